@@ -1,0 +1,116 @@
+"""The sink contract: write pending output, prepare, then commit or abort. Two-phase by nature.
+
+1. In each epoch a subtask writes; what it writes is invisible to readers and named uniquely per
+   attempt (`WriterContext.attempt_id`), so a dead attempt can never overwrite a good one.
+2. At the end of the epoch `prepare_commit` returns committables: plain data that names the pending
+   output. The driver holds them with the state of the epoch.
+3. When the epoch counts (without checkpointing: at once; with it: when the checkpoint that contains
+   it completes) the driver calls `commit` with all of them, and again after a recovery: it must be
+   idempotent. Output of an epoch that does not count is aborted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class WriterContext:
+    """What a writer may know.
+
+    Attributes:
+        job_id: 32 hex digits.
+        uid: Uid of the sink.
+        subtask: Index of the subtask.
+        parallelism: Number of subtasks.
+        epoch: The running epoch.
+        attempt_id: Unique for ever; part of every pending name.
+        now_ms: Processing time of the epoch.
+        scratch_dir: A directory for pending data that the driver can read too.
+    """
+
+    job_id: str
+    uid: str
+    subtask: int
+    parallelism: int
+    epoch: int
+    attempt_id: str
+    now_ms: int
+    scratch_dir: str
+
+
+class SinkWriter(ABC):
+    """Writes the output of one subtask in one epoch."""
+
+    @abstractmethod
+    def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
+        """Writes records; `watermark` is the current one."""
+
+    @abstractmethod
+    def prepare_commit(self) -> list[Any]:
+        """Makes what was written durable and returns committables (plain data)."""
+
+    def close(self) -> None:
+        """Releases files, also after an error; pending output may stay for `abort` to find."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitContext:
+    """Where and for which epoch a commit happens; runs in the driver.
+
+    Attributes:
+        job_id: 32 hex digits.
+        uid: Uid of the sink.
+        epoch: Last epoch whose output is committed.
+        checkpoint_id: The checkpoint that made it final, or None without checkpointing.
+        final: The job ends with this commit; nothing may stay open.
+        now_ms: Wall time.
+        spark: The SparkSession when there is one (for sinks that write DataFrames), else None.
+    """
+
+    job_id: str
+    uid: str
+    epoch: int
+    checkpoint_id: int | None
+    final: bool
+    now_ms: int
+    spark: Any = None
+
+
+class Committer(ABC):
+    """Makes pending output visible, in the driver."""
+
+    @abstractmethod
+    def commit(self, committables: list[Any], context: CommitContext) -> None:
+        """Commits; called again with the same committables after a failure."""
+
+    def abort(self, committables: list[Any], context: CommitContext) -> None:
+        """Removes pending output that will never count."""
+
+    def snapshot(self) -> Any:
+        """Plain data that the committer keeps between commits (an open part file), or None."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Takes back what `snapshot` returned."""
+
+    def close(self) -> None:
+        """The job ended."""
+
+
+class Sink(ABC):
+    """A sink; picklable."""
+
+    @abstractmethod
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        """Makes the writer of one epoch; runs in the worker."""
+
+    @abstractmethod
+    def create_committer(self) -> Committer:
+        """Makes the committer; runs in the driver, once per job attempt."""
+
+    def default_name(self) -> str:
+        """Name of the operator unless the program gives one."""
+        return f"Sink: {type(self).__name__}"

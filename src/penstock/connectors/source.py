@@ -1,0 +1,139 @@
+"""The source contract: splits are found by the driver and read by subtasks, from a position.
+
+1. The driver calls `discover` from time to time; new splits are assigned to subtasks.
+2. In each epoch a subtask reads its splits, one after the other, from their positions, within a
+   budget; the result names the next position. What is read is a function of (split, position,
+   budget) only, so a retried or replayed epoch reads the same.
+3. The driver keeps the positions; they are part of every checkpoint, by the source's uid.
+
+Positions are plain data (int, str, tuple, dict of these), never objects of a class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Boundedness(Enum):
+    """Whether a source ends."""
+
+    BOUNDED = "bounded"
+    CONTINUOUS_UNBOUNDED = "continuous_unbounded"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of the input that one subtask reads in order.
+
+    Attributes:
+        split_id: Unique within the source, stable over restarts.
+        data: What the reader needs to find it; plain data.
+        start: Position to begin at.
+        concurrent: True when the split must be read in every epoch beside all others of its subtask
+            (a partition of a log); False when splits are worked off one after the other (a range
+            of a file).
+    """
+
+    split_id: str
+    data: Any
+    start: Any = 0
+    concurrent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Result of looking for splits.
+
+    Attributes:
+        splits: New splits, in the order in which they should be read.
+        state: Plain data handed to the next `discover`, also after a restore.
+        complete: No further split will ever appear.
+    """
+
+    splits: tuple[Split, ...]
+    state: Any = None
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much one `read` may take.
+
+    Attributes:
+        max_records: Upper bound on records.
+        max_bytes: Bound on bytes read, where the source knows bytes; a hint.
+        now_ms: Processing time of the epoch; a source with a rate computes from it.
+    """
+
+    max_records: int
+    max_bytes: int
+    now_ms: int
+
+
+@dataclass(slots=True)
+class ReadResult:
+    """What one `read` gave.
+
+    Attributes:
+        values: The records.
+        position: Where to go on.
+        timestamps: Event times that the source itself knows, or None.
+        finished: The split is exhausted for ever.
+        has_more: More could be read right now (the budget was the limit): there is a backlog.
+        watermark: A watermark that the source itself knows, valid behind these records, or None.
+        punctuated: Further watermarks of the source inside the values: pairs (number of values
+            before it, watermark), in order.
+    """
+
+    values: list[Any]
+    position: Any
+    timestamps: list[int] | None = None
+    finished: bool = False
+    has_more: bool = False
+    watermark: int | None = None
+    punctuated: list[tuple[int, int]] = field(default_factory=list)
+
+
+class SourceReader(ABC):
+    """Reads splits inside a worker. Kept open between epochs, as a cache only."""
+
+    @abstractmethod
+    def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
+        """Reads from `position`; must not depend on what was read before."""
+
+    def close(self) -> None:
+        """Releases files and connections."""
+
+
+class Source(ABC):
+    """A replayable source; picklable."""
+
+    @property
+    @abstractmethod
+    def boundedness(self) -> Boundedness:
+        """Whether it ends."""
+
+    @abstractmethod
+    def discover(self, state: Any, now_ms: int) -> Discovery:
+        """Looks for splits that are not yet known; runs in the driver.
+
+        Args:
+            state: `Discovery.state` of the last call, None at the very first.
+            now_ms: Wall time, for sources that are polled.
+        """
+
+    @abstractmethod
+    def create_reader(self) -> SourceReader:
+        """Makes a reader; runs in the worker."""
+
+    @property
+    def emits_watermarks(self) -> bool:
+        """Whether `ReadResult` carries watermarks of the source's own."""
+        return False
+
+    def default_name(self) -> str:
+        """Name of the operator unless the program gives one."""
+        return type(self).__name__

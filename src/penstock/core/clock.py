@@ -1,0 +1,35 @@
+"""Clocks. Processing time is an argument of an epoch, so that a retried task sees the same time."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time for users' processing time, monotonic time for leases and timeouts."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds of a clock that never goes back."""
+
+
+class SystemClock:
+    """The machine's clocks; everything else gets its time from an argument."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
+class EpochClock:
+    """Processing time inside an epoch: one number, stamped by the driver."""
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self.now_ms = now_ms

@@ -1,0 +1,60 @@
+"""Pointers to immutable bytes.
+
+A handle names bytes by place, length and SHA-256; whoever reads them checks both. Bytes up to the
+inline threshold travel in the handle itself (`semantics.md` section 2.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FileHandle:
+    """One immutable file, or the bytes themselves when they are small.
+
+    Attributes:
+        name: File name, unique for ever (it holds an attempt-unique id, never only content).
+        size_bytes: Exact length.
+        sha256: Hex digest of the content.
+        inline: The content, if it travels in the handle; then no file exists.
+    """
+
+    name: str
+    size_bytes: int
+    sha256: str
+    inline: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedStateVersion:
+    """One immutable version of an operator's keyed state in one subtask.
+
+    A version is a base and the changes since: `base` are the files of a full image (for `rocksdb`
+    its SST files, for `hashmap` one snapshot file), `deltas` one file per commit, oldest first.
+
+    Attributes:
+        version_id: Unique for ever; names the attempt that wrote it.
+        backend: `hashmap` or `rocksdb`.
+        base_id: Version whose full image `base` is, or "" when there is no base.
+        base: Files of the full image.
+        deltas: Change files in the order in which they apply.
+        delta_ids: The version reached by each delta, in step with `deltas`; the last one is
+            `version_id`. A worker that holds an earlier one of them replays only the rest.
+        first_key_group: First key group the version covers.
+        last_key_group: Last key group the version covers, inclusive.
+    """
+
+    version_id: str
+    backend: str
+    base_id: str
+    base: tuple[FileHandle, ...]
+    deltas: tuple[FileHandle, ...]
+    delta_ids: tuple[str, ...]
+    first_key_group: int
+    last_key_group: int
+
+    @property
+    def files(self) -> tuple[FileHandle, ...]:
+        """Every handle of the version."""
+        return self.base + self.deltas

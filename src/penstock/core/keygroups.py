@@ -1,0 +1,141 @@
+"""Which subtask owns a key: stable over processes, machines and restarts (`semantics.md` section 3).
+
+    key group = murmur(crc32(canonical bytes of the key)) mod max parallelism
+    subtask   = key group * parallelism // max parallelism
+
+Python's `hash()` is seeded per process and is never used. Keys that Python holds equal (`1`, `1.0`
+and `True`; `0.0` and `-0.0`) have equal canonical bytes, since state tables compare with `==` too.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import math
+import struct
+import uuid
+import zlib
+from typing import Any, Final
+
+from penstock.core.errors import ProgramError
+
+MIN_MAX_PARALLELISM: Final = 128
+LIMIT_MAX_PARALLELISM: Final = 32768
+LIMIT_KEY_BYTES: Final = 16 * 1024 * 1024
+
+_MASK: Final = 0xFFFFFFFF
+
+
+def murmur(code: int) -> int:
+    """Flink's `MathUtils.murmurHash` of one 32-bit word; the result is not negative."""
+    code = (code * 0xCC9E2D51) & _MASK
+    code = ((code << 15) | (code >> 17)) & _MASK
+    code = (code * 0x1B873593) & _MASK
+    code = ((code << 13) | (code >> 19)) & _MASK
+    code = (code * 5 + 0xE6546B64) & _MASK
+    code ^= 4
+    code ^= code >> 16
+    code = (code * 0x85EBCA6B) & _MASK
+    code ^= code >> 13
+    code = (code * 0xC2B2AE35) & _MASK
+    code ^= code >> 16
+    if code & 0x80000000:
+        # Java: a negative int is negated, except its minimum, which becomes 0.
+        code = 0 if code == 0x80000000 else (1 << 32) - code
+    return code
+
+
+def key_group(key: Any, max_parallelism: int) -> int:
+    """Returns the key group of `key`."""
+    return murmur(zlib.crc32(canonical_bytes(key))) % max_parallelism
+
+
+def subtask_of(group: int, parallelism: int, max_parallelism: int) -> int:
+    """Returns the subtask that owns a key group."""
+    return group * parallelism // max_parallelism
+
+
+def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
+    """Returns the first and the last key group of a subtask, both inclusive."""
+    first = (subtask * max_parallelism + parallelism - 1) // parallelism
+    last = ((subtask + 1) * max_parallelism - 1) // parallelism
+    return first, last
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Returns Flink's default: 1.5 times the parallelism, rounded up to a power of two, clamped."""
+    wanted = parallelism + parallelism // 2
+    power = 1 << max(0, wanted - 1).bit_length()
+    return min(max(power, MIN_MAX_PARALLELISM), LIMIT_MAX_PARALLELISM)
+
+
+def canonical_bytes(key: Any) -> bytes:
+    """Returns bytes that are equal exactly when keys are equal, on every machine.
+
+    Raises:
+        ProgramError: The key is None, NaN, longer than 16 MiB or of a type without stable bytes.
+    """
+    if type(key) is str:
+        encoded = b"s" + key.encode("utf-8", "surrogatepass")
+    elif type(key) is int:
+        encoded = b"i%d" % key
+    else:
+        encoded = _encode(key)
+    if len(encoded) > LIMIT_KEY_BYTES:
+        raise ProgramError(
+            f"a key has {len(encoded):,} bytes; the limit is {LIMIT_KEY_BYTES:,}. "
+            "Key by a digest of the value instead."
+        )
+    return encoded
+
+
+def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type, top-down
+    if key is None:
+        raise ProgramError(
+            "a key selector returned None; every record needs a key. "
+            "Filter such records out before key_by, or map None to a value of your own."
+        )
+    if isinstance(key, enum.Enum):
+        return b"e" + _frame(type(key).__qualname__.encode()) + _frame(key.name.encode())
+    if isinstance(key, bool | int):
+        return b"i%d" % int(key)
+    if isinstance(key, float):
+        if math.isnan(key):
+            raise ProgramError(
+                "a key selector returned NaN, which is not equal to itself and so cannot name "
+                "state. Map NaN to a value of your own before key_by."
+            )
+        if key.is_integer():
+            return b"i%d" % int(key)
+        return b"f" + struct.pack(">d", key)
+    if isinstance(key, str):
+        return b"s" + str(key).encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes | bytearray):
+        return b"b" + bytes(key)
+    if isinstance(key, tuple):
+        return b"t" + b"".join(_frame(_encode(part)) for part in key)
+    if isinstance(key, frozenset):
+        return b"z" + b"".join(sorted(_frame(_encode(part)) for part in key))
+    if isinstance(key, decimal.Decimal):
+        if key.is_nan():
+            raise ProgramError("a key selector returned Decimal('NaN'); map it to another value.")
+        if key == key.to_integral_value():
+            return b"i%d" % int(key)
+        return b"d" + str(key.normalize()).encode()
+    if isinstance(key, datetime.datetime | datetime.date | datetime.time | datetime.timedelta):
+        return b"T" + type(key).__name__.encode() + b":" + repr(key).encode()
+    if isinstance(key, uuid.UUID):
+        return b"u" + key.bytes
+    parts = getattr(key, "__key_parts__", None)
+    if parts is not None:
+        return b"o" + _frame(type(key).__qualname__.encode()) + _encode(tuple(parts()))
+    raise ProgramError(
+        f"a key of type {type(key).__qualname__} has no stable hash. Keys may be str, int, float, "
+        "bool, bytes, Decimal, dates and times, UUID, enums, Row, and tuples of these; "
+        "return one of them from the key selector (for a list: tuple(value))."
+    )
+
+
+def _frame(part: bytes) -> bytes:
+    return b"%d:" % len(part) + part

@@ -1,0 +1,69 @@
+"""How records travel from one operator to the subtasks of the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Subtask i to subtask i; both sides have one parallelism. Such edges may be chained.
+
+    Attributes:
+        explicit: The program said `forward()`; then different parallelism is an error instead of a
+            silent rebalance.
+    """
+
+    explicit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """Round robin over all subtasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """Round robin over the subtasks that belong to this one (local groups)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Uniformly at random, from a seed that is a function of epoch and subtask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """Everything to subtask 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Everything to every subtask."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroups:
+    """By the key group of the selected key; batches behind it carry their keys.
+
+    Attributes:
+        selector: Function of a record that gives its key.
+        columns: For built-in selections (a field name or position), how a lowered plan finds the
+            key; None for arbitrary Python.
+    """
+
+    selector: Callable[[Any], Any]
+    columns: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """By a user's function `partition(key, number of subtasks) -> subtask`."""
+
+    partitioner: Callable[[Any, int], int]
+    selector: Callable[[Any], Any]
+
+
+Partitioning = Forward | Rebalance | Rescale | Shuffle | Global | Broadcast | KeyGroups | Custom
