@@ -1,0 +1,122 @@
+"""The job graph: stages of chained operators, cut at exchanges, on numbered levels.
+
+A stage is a tree of operators that run in one subtask without an exchange between them. Only its
+first operator has inputs from other stages. Levels make the lineage of an epoch linear: level n+1
+reads what levels 0..n sent, so a diamond or a union is computed once, however often it is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.partitioning import Partitioning
+from penstock.graph.nodes import NodeKind
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedOperator:
+    """One operator inside a stage.
+
+    Attributes:
+        node_id: The node it came from.
+        kind: Source, operator or sink.
+        uid: Name of its state in every snapshot.
+        uid_is_generated: The user gave none.
+        name: What users see.
+        spec: What it does.
+        producer: Position in the stage of the operator it is chained to; None for the first one.
+        side_tag: Side output of the producer it reads, or None.
+    """
+
+    node_id: int
+    kind: NodeKind
+    uid: str
+    uid_is_generated: bool
+    name: str
+    spec: Any
+    producer: int | None
+    side_tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An exchange between two stages.
+
+    Attributes:
+        edge_id: Number of the edge in the job.
+        source_stage: Where records come from.
+        source_operator: Position of the producer in its stage.
+        side_tag: Side output of the producer, or None.
+        partitioning: How records travel.
+        target_stage: Where they go, always to its first operator.
+        input_index: Which input of that operator.
+    """
+
+    edge_id: int
+    source_stage: int
+    source_operator: int
+    side_tag: str | None
+    partitioning: Partitioning
+    target_stage: int
+    input_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Operators that run in the same subtasks.
+
+    Attributes:
+        stage_id: Position in `JobGraph.stages`.
+        level: 0 for sources, else one more than the highest upstream level.
+        parallelism: Number of subtasks.
+        max_parallelism: Number of key groups.
+        operators: In an order in which producers come first.
+    """
+
+    stage_id: int
+    level: int
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[ChainedOperator, ...]
+
+    @property
+    def name(self) -> str:
+        """Names of the chained operators, as Flink shows a task."""
+        return " -> ".join(operator.name for operator in self.operators)
+
+    @property
+    def is_source(self) -> bool:
+        """Whether the stage reads a source."""
+        return self.operators[0].kind is NodeKind.SOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """A compiled program.
+
+    Attributes:
+        job_name: Name of the job.
+        stages: Ordered by level.
+        edges: All exchanges.
+    """
+
+    job_name: str
+    stages: tuple[Stage, ...]
+    edges: tuple[Edge, ...]
+
+    @property
+    def levels(self) -> tuple[tuple[Stage, ...], ...]:
+        """Stages by level."""
+        count = 1 + max(stage.level for stage in self.stages)
+        return tuple(
+            tuple(stage for stage in self.stages if stage.level == level) for level in range(count)
+        )
+
+    def inputs_of(self, stage: Stage) -> tuple[Edge, ...]:
+        """Edges into a stage."""
+        return tuple(edge for edge in self.edges if edge.target_stage == stage.stage_id)
+
+    def outputs_of(self, stage: Stage) -> tuple[Edge, ...]:
+        """Edges out of a stage."""
+        return tuple(edge for edge in self.edges if edge.source_stage == stage.stage_id)
