@@ -1,0 +1,66 @@
+# Every target makes .venv and installs what it needs when it is missing.
+#
+#   make demo     run the demo job: late and disordered events, one failure, one recovery
+#   make test     unit tests, then the tests that need Spark or whole processes
+#   make check    format, lint, types, layers, tidiness: what a change must pass
+#   make bench    measure beside PyFlink, Flink SQL and PySpark (QUICK=1: small inputs)
+#   make docs     build the documentation into docs/_build/html
+#   make format   let ruff format and repair
+#   make lock     renew requirements-dev.lock
+#   make clean    remove what was built; .venv stays (make distclean removes it too)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs format lock clean distclean
+
+BIN := .venv/bin
+READY := .venv/.ready
+CODE := src tests bench examples docs
+ifneq ($(PYTHON),)
+export PYTHON
+endif
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(READY): pyproject.toml requirements-dev.lock tools/bootstrap.sh
+	@tools/bootstrap.sh
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/penstock demo
+
+# Two runs, because a JVM wants both cores for itself. The time limits add up to 19 minutes.
+test: $(READY)
+	$(BIN)/pytest -n 2 -m "not spark and not e2e" --session-timeout=300
+	$(BIN)/pytest -m "spark or e2e" --session-timeout=840
+
+check: $(READY)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/test_tidy.py tests/test_imports.py
+
+bench: $(READY)
+	$(BIN)/python -m bench $(if $(QUICK),--quick)
+
+docs: $(READY)
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+format: $(READY)
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+# Without index and file addresses: the lock must work behind any mirror.
+lock: $(READY)
+	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-emit-index-url \
+	    --no-annotate --no-header --group dev --all-extras pyproject.toml -o requirements-dev.lock
+
+clean:
+	rm -rf build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
+	    .hypothesis .bench/data .bench/run spark-warehouse metastore_db derby.log
+	find src tests bench examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv .bench
