@@ -1,0 +1,91 @@
+"""Wires the operators of a stage: whatever one emits goes straight into the next.
+
+A chained call is one Python call per batch. Watermarks reach the main and all side outputs; the MAX
+watermark is preceded by `end_input`.
+"""
+
+from __future__ import annotations
+
+from penstock.core.records import Batch
+from penstock.core.times import MAX_WATERMARK
+from penstock.operators.logic import OperatorLogic
+from penstock.runtime.exchange import ExchangeWriter
+from penstock.runtime.records import OperatorMetrics
+
+
+class ChainOutput:
+    """The `Output` of one operator in a stage."""
+
+    def __init__(self) -> None:
+        self.metrics = OperatorMetrics()
+        self._main: list[ChainInput] = []
+        self._main_exchanges: list[ExchangeWriter] = []
+        self._sides: dict[str, list[ChainInput]] = {}
+        self._side_exchanges: dict[str, list[ExchangeWriter]] = {}
+
+    def add_operator(self, target: ChainInput, side_tag: str | None) -> None:
+        if side_tag is None:
+            self._main.append(target)
+        else:
+            self._sides.setdefault(side_tag, []).append(target)
+
+    def add_exchange(self, writer: ExchangeWriter, side_tag: str | None) -> None:
+        if side_tag is None:
+            self._main_exchanges.append(writer)
+        else:
+            self._side_exchanges.setdefault(side_tag, []).append(writer)
+
+    def emit(self, batch: Batch) -> None:
+        count = len(batch.values)
+        if not count:
+            return
+        self.metrics.records_out += count
+        for target in self._main:
+            target.process(batch)
+        for writer in self._main_exchanges:
+            writer.write(batch)
+
+    def emit_side(self, tag: str, batch: Batch) -> None:
+        if not batch.values:
+            return
+        for target in self._sides.get(tag, ()):
+            target.process(batch)
+        for writer in self._side_exchanges.get(tag, ()):
+            writer.write(batch)
+
+    def emit_watermark(self, watermark: int) -> None:
+        for target in self._targets():
+            target.advance_watermark(watermark)
+        for writer in self._writers():
+            writer.write_watermark(watermark)
+
+    def emit_idle(self, *, idle: bool) -> None:
+        for target in self._targets():
+            target.logic.advance_input_status(idle=idle)
+        for writer in self._writers():
+            writer.write_idle(idle=idle)
+
+    def _targets(self) -> list[ChainInput]:
+        return self._main + [target for side in self._sides.values() for target in side]
+
+    def _writers(self) -> list[ExchangeWriter]:
+        return self._main_exchanges + [
+            writer for side in self._side_exchanges.values() for writer in side
+        ]
+
+
+class ChainInput:
+    """The receiving end of an operator, with its counts."""
+
+    def __init__(self, logic: OperatorLogic, metrics: OperatorMetrics) -> None:
+        self.logic = logic
+        self.metrics = metrics
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        self.metrics.records_in += len(batch.values)
+        self.logic.process(batch, input_index)
+
+    def advance_watermark(self, watermark: int) -> None:
+        if watermark == MAX_WATERMARK:
+            self.logic.end_input()
+        self.logic.advance_watermark(watermark)

@@ -1,0 +1,220 @@
+"""The driver of one job attempt: plans an epoch, has it run, folds the reports, commits the sinks.
+
+1. Sources are asked for splits, splits are dealt out, the admission sets the budget.
+2. The runner runs the epoch on Spark, or in this process, and returns the reports.
+3. An error report ends the attempt; inconsistent attempts make the epoch run again from the same
+   state; otherwise the reports are folded into the next job state.
+4. Sink output of the epoch is committed; files that no version names any more are removed.
+5. With nothing to read, the driver waits until a timer or a poll is due, or someone calls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from penstock.connectors.source import Budget
+from penstock.core.clock import Clock
+from penstock.core.errors import JobExecutionError
+from penstock.graph.job_graph import Stage
+from penstock.runtime.admission import Admission
+from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
+from penstock.runtime.level_task import raise_error
+from penstock.runtime.records import (
+    EpochPlan,
+    JobProgram,
+    SourceAssignment,
+    SubtaskKey,
+    SubtaskPlan,
+    SubtaskReport,
+)
+from penstock.runtime.sink_commits import SinkCommits
+from penstock.runtime.source_progress import SourceProgress
+from penstock.runtime.state_files import StateFiles
+
+_TRIES_OF_AN_EPOCH: Final = 4
+_IDLE_WAIT_MS: Final = 50
+_BUDGET_BYTES: Final = 256 * 1024 * 1024
+
+
+class EpochRunner(Protocol):
+    """Runs epochs somewhere."""
+
+    def run(self, plan: EpochPlan) -> list[SubtaskReport]:
+        """Runs one epoch and returns all reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochSummary:
+    """What listeners are told after each epoch.
+
+    Attributes:
+        epoch: Its number.
+        duration_ms: From planning to the commit of the sinks.
+        records_read: Over all sources.
+        backlog: Whether more could have been read.
+        reports: The reports themselves.
+    """
+
+    epoch: int
+    duration_ms: int
+    records_read: int
+    backlog: bool
+    reports: list[SubtaskReport] = field(repr=False)
+
+
+class JobDriver:
+    """Drives one attempt of a job to its end."""
+
+    def __init__(
+        self,
+        program: JobProgram,
+        runner: EpochRunner,
+        sinks: SinkCommits,
+        clock: Clock,
+        *,
+        admission: Admission | None = None,
+        epoch_interval_ms: int = 0,
+        on_epoch: Callable[[EpochSummary], None] | None = None,
+    ) -> None:
+        self._program = program
+        self._graph = program.graph
+        self._runner = runner
+        self._sinks = sinks
+        self._clock = clock
+        self._admission = admission or Admission()
+        self._epoch_interval_ms = epoch_interval_ms
+        self._on_epoch = on_epoch
+        self._wake = threading.Condition()
+        self._cancelled = False
+        self._files = StateFiles(program.state.directory)
+        self.state = JobState(
+            sources={stage.operators[0].uid: SourceProgress() for stage in self._sources()}
+        )
+
+    def cancel(self) -> None:
+        """Makes `run` return after the running epoch; safe from any thread."""
+        with self._wake:
+            self._cancelled = True
+            self._wake.notify_all()
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled
+
+    def run(self) -> None:
+        """Runs epochs until the input has ended in every subtask, or the job is cancelled."""
+        while not self._cancelled:
+            started = self._clock.monotonic_ms()
+            self._discover()
+            summary = self._run_epoch(started)
+            if self._on_epoch is not None:
+                self._on_epoch(summary)
+            if self._has_ended():
+                return
+            self._pause(summary, started)
+
+    # -- one epoch ----------------------------------------------------------------------------
+
+    def _run_epoch(self, started_ms: int) -> EpochSummary:
+        reports = self._consistent_reports()
+        before = self.state
+        self.state = before.folded(self._graph, reports)
+        self._sinks.prepared(reports)
+        self._sinks.commit(self.state.epoch, final=self._has_ended())
+        self._files.released(before.versions.values(), self.state.versions.values())
+        duration = self._clock.monotonic_ms() - started_ms
+        records = sum(report.records_read for report in reports)
+        backlog = any(report.backlog for report in reports)
+        self._admission = self._admission.after_epoch(records, duration, backlog=backlog)
+        return EpochSummary(self.state.epoch, duration, records, backlog, reports)
+
+    def _consistent_reports(self) -> list[SubtaskReport]:
+        for try_number in range(_TRIES_OF_AN_EPOCH):
+            plan = self._plan(try_number)
+            reports = self._runner.run(plan)
+            errors = [report.error for report in reports if report.error is not None]
+            if errors:
+                self._sinks.abort(reports, plan.epoch)
+                # The most upstream error is the cause; later ones may follow from it.
+                raise_error(errors[0])
+            try:
+                check_reports(self._graph, reports)
+            except InconsistentEpoch:
+                self._sinks.abort(reports, plan.epoch)
+                if try_number + 1 == _TRIES_OF_AN_EPOCH:
+                    raise
+                continue
+            return reports
+        raise AssertionError("unreachable")
+
+    def _plan(self, try_number: int) -> EpochPlan:
+        now_ms = self._clock.wall_ms()
+        subtasks: dict[SubtaskKey, SubtaskPlan] = {}
+        readers = sum(stage.parallelism for stage in self._sources())
+        share = max(1, self._admission.max_records // readers)
+        for stage in self._graph.stages:
+            for index in range(stage.parallelism):
+                key = stage.stage_id, index
+                source = None
+                if stage.is_source:
+                    source = self._assignment(stage, index, Budget(share, _BUDGET_BYTES, now_ms))
+                subtasks[key] = SubtaskPlan(self.state.versions.get(key), source)
+        return EpochPlan(self.state.epoch + 1, try_number, now_ms, subtasks)
+
+    def _assignment(self, stage: Stage, index: int, budget: Budget) -> SourceAssignment:
+        progress = self.state.sources[stage.operators[0].uid]
+        return SourceAssignment(progress.splits_of(index), budget, progress.is_last_for(index))
+
+    # -- sources and waiting ------------------------------------------------------------------
+
+    def _sources(self) -> list[Stage]:
+        return [stage for stage in self._graph.stages if stage.is_source]
+
+    def _discover(self) -> None:
+        now_ms = self._clock.wall_ms()
+        sources = dict(self.state.sources)
+        for stage in self._sources():
+            operator = stage.operators[0]
+            progress = sources[operator.uid]
+            if not progress.complete:
+                progress = progress.discovered(
+                    operator.spec.source.discover(progress.state, now_ms)
+                )
+            sources[operator.uid] = progress.dealt(stage.parallelism)
+        self.state = JobState(
+            self.state.epoch,
+            self.state.versions,
+            sources,
+            self.state.ended,
+            self.state.next_timers,
+        )
+
+    def _has_ended(self) -> bool:
+        return len(self.state.ended) == sum(stage.parallelism for stage in self._graph.stages)
+
+    def _pause(self, summary: EpochSummary, started_ms: int) -> None:
+        """Waits for the next epoch: not at all under backlog, a little when nothing came."""
+        elapsed = self._clock.monotonic_ms() - started_ms
+        wait_ms = self._epoch_interval_ms - elapsed
+        if summary.records_read == 0 and not summary.backlog and not self._ends_soon():
+            idle = _IDLE_WAIT_MS
+            timer = self.state.next_timer_ms
+            if timer is not None:
+                idle = min(idle, max(0, timer - self._clock.wall_ms()))
+            wait_ms = max(wait_ms, idle)
+        if wait_ms > 0:
+            with self._wake:
+                if not self._cancelled:
+                    self._wake.wait(wait_ms / 1000)
+
+    def _ends_soon(self) -> bool:
+        return all(progress.complete for progress in self.state.sources.values())
+
+
+def check_has_source(program: JobProgram) -> None:
+    """Refuses a program without a source."""
+    if not any(stage.is_source for stage in program.graph.stages):
+        raise JobExecutionError("the program has no source.")

@@ -1,0 +1,158 @@
+"""What one task of an epoch does: one subtask of one level, frames in, frames out.
+
+Spark's task function and the in-process runner both call `run_level_task`. An exception of a user's
+function is a result: it becomes a report with an error, because Spark's retries are for lost
+workers, not for code that will fail again.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from penstock.core import errors
+from penstock.core.errors import PenstockError, UserFunctionError
+from penstock.graph.job_graph import JobGraph
+from penstock.operators.errors import describe_exception
+from penstock.runtime.frames import Frame, FrameKind
+from penstock.runtime.records import EpochPlan, ErrorReport, JobProgram, SubtaskKey, SubtaskReport
+from penstock.runtime.subtask import Subtask
+
+Routed = tuple[int, Frame]
+"""Partition of the next level, and the frame."""
+
+
+class SubtaskCache:
+    """Subtasks that this process served last, for one job attempt at a time.
+
+    It is only a cache: a subtask that is not here, or holds another version, is restored.
+    """
+
+    def __init__(self) -> None:
+        self._attempt: tuple[str, int] | None = None
+        self._subtasks: dict[SubtaskKey, Subtask] = {}
+
+    def get(self, program: JobProgram, key: SubtaskKey) -> Subtask:
+        if self._attempt != program.cache_key:
+            self.clear()
+            self._attempt = program.cache_key
+        subtask = self._subtasks.get(key)
+        if subtask is None:
+            stage = program.graph.stages[key[0]]
+            subtask = self._subtasks[key] = Subtask(program, stage, key[1])
+        return subtask
+
+    def drop(self, key: SubtaskKey) -> None:
+        """Forgets a subtask whose epoch failed."""
+        self._subtasks.pop(key, None)
+
+    def clear(self) -> None:
+        for subtask in self._subtasks.values():
+            subtask.close()
+        self._subtasks.clear()
+
+
+def level_partitions(graph: JobGraph, level: int) -> list[SubtaskKey]:
+    """Returns the subtasks of a level in the order of its partitions."""
+    return [
+        (stage.stage_id, index)
+        for stage in graph.levels[level]
+        for index in range(stage.parallelism)
+    ]
+
+
+class Router:
+    """Finds the partition of the next level to which a frame goes."""
+
+    def __init__(self, graph: JobGraph, level: int, partition: int) -> None:
+        following = level_partitions(graph, level + 1) if level + 1 < len(graph.levels) else []
+        self._partitions = {key: number for number, key in enumerate(following)}
+        # Frames for a later level, and reports, ride along in some partition of the next one.
+        self._passing = partition % max(1, len(following))
+
+    def route(self, frame: Frame) -> Routed:
+        if frame.kind == FrameKind.REPORT:
+            return self._passing, frame
+        return self._partitions.get((frame.stage, frame.subtask), self._passing), frame
+
+
+def run_level_task(  # noqa: PLR0913 - the task's whole input
+    program: JobProgram,
+    plan: EpochPlan,
+    level: int,
+    partition: int,
+    incoming: Iterable[Frame],
+    attempt: int,
+    cache: SubtaskCache,
+) -> Iterator[Routed]:
+    """Runs one subtask; always reads all of `incoming`, or Spark would throw its worker away."""
+    key = level_partitions(program.graph, level)[partition]
+    router = Router(program.graph, level, partition)
+    frames: list[Frame] = []
+    for frame in incoming:
+        if frame.kind == FrameKind.REPORT or (frame.stage, frame.subtask) != key:
+            yield router.route(frame)
+        else:
+            frames.append(frame)
+    collecting = gc.isenabled()
+    # Large state makes every full collection slow, and an epoch's objects are few cycles.
+    gc.disable()
+    try:
+        for item in cache.get(program, key).run(plan, plan.subtasks[key], frames, attempt):
+            if isinstance(item, SubtaskReport):
+                yield router.route(_report_frame(item))
+            else:
+                yield router.route(item)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        cache.drop(key)
+        report = SubtaskReport(key[0], key[1], attempt, error=_describe(error, program, plan, key))
+        yield router.route(_report_frame(report))
+    finally:
+        if collecting:
+            gc.enable()
+            gc.collect(0)
+
+
+def _report_frame(report: SubtaskReport) -> Frame:
+    payload = pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
+    return Frame(
+        int(FrameKind.REPORT), report.stage_id, report.subtask, -1, 0, 0, report.attempt_id, payload
+    )
+
+
+def read_report(frame: Frame) -> SubtaskReport:
+    """Reads the report in a frame."""
+    report: SubtaskReport = pickle.loads(frame.payload)
+    return report
+
+
+def _describe(
+    error: BaseException, program: JobProgram, plan: EpochPlan, key: SubtaskKey
+) -> ErrorReport:
+    fields: dict[str, Any] = {}
+    if isinstance(error, UserFunctionError):
+        fields = {
+            "operator_name": error.operator_name,
+            "uid": error.uid,
+            "subtask": error.subtask,
+            "epoch": plan.epoch,
+            "record": error.record,
+            "cause_type": error.cause_type,
+        }
+        return ErrorReport(str(error), fields, "UserFunctionError")
+    stage = program.graph.stages[key[0]]
+    where = f"task '{stage.name}', subtask {key[1] + 1} of {stage.parallelism}, epoch {plan.epoch}"
+    if isinstance(error, PenstockError):
+        return ErrorReport(f"{error}\n  in {where}", fields, type(error).__name__)
+    return ErrorReport(f"{describe_exception(error)}\n  in {where}", fields, "JobExecutionError")
+
+
+def raise_error(report: ErrorReport) -> None:
+    """Raises the error of a report in the driver."""
+    if report.error_type == "UserFunctionError":
+        raise UserFunctionError(report.message, **report.fields)
+    raise getattr(errors, report.error_type, errors.JobExecutionError)(report.message)

@@ -1,0 +1,189 @@
+"""What travels between the driver and the subtasks in one epoch: plans down, reports up.
+
+    JobProgram     once per job attempt, as a broadcast
+    EpochPlan      once per epoch and level: versions, splits, the clock
+    SubtaskReport  once per subtask and epoch: the new version, counts, committables, or an error
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.connectors.source import Budget, Split
+from penstock.core.handles import FileHandle, KeyedStateVersion
+from penstock.graph.job_graph import JobGraph
+
+SubtaskKey = tuple[int, int]
+"""Stage id and subtask index."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSettings:
+    """Where and how state is kept.
+
+    Attributes:
+        backend: `hashmap` or `rocksdb`.
+        directory: Local directory of this job's state files.
+        scratch_directory: Where sinks keep pending output that the driver reads too.
+        inline_threshold_bytes: Up to this size, bytes travel in the handle.
+        options: Settings of the backend itself.
+    """
+
+    backend: str
+    directory: str
+    scratch_directory: str
+    inline_threshold_bytes: int = 20 * 1024
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgram:
+    """Everything about a job attempt that does not change from epoch to epoch.
+
+    Attributes:
+        job_id: 32 hex digits.
+        attempt: Number of the attempt, from 0.
+        graph: What to run.
+        state: Where state lives.
+        parameters: The job's global parameters, shown to functions.
+    """
+
+    job_id: str
+    attempt: int
+    graph: JobGraph
+    state: StateSettings
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def cache_key(self) -> tuple[str, int]:
+        """Names the attempt in a worker's cache."""
+        return self.job_id, self.attempt
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskVersion:
+    """State of one subtask after an epoch: a value, made of immutable files.
+
+    Attributes:
+        version_id: Unique for ever; names epoch, subtask and attempt.
+        keyed: Keyed state by uid.
+        logic: The rest (watermarks, generators, operator state), pickled, usually inline.
+    """
+
+    version_id: str
+    keyed: dict[str, KeyedStateVersion]
+    logic: FileHandle
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAssignment:
+    """What a source subtask reads in this epoch.
+
+    Attributes:
+        splits: Its unfinished splits with their positions, in reading order.
+        budget: Bound for all of them together.
+        is_last: No split will follow: when these are finished, the input has ended.
+        stop: Read nothing and end the input now, for stop with drain.
+    """
+
+    splits: tuple[tuple[Split, Any], ...]
+    budget: Budget
+    is_last: bool = False
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskPlan:
+    """One subtask's part of an epoch.
+
+    Attributes:
+        version: State to start from; None at the very first epoch.
+        source: For source stages.
+    """
+
+    version: SubtaskVersion | None
+    source: SourceAssignment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """One epoch.
+
+    Attributes:
+        epoch: Number of the epoch, from 1; never repeats within a job.
+        try_number: Counts runs of the same epoch after an inconsistent one.
+        now_ms: Processing time of the whole epoch.
+        subtasks: Plans by stage and subtask.
+    """
+
+    epoch: int
+    try_number: int
+    now_ms: int
+    subtasks: dict[SubtaskKey, SubtaskPlan]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReport:
+    """An exception as data.
+
+    Attributes:
+        message: Full text, the user's frames first.
+        fields: Facts of `UserFunctionError`, or {} for an error of another kind.
+        error_type: Name of the exception class in `penstock.core.errors`.
+    """
+
+    message: str
+    fields: dict[str, Any]
+    error_type: str
+
+
+@dataclass(slots=True)
+class OperatorMetrics:
+    """Counts of one operator in one epoch."""
+
+    records_in: int = 0
+    records_out: int = 0
+    late_dropped: int = 0
+    user: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SubtaskReport:
+    """Result of one subtask in one epoch.
+
+    Attributes:
+        stage_id: Which stage.
+        subtask: Which subtask of it.
+        attempt_id: The task attempt that wrote this.
+        consumed: Attempt of each upstream subtask whose frames were read.
+        version: The new state; None with an error.
+        positions: For sources: split id to next position.
+        finished_splits: For sources: splits that ended.
+        backlog: For sources: more could be read at once.
+        records_read: For sources: how many records this epoch read.
+        input_ended: The MAX watermark passed.
+        watermark: Watermark at the end of the epoch, of the first operator.
+        next_timer_ms: When a processing timer is due, or None.
+        committables: Pending sink output by uid.
+        metrics: By uid.
+        busy_ms: Time spent inside the subtask.
+        error: What went wrong, or None.
+    """
+
+    stage_id: int
+    subtask: int
+    attempt_id: int
+    consumed: dict[SubtaskKey, int] = field(default_factory=dict)
+    version: SubtaskVersion | None = None
+    positions: dict[str, Any] = field(default_factory=dict)
+    finished_splits: list[str] = field(default_factory=list)
+    backlog: bool = False
+    records_read: int = 0
+    input_ended: bool = False
+    watermark: int = 0
+    next_timer_ms: int | None = None
+    committables: dict[str, list[Any]] = field(default_factory=dict)
+    metrics: dict[str, OperatorMetrics] = field(default_factory=dict)
+    busy_ms: float = 0.0
+    error: ErrorReport | None = None

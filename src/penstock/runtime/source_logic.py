@@ -1,0 +1,107 @@
+"""The first operator of a source stage: reads splits, makes event time, emits.
+
+Each split has a watermark generator of its own; the subtask's watermark is the minimum over its
+active splits, as Flink does per split. A finished split no longer holds it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from penstock.connectors.source import Budget, ReadResult, Split
+from penstock.core.records import Batch
+from penstock.core.times import MAX_WATERMARK
+from penstock.operators.logic import OperatorLogic
+from penstock.operators.watermarks import SourceWatermarks
+from penstock.runtime.records import SourceAssignment, SubtaskReport
+from penstock.runtime.specs import SourceSpec
+
+READ_RECORDS: Final = 16_384
+"""Records of one read: large enough to amortise a batch, small enough for the processor's cache."""
+
+
+class SourceLogic(OperatorLogic):
+    """Reads the splits of one subtask."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+
+    def open(self) -> None:
+        self._reader = self._spec.source.create_reader()
+
+    def restore(self, state: Any) -> None:
+        self._watermarks = SourceWatermarks(
+            self._spec.strategy,
+            name=self.context.name,
+            source_emits=self._spec.source.emits_watermarks,
+        )
+        self._watermarks.restore(state)
+
+    def snapshot(self) -> Any:
+        return self._watermarks.snapshot()
+
+    def read(self, assignment: SourceAssignment, report: SubtaskReport) -> Iterator[None]:
+        """Reads within the budget; yields after each batch so that frames can be handed on."""
+        self.now_ms = assignment.budget.now_ms
+        left = assignment.budget.max_records
+        unfinished = 0
+        for split, position in () if assignment.stop else assignment.splits:
+            finished = False
+            while left > 0 and not finished:
+                result = self._reader.read(split, position, self._slice(assignment.budget, left))
+                position, finished = result.position, result.finished
+                left -= len(result.values)
+                report.records_read += len(result.values)
+                self._hand_on(split, result)
+                yield
+                if not result.has_more:
+                    break
+            report.positions[split.split_id] = position
+            if finished:
+                report.finished_splits.append(split.split_id)
+                self._watermarks.finish_split(split.split_id)
+                self._advance()
+            else:
+                unfinished += 1
+                report.backlog = report.backlog or left <= 0
+        if assignment.stop or (assignment.is_last and not unfinished):
+            report.input_ended = True
+            self._end()
+        yield
+
+    def _slice(self, budget: Budget, left: int) -> Budget:
+        return replace(budget, max_records=min(left, READ_RECORDS))
+
+    def _hand_on(self, split: Split, result: ReadResult) -> None:
+        for values, timestamps, watermark in self._watermarks.assign(split.split_id, result):
+            if values:
+                self.output.emit(Batch(values, timestamps))
+            if watermark is not None:
+                self._advance()
+        self._advance()
+
+    def end_of_epoch(self) -> None:
+        if self.watermark != MAX_WATERMARK:
+            self._watermarks.on_epoch(self.context.clock.now_ms)
+            self._advance()
+
+    def _advance(self) -> None:
+        watermark = self._watermarks.current()
+        if watermark > self.watermark:
+            self.watermark = watermark
+            self.output.emit_watermark(watermark)
+        change = self._watermarks.status_change()
+        if change is not None:
+            self.output.emit_idle(idle=change)
+
+    def _end(self) -> None:
+        if self.watermark != MAX_WATERMARK:
+            self.watermark = MAX_WATERMARK
+            self.output.emit_watermark(MAX_WATERMARK)
+
+    def close(self) -> None:
+        cast("Any", self._reader).close()
+
+

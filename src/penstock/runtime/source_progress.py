@@ -1,0 +1,99 @@
+"""The driver's view of one source: splits found, who reads them, and how far they got.
+
+A value with pure transitions; the driver keeps one per source and writes it into checkpoints by uid.
+Splits that are worked off one after the other are handed out as subtasks become free, two ahead, so
+that fast subtasks take more; concurrent splits are dealt out at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from penstock.connectors.source import Discovery, Split
+from penstock.core.errors import JobExecutionError
+
+_AHEAD: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """Progress of one source.
+
+    Attributes:
+        state: What `Source.discover` wants back.
+        complete: No further split will be found.
+        waiting: Splits that nobody reads yet, in reading order.
+        assigned: By subtask: its unfinished splits.
+        positions: By split id of assigned splits.
+        finished: Number of splits that ended.
+        next_owner: Subtask that gets the next concurrent split.
+    """
+
+    state: Any = None
+    complete: bool = False
+    waiting: tuple[Split, ...] = ()
+    assigned: dict[int, tuple[Split, ...]] = field(default_factory=dict)
+    positions: dict[str, Any] = field(default_factory=dict)
+    finished: int = 0
+    next_owner: int = 0
+
+    def discovered(self, discovery: Discovery) -> SourceProgress:
+        """Takes new splits."""
+        return replace(
+            self,
+            state=discovery.state,
+            complete=discovery.complete,
+            waiting=self.waiting + discovery.splits,
+        )
+
+    def dealt(self, parallelism: int) -> SourceProgress:
+        """Hands waiting splits out."""
+        if not self.waiting:
+            return self
+        assigned = {index: self.assigned.get(index, ()) for index in range(parallelism)}
+        positions = dict(self.positions)
+        owner = self.next_owner
+        rest: list[Split] = []
+        for split in self.waiting:
+            if split.concurrent:
+                chosen = owner % parallelism
+                owner += 1
+            else:
+                chosen = min(assigned, key=lambda index: (len(assigned[index]), index))
+                if len(assigned[chosen]) >= _AHEAD:
+                    rest.append(split)
+                    continue
+            assigned[chosen] = (*assigned[chosen], split)
+            positions[split.split_id] = split.start
+        return replace(
+            self, waiting=tuple(rest), assigned=assigned, positions=positions, next_owner=owner
+        )
+
+    def read(self, subtask: int, positions: dict[str, Any], finished: list[str]) -> SourceProgress:
+        """Takes what one subtask reported."""
+        known = {split.split_id for split in self.assigned.get(subtask, ())}
+        unknown = set(positions) - known
+        if unknown:
+            raise JobExecutionError(f"subtask {subtask} read splits it was not given: {unknown}.")
+        done = set(finished)
+        merged = {**self.positions, **positions}
+        for split_id in done:
+            merged.pop(split_id, None)
+        left = tuple(split for split in self.assigned[subtask] if split.split_id not in done)
+        return replace(
+            self,
+            assigned={**self.assigned, subtask: left},
+            positions=merged,
+            finished=self.finished + len(done),
+        )
+
+    def is_last_for(self, subtask: int) -> bool:
+        """Whether nothing can follow the splits that the subtask has now."""
+        return self.complete and not self.waiting
+
+    def splits_of(self, subtask: int) -> tuple[tuple[Split, Any], ...]:
+        """Returns unfinished splits of a subtask with their positions."""
+        return tuple(
+            (split, self.positions[split.split_id]) for split in self.assigned.get(subtask, ())
+        )

@@ -1,0 +1,306 @@
+"""One subtask: the operators of a stage, run for one epoch at a time.
+
+    run_epoch(version, watermarks, frames or splits) -> (new version, frames, report)
+
+A subtask is kept between epochs as a cache. It says which version it holds; when a plan names
+another one, state, timers and logics are restored in place, and what an aborted epoch did is gone.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+from typing import Any, cast
+
+from penstock.core.clock import EpochClock
+from penstock.core.file_area import FileArea
+from penstock.core.keygroups import key_group_range
+from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
+from penstock.graph.job_graph import Edge, Stage
+from penstock.graph.nodes import NodeKind
+from penstock.operators.logic import OperatorContext, OperatorLogic
+from penstock.operators.metrics import MetricGroup
+from penstock.operators.timers import TimerService
+from penstock.operators.watermark_valve import WatermarkValve
+from penstock.runtime.chain import ChainInput, ChainOutput
+from penstock.runtime.exchange import ExchangeWriter, make_partitioner
+from penstock.runtime.frames import Frame, FrameKind, decode_batch
+from penstock.runtime.records import (
+    EpochPlan,
+    JobProgram,
+    OperatorMetrics,
+    SubtaskPlan,
+    SubtaskReport,
+    SubtaskVersion,
+)
+from penstock.runtime.sink_logic import SinkLogic
+from penstock.runtime.source_logic import SourceLogic
+from penstock.runtime.specs import SinkSpec
+from penstock.state.backend import create_backend
+from penstock.state.keyed import KeyedState
+from penstock.state.operator_state import OperatorState
+
+
+class Subtask:
+    """The running form of one subtask of a stage."""
+
+    def __init__(self, program: JobProgram, stage: Stage, index: int) -> None:
+        self._program = program
+        self._stage = stage
+        self._index = index
+        self._clock = EpochClock()
+        self._area = FileArea(program.state.directory, program.state.inline_threshold_bytes)
+        self._held: str | None = None
+        self._frames: list[Frame] = []
+        self._inputs = sorted(program.graph.inputs_of(stage), key=_reading_order)
+        self._channels = self._number_channels()
+        self._valves: list[WatermarkValve] = []
+        self._valve_inputs = sorted({edge.input_index for edge in self._inputs})
+        self._writers: list[ExchangeWriter] = []
+        self._contexts: list[OperatorContext] = []
+        self._outputs = [ChainOutput() for _ in stage.operators]
+        self._logics = [self._build(position) for position in range(len(stage.operators))]
+        self._entries = [
+            ChainInput(logic, output.metrics)
+            for logic, output in zip(self._logics, self._outputs, strict=True)
+        ]
+        self._wire()
+        self._is_open = False
+
+    # -- building -----------------------------------------------------------------------------
+
+    def _build(self, position: int) -> OperatorLogic:
+        operator = self._stage.operators[position]
+        if operator.kind is NodeKind.SOURCE:
+            return SourceLogic(operator.spec)
+        if operator.kind is NodeKind.SINK:
+            return SinkLogic(cast("SinkSpec", operator.spec).sink, self._program)
+        return cast("OperatorLogic", operator.spec.build())
+
+    def _wire(self) -> None:
+        for position, operator in enumerate(self._stage.operators):
+            if operator.producer is not None:
+                entry = self._entries[position]
+                self._outputs[operator.producer].add_operator(entry, operator.side_tag)
+            context = self._context(position)
+            self._contexts.append(context)
+            self._logics[position].setup(context, self._outputs[position])
+        stages = self._program.graph.stages
+        for edge in self._program.graph.outputs_of(self._stage):
+            target = stages[edge.target_stage]
+            partitioner = make_partitioner(
+                edge.partitioning,
+                subtask=self._index,
+                parallelism=self._stage.parallelism,
+                targets=target.parallelism,
+                max_parallelism=target.max_parallelism,
+                name=target.operators[0].name,
+            )
+            writer = ExchangeWriter(edge, partitioner, target.parallelism, self._index)
+            self._writers.append(writer)
+            self._outputs[edge.source_operator].add_exchange(writer, edge.side_tag)
+
+    def _context(self, position: int) -> OperatorContext:
+        operator, stage, program = self._stage.operators[position], self._stage, self._program
+        keyed: KeyedState | None = None
+        if operator.kind is NodeKind.OPERATOR and operator.spec.is_keyed:
+            first, last = key_group_range(self._index, stage.parallelism, stage.max_parallelism)
+            backend = create_backend(program.state.backend, **dict(program.state.options))
+            keyed = backend.create_state(
+                first, last, stage.max_parallelism, self._area, self._clock, operator.uid
+            )
+        return OperatorContext(
+            uid=operator.uid,
+            name=operator.name,
+            subtask=self._index,
+            parallelism=stage.parallelism,
+            max_parallelism=stage.max_parallelism,
+            attempt=program.attempt,
+            clock=self._clock,
+            keyed_state=keyed,
+            timers=None if keyed is None else TimerService(keyed, self._clock),
+            operator_state=OperatorState(),
+            metrics=MetricGroup(),
+            parameters=dict(program.parameters),
+        )
+
+    def _number_channels(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Returns (valve, channel of the valve) by edge and sending subtask."""
+        channels: dict[tuple[int, int], tuple[int, int]] = {}
+        indexes = sorted({edge.input_index for edge in self._inputs})
+        counts = dict.fromkeys(indexes, 0)
+        for edge in self._inputs:
+            for sender in range(self._program.graph.stages[edge.source_stage].parallelism):
+                channels[edge.edge_id, sender] = (
+                    indexes.index(edge.input_index),
+                    counts[edge.input_index],
+                )
+                counts[edge.input_index] += 1
+        self._channel_counts = [counts[index] for index in indexes]
+        return channels
+
+    # -- one epoch ----------------------------------------------------------------------------
+
+    def run(
+        self, plan: EpochPlan, mine: SubtaskPlan, frames: list[Frame], attempt: int
+    ) -> Iterator[Frame | SubtaskReport]:
+        """Runs one epoch; yields frames as they come and the report last."""
+        started = time.perf_counter()
+        report = SubtaskReport(self._stage.stage_id, self._index, attempt)
+        self._frames.clear()
+        self._restore(mine.version)
+        self._held = None
+        self._begin(plan, attempt)
+        for logic in self._logics:
+            logic.advance_processing_time(plan.now_ms)
+        if self._stage.is_source:
+            assert mine.source is not None
+            source = cast("SourceLogic", self._logics[0])
+            for _ in source.read(mine.source, report):
+                yield from self._drained()
+        else:
+            for _ in self._consume(frames, report):
+                yield from self._drained()
+        for logic in self._logics:
+            logic.end_of_epoch()
+        for writer in self._writers:
+            writer.flush()
+        self._finish(plan, attempt, report)
+        report.busy_ms = (time.perf_counter() - started) * 1000
+        yield from self._drained()
+        yield report
+
+    def _drained(self) -> list[Frame]:
+        drained = self._frames[:]
+        self._frames.clear()
+        return drained
+
+    def _begin(self, plan: EpochPlan, attempt: int) -> None:
+        self._clock.now_ms = plan.now_ms
+        for writer in self._writers:
+            writer.begin_epoch(plan.epoch, attempt, self._frames)
+        for output, entry in zip(self._outputs, self._entries, strict=True):
+            output.metrics = entry.metrics = OperatorMetrics()
+        for logic in self._logics:
+            if isinstance(logic, SinkLogic):
+                logic.begin_epoch(plan.epoch, f"{attempt}")
+
+    def _consume(self, frames: list[Frame], report: SubtaskReport) -> Iterator[None]:
+        order = {edge.edge_id: position for position, edge in enumerate(self._inputs)}
+        edges = {edge.edge_id: edge for edge in self._inputs}
+        head = self._entries[0]
+        frames.sort(key=lambda frame: (order[frame.edge], frame.channel, frame.sequence))
+        for position, frame in enumerate(frames):
+            edge = edges[frame.edge]
+            report.consumed[edge.source_stage, frame.channel] = frame.attempt
+            if frame.kind == FrameKind.DATA:
+                head.process(decode_batch(frame.payload), edge.input_index)
+                # The payload is done with; a large epoch must not be in memory twice.
+                frames[position] = frame._replace(payload=None)
+            else:
+                self._signal(frame)
+            yield
+
+    def _signal(self, frame: Frame) -> None:
+        """Takes a watermark or status change of one channel."""
+        number, channel = self._channels[frame.edge, frame.channel]
+        valve = self._valves[number]
+        if frame.kind == FrameKind.WATERMARK:
+            watermark = valve.advance(channel, frame.payload)
+            status = None
+        else:
+            status, watermark = valve.set_idle(channel, frame.kind == FrameKind.IDLE)
+        if len(self._valves) > 1:
+            outer = self._valves_joined
+            if watermark is not None:
+                watermark = outer.advance(number, watermark)
+            if status is not None:
+                status, held = outer.set_idle(number, status)
+                watermark = held if watermark is None else watermark
+        if watermark is not None:
+            self._entries[0].advance_watermark(watermark)
+        if status is not None:
+            self._logics[0].advance_input_status(idle=status)
+
+    def _finish(self, plan: EpochPlan, attempt: int, report: SubtaskReport) -> None:
+        """Commits state and fills in the report."""
+        stage = self._stage
+        version_id = f"e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
+        keyed: dict[str, Any] = {}
+        timers: list[int] = []
+        for logic, context, output, entry, operator in zip(
+            self._logics, self._contexts, self._outputs, self._entries, stage.operators, strict=True
+        ):
+            if context.keyed_state is not None:
+                keyed[context.uid] = context.keyed_state.commit(f"{version_id}-{operator.node_id}")
+            due = logic.next_processing_timer()
+            if due is not None:
+                timers.append(due)
+            if isinstance(logic, SinkLogic):
+                report.committables[context.uid] = logic.prepare_commit()
+            entry.metrics.records_out = output.metrics.records_out
+            entry.metrics.user = context.metrics.report()
+            report.metrics[context.uid] = entry.metrics
+        report.version = SubtaskVersion(version_id, keyed, self._write_logic(version_id))
+        report.next_timer_ms = min(timers, default=None)
+        report.watermark = self._logics[0].watermark
+        if not stage.is_source:
+            report.input_ended = self._logics[0].watermark == MAX_WATERMARK
+        self._held = version_id
+
+    # -- state that is not keyed --------------------------------------------------------------
+
+    def _write_logic(self, version_id: str) -> Any:
+        state = {
+            "valves": [valve.snapshot() for valve in (*self._valves, self._valves_joined)],
+            "operators": {
+                context.uid: (logic.watermark, logic.snapshot(), context.operator_state.snapshot())
+                for logic, context in zip(self._logics, self._contexts, strict=True)
+            },
+        }
+        return self._area.write(f"{version_id}.logic", pickle.dumps(state, 5))
+
+    def _restore(self, version: SubtaskVersion | None) -> None:
+        """Brings the subtask to a version; free when it already holds it."""
+        if not self._is_open:
+            for logic in self._logics:
+                logic.open()
+            self._is_open = True
+        elif version is not None and version.version_id == self._held:
+            return
+        state: dict[str, Any] | None = None
+        if version is not None:
+            state = pickle.loads(self._area.read(version.logic))
+        self._valves = [WatermarkValve(count) for count in self._channel_counts]
+        self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
+        if state is not None:
+            valves = (*self._valves, self._valves_joined)
+            for valve, snapshot in zip(valves, state["valves"], strict=True):
+                valve.restore(snapshot)
+        for logic, context in zip(self._logics, self._contexts, strict=True):
+            saved = None if state is None else state["operators"].get(context.uid)
+            watermark, own, lists = saved or (MIN_WATERMARK, None, None)
+            if context.keyed_state is not None:
+                found = None if version is None else version.keyed.get(context.uid)
+                context.keyed_state.restore(() if found is None else (found,))
+            context.operator_state.restore(
+                [] if lists is None else [lists], self._index, self._stage.parallelism
+            )
+            logic.watermark = watermark
+            if context.timers is not None:
+                context.timers.restore_watermark(watermark)
+            logic.restore(own)
+
+    def close(self) -> None:
+        """Closes every operator."""
+        for logic in self._logics:
+            logic.close()
+
+
+def _reading_order(edge: Edge) -> tuple[bool, int, int]:
+    """Second inputs first: what connects to a stream (rules, control) is read before its records.
+
+    Flink promises no order between inputs; this one is the least surprising for broadcast state.
+    """
+    return edge.input_index == 0, -edge.input_index, edge.edge_id
