@@ -1,0 +1,148 @@
+"""One epoch as one Spark job: level 0, shuffle, level 1, shuffle, ... reports.
+
+Frames travel as elements of RDDs, not as rows of DataFrames: the same two-level epoch then takes
+about 60 % of the time, since nothing is planned, generated or converted to Arrow on the way
+(`docs/decisions/0001`). The job program is a broadcast, unpickled once per worker; an epoch's
+closure holds versions, splits and numbers only.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext, cloudpickle
+
+from penstock.core.errors import JobExecutionError, ProgramError
+from penstock.runtime.frames import Frame, FrameKind
+from penstock.runtime.level_task import (
+    SubtaskCache,
+    level_partitions,
+    read_report,
+    run_level_task,
+)
+from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import SparkSession
+
+_CACHE = SubtaskCache()
+"""Of this worker process."""
+
+_PROGRAMS: dict[tuple[str, int], JobProgram] = {}
+"""The job attempt that this worker process served last."""
+
+
+def pickled_program(program: JobProgram) -> bytes:
+    """Serialises a program with the user's functions in it.
+
+    Raises:
+        ProgramError: A function holds something that cannot travel to a worker.
+    """
+    try:
+        return cloudpickle.dumps(program)  # type: ignore[no-any-return,no-untyped-call]
+    except Exception as error:
+        culprit = _unserialisable(program)
+        raise ProgramError(
+            f"{culprit} cannot be sent to Spark's workers: {error}. Create connections, locks, "
+            "files and the like in open() of a rich function, or inside the function itself."
+        ) from error
+
+
+def _unserialisable(program: JobProgram) -> str:
+    for stage in program.graph.stages:
+        for operator in stage.operators:
+            try:
+                cloudpickle.dumps(operator.spec)  # type: ignore[no-untyped-call]
+            except Exception:  # noqa: BLE001 - whatever pickling raises names the culprit
+                return f"the function of operator '{operator.name}'"
+    return "a key selector or partitioner of the program"
+
+
+class LevelTask:
+    """The task function of one level; picklable."""
+
+    def __init__(
+        self, program: Broadcast[bytes], cache_key: tuple[str, int], level: int, plan: bytes
+    ) -> None:
+        self._program = program
+        self._cache_key = cache_key
+        self._level = level
+        self._plan = plan
+
+    def __call__(self, partition: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
+        program = _PROGRAMS.get(self._cache_key)
+        if program is None:
+            _CACHE.clear()
+            _PROGRAMS.clear()
+            program = _PROGRAMS[self._cache_key] = pickle.loads(self._program.value)
+        context = TaskContext.get()
+        assert context is not None
+        # Level 0 reads sources; the numbers it is given only make the partitions.
+        frames = (element[1] for element in elements) if self._level else _drain(elements)
+        return run_level_task(
+            program,
+            pickle.loads(self._plan),
+            self._level,
+            partition,
+            frames,
+            context.taskAttemptId(),
+            _CACHE,
+        )
+
+
+def _drain(elements: Iterable[Any]) -> list[Frame]:
+    for _ in elements:
+        pass
+    return []
+
+
+def _same(partition: int) -> int:
+    return partition
+
+
+class SparkEpochRunner:
+    """An `EpochRunner` on a Spark session."""
+
+    def __init__(self, spark: SparkSession, program: JobProgram) -> None:
+        self._context = spark.sparkContext
+        self._program = program
+        self._broadcast = self._context.broadcast(pickled_program(program))
+        self._widths = [
+            len(level_partitions(program.graph, level))
+            for level in range(len(program.graph.levels))
+        ]
+        self._seed = self._context.parallelize(range(self._widths[0]), self._widths[0])
+
+    def run(self, plan: EpochPlan) -> list[SubtaskReport]:
+        """Runs one epoch."""
+        graph = self._program.graph
+        frames: Any = self._seed
+        for level, width in enumerate(self._widths):
+            keys = level_partitions(graph, level)
+            part = replace(plan, subtasks={key: plan.subtasks[key] for key in keys})
+            task = LevelTask(
+                self._broadcast, self._program.cache_key, level, pickle.dumps(part, 5)
+            )
+            if level:
+                frames = frames.partitionBy(width, _same)
+            frames = frames.mapPartitionsWithIndex(task)
+        try:
+            collected = frames.collect()
+        except Exception as error:
+            raise JobExecutionError(
+                f"Spark could not run epoch {plan.epoch}: {_first_lines(error)}"
+            ) from error
+        return [read_report(frame) for _, frame in collected if frame.kind == FrameKind.REPORT]
+
+    def close(self) -> None:
+        """Releases the broadcast; workers drop the job when they serve another one."""
+        self._broadcast.destroy()
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return "\n".join(lines[:12])
