@@ -28,7 +28,7 @@ check_java() {
     java=java
     [ -z "${JAVA_HOME:-}" ] || java="$JAVA_HOME/bin/java"
     # The first line reads: openjdk version "17.0.15" 2025-04-15 (before Java 9: "1.8.0_392").
-    version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+    version=$("$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1)
     [ -n "$version" ] || give_up "Java was not found as '$java': Spark needs Java 17 or newer;\
  install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
     [ "$version" -ge 17 ] || give_up "'$java' is Java $version, but Spark needs Java 17 or newer:\
