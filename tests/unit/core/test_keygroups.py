@@ -1,0 +1,134 @@
+"""Key groups against Flink 2.3's own `MathUtils` and `KeyGroupRangeAssignment`, run on a JVM."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.errors import ProgramError
+from penstock.core.keygroups import (
+    canonical_bytes,
+    default_max_parallelism,
+    key_group,
+    key_group_range,
+    murmur,
+    subtask_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (0, 593689054),
+        (1, 68075478),
+        (0xFFFFFFFF, 1982413648),
+        (42, 1134849565),
+        (12345, 638799361),
+        (0x80000000, 1718298732),
+        (0x7FFFFFFF, 1653689534),
+        (0xDEADBEEF, 1047277220),
+    ],
+)
+def test_murmur_is_flinks(word: int, expected: int) -> None:
+    assert murmur(word) == expected
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "expected"),
+    [(1, 128), (2, 128), (85, 128), (86, 256), (128, 256), (30000, 32768)],
+)
+def test_default_max_parallelism_is_flinks(parallelism: int, expected: int) -> None:
+    assert default_max_parallelism(parallelism) == expected
+
+
+FLINK_RANGES = {
+    3: [(0, 42), (43, 85), (86, 127)],
+    5: [(0, 25), (26, 51), (52, 76), (77, 102), (103, 127)],
+    7: [(0, 18), (19, 36), (37, 54), (55, 73), (74, 91), (92, 109), (110, 127)],
+}
+
+
+@pytest.mark.parametrize("parallelism", FLINK_RANGES)
+def test_ranges_are_flinks(parallelism: int) -> None:
+    found = [key_group_range(index, parallelism, 128) for index in range(parallelism)]
+    assert found == FLINK_RANGES[parallelism]
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_ranges_and_owners_agree(parallelism: int, extra: int) -> None:
+    groups = parallelism + extra
+    for index in range(parallelism):
+        first, last = key_group_range(index, parallelism, groups)
+        for group in {first, last}:
+            assert subtask_of(group, parallelism, groups) == index
+
+
+def test_equal_keys_have_equal_bytes() -> None:
+    assert canonical_bytes(1) == canonical_bytes(1.0) == canonical_bytes(True)
+    assert canonical_bytes(decimal.Decimal("1.00")) == canonical_bytes(1)
+    assert canonical_bytes(0.0) == canonical_bytes(-0.0)
+    assert canonical_bytes((1, "a")) == canonical_bytes((1.0, "a"))
+
+
+@given(st.lists(st.text() | st.integers() | st.binary(), max_size=3).map(tuple))
+def test_tuples_are_framed(parts: tuple[object, ...]) -> None:
+    # ("ab", "c") and ("a", "bc") must differ: every part carries its length.
+    assert canonical_bytes((*parts, "ab", "c")) != canonical_bytes((*parts, "a", "bc"))
+    assert canonical_bytes((parts,)) != canonical_bytes(parts)
+
+
+@given(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.dates()
+    | st.tuples(st.integers(), st.text()),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.dates()
+    | st.tuples(st.integers(), st.text()),
+)
+def test_bytes_are_equal_exactly_when_keys_are(one: object, two: object) -> None:
+    if one is None or two is None:
+        return
+    assert (canonical_bytes(one) == canonical_bytes(two)) == (one == two)
+
+
+@pytest.mark.parametrize("key", [None, math.nan, decimal.Decimal("NaN"), [1], {"a": 1}, object()])
+def test_keys_without_stable_bytes_are_refused(key: object) -> None:
+    with pytest.raises(ProgramError, match="key"):
+        canonical_bytes(key)
+
+
+def test_huge_keys_are_refused() -> None:
+    assert key_group("x" * 65536, 128) in range(128)
+    with pytest.raises(ProgramError, match="digest"):
+        canonical_bytes("x" * (16 * 1024 * 1024 + 1))
+
+
+def test_key_groups_are_the_same_in_another_process() -> None:
+    keys = ["a", "ü", 17, -(2**70), 2.5, (1, ("x", b"\x00")), datetime.date(2020, 2, 29)]
+    code = (
+        "import datetime\nfrom penstock.core.keygroups import key_group\n"
+        f"print([key_group(key, 32768) for key in {keys!r}])"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "7"},
+    ).stdout
+    assert output.strip() == repr([key_group(key, 32768) for key in keys])

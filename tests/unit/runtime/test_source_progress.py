@@ -1,0 +1,61 @@
+"""Dealing splits to subtasks, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.connectors.source import Discovery, Split
+from penstock.core.errors import JobExecutionError
+from penstock.runtime.admission import Admission
+from penstock.runtime.source_progress import SourceProgress
+
+
+def ids(progress: SourceProgress) -> dict[int, list[str]]:
+    return {who: [split.split_id for split in splits] for who, splits in progress.assigned.items()}
+
+
+def found(*splits: Split, complete: bool = True) -> SourceProgress:
+    return SourceProgress().discovered(Discovery(splits, state="s", complete=complete))
+
+
+def test_ranges_are_dealt_two_ahead() -> None:
+    progress = found(*(Split(f"r{number}", None, start=number) for number in range(6))).dealt(2)
+    assert ids(progress) == {0: ["r0", "r2"], 1: ["r1", "r3"]}
+    assert [split.split_id for split in progress.waiting] == ["r4", "r5"]
+    assert progress.positions == {"r0": 0, "r1": 1, "r2": 2, "r3": 3}
+    assert not progress.is_last_for(0)
+
+
+def test_a_fast_subtask_takes_more() -> None:
+    progress = found(*(Split(f"r{number}", None) for number in range(6))).dealt(2)
+    progress = progress.read(1, {"r1": 9, "r3": 9}, ["r1", "r3"]).dealt(2)
+    assert ids(progress) == {0: ["r0", "r2"], 1: ["r4", "r5"]}
+    assert progress.is_last_for(0)
+    assert progress.finished == 2
+    assert "r1" not in progress.positions
+
+
+def test_partitions_are_dealt_at_once() -> None:
+    progress = found(*(Split(f"p{number}", None, concurrent=True) for number in range(5))).dealt(2)
+    assert ids(progress) == {0: ["p0", "p2", "p4"], 1: ["p1", "p3"]}
+    later = progress.discovered(Discovery((Split("p5", None, concurrent=True),))).dealt(2)
+    assert ids(later)[1] == ["p1", "p3", "p5"]
+
+
+def test_positions_go_on() -> None:
+    progress = found(Split("a", None)).dealt(1).read(0, {"a": 100}, [])
+    ((split, position),) = progress.splits_of(0)
+    assert (split.split_id, position) == ("a", 100)
+
+
+def test_an_unknown_split_is_an_error() -> None:
+    with pytest.raises(JobExecutionError, match="was not given"):
+        found(Split("a", None)).dealt(1).read(0, {"b": 1}, [])
+
+
+def test_admission_aims_at_the_target() -> None:
+    admission = Admission(target_ms=1000, max_records=10_000)
+    assert admission.after_epoch(10_000, 500, backlog=True).max_records == 20_000
+    assert admission.after_epoch(10_000, 10, backlog=True).max_records == 30_000
+    assert admission.after_epoch(10_000, 4_000, backlog=True).max_records == 3_333
+    assert admission.after_epoch(100, 4_000, backlog=False).max_records == 10_000
