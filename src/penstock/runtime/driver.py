@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from penstock.connectors.source import Budget
 from penstock.core.clock import Clock
-from penstock.core.errors import JobExecutionError
 from penstock.graph.job_graph import Stage
 from penstock.runtime.admission import Admission
 from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
@@ -35,7 +34,9 @@ from penstock.runtime.source_progress import SourceProgress
 from penstock.runtime.state_files import StateFiles
 
 _TRIES_OF_AN_EPOCH: Final = 4
-_IDLE_WAIT_MS: Final = 50
+_POLL_MS: Final = 20
+_QUIET_TICK_MS: Final = 200
+"""How often a job without input runs an epoch, so that idleness and custom generators see time."""
 _BUDGET_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -114,7 +115,8 @@ class JobDriver:
                 self._on_epoch(summary)
             if self._has_ended():
                 return
-            self._pause(summary, started)
+            quiet = summary.records_read == 0 and not summary.backlog
+            self._pause(started, quiet=quiet)
 
     # -- one epoch ----------------------------------------------------------------------------
 
@@ -173,7 +175,8 @@ class JobDriver:
     def _sources(self) -> list[Stage]:
         return [stage for stage in self._graph.stages if stage.is_source]
 
-    def _discover(self) -> None:
+    def _discover(self) -> bool:
+        """Asks sources for splits and deals them out; says whether anything changed."""
         now_ms = self._clock.wall_ms()
         sources = dict(self.state.sources)
         for stage in self._sources():
@@ -184,37 +187,31 @@ class JobDriver:
                     operator.spec.source.discover(progress.state, now_ms)
                 )
             sources[operator.uid] = progress.dealt(stage.parallelism)
-        self.state = JobState(
-            self.state.epoch,
-            self.state.versions,
-            sources,
-            self.state.ended,
-            self.state.next_timers,
+        changed = any(
+            sources[uid].waiting != before.waiting
+            or sources[uid].assigned != before.assigned
+            or sources[uid].complete != before.complete
+            for uid, before in self.state.sources.items()
         )
+        self.state = replace(self.state, sources=sources)
+        return changed
 
     def _has_ended(self) -> bool:
         return len(self.state.ended) == sum(stage.parallelism for stage in self._graph.stages)
 
-    def _pause(self, summary: EpochSummary, started_ms: int) -> None:
-        """Waits for the next epoch: not at all under backlog, a little when nothing came."""
-        elapsed = self._clock.monotonic_ms() - started_ms
-        wait_ms = self._epoch_interval_ms - elapsed
-        if summary.records_read == 0 and not summary.backlog and not self._ends_soon():
-            idle = _IDLE_WAIT_MS
-            timer = self.state.next_timer_ms
-            if timer is not None:
-                idle = min(idle, max(0, timer - self._clock.wall_ms()))
-            wait_ms = max(wait_ms, idle)
-        if wait_ms > 0:
+    def _pause(self, started_ms: int, *, quiet: bool) -> None:
+        """Waits for the next epoch: not at all while records come, a tick when none did."""
+        due_ms = started_ms + self._epoch_interval_ms
+        if quiet:
+            due_ms = max(due_ms, started_ms + _QUIET_TICK_MS)
+        while not self._cancelled:
+            now_ms = self._clock.monotonic_ms()
+            timer_ms = self.state.next_timer_ms
+            if timer_ms is not None:
+                left = max(timer_ms - self._clock.wall_ms(), 0)
+                due_ms = min(due_ms, max(now_ms + left, started_ms + self._epoch_interval_ms))
+            if now_ms >= due_ms or (quiet and self._discover()):
+                return
             with self._wake:
                 if not self._cancelled:
-                    self._wake.wait(wait_ms / 1000)
-
-    def _ends_soon(self) -> bool:
-        return all(progress.complete for progress in self.state.sources.values())
-
-
-def check_has_source(program: JobProgram) -> None:
-    """Refuses a program without a source."""
-    if not any(stage.is_source for stage in program.graph.stages):
-        raise JobExecutionError("the program has no source.")
+                    self._wake.wait(min(due_ms - now_ms, _POLL_MS) / 1000)

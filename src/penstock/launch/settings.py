@@ -1,0 +1,80 @@
+"""Reads what a job needs from the configuration."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.core.configuration import Configuration
+from penstock.core.errors import ConfigurationError
+from penstock.runtime.admission import Admission
+from penstock.runtime.records import StateSettings
+
+_BACKENDS = ("hashmap", "rocksdb")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """Settings of one job.
+
+    Attributes:
+        master: Spark master, for a session that has to be made.
+        spark: Spark settings of the user.
+        state: Where and how state is kept.
+        admission: Size of epochs.
+        epoch_interval_ms: Least time from one epoch to the next.
+        parameters: Global job parameters.
+    """
+
+    master: str
+    spark: dict[str, str]
+    state: StateSettings
+    admission: Admission
+    epoch_interval_ms: int
+    parameters: tuple[tuple[str, str], ...]
+
+
+def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
+    """Reads and checks the settings of a job."""
+    everything = configuration.to_dict()
+    prefix = "penstock.spark.conf."
+    return JobSettings(
+        master=everything.get("penstock.spark.master", "local[*]"),
+        spark={
+            key.removeprefix(prefix): value
+            for key, value in everything.items()
+            if key.startswith(prefix)
+        },
+        state=_state(configuration, job_id),
+        admission=Admission(
+            target_ms=configuration.get_duration_ms("penstock.epoch.target-duration"),
+            ceiling=configuration.get_integer("penstock.epoch.max-records", 8_000_000),
+        ),
+        epoch_interval_ms=configuration.get_duration_ms("penstock.epoch.interval"),
+        parameters=tuple(sorted(configuration.get_map("pipeline.global-job-parameters").items())),
+    )
+
+
+def _state(configuration: Configuration, job_id: str) -> StateSettings:
+    backend = configuration.get_string("state.backend.type", "hashmap")
+    if backend not in _BACKENDS:
+        raise ConfigurationError(
+            f"state.backend.type is '{backend}'; it must be one of {', '.join(_BACKENDS)}."
+        )
+    base = configuration.get_string("state.backend.rocksdb.localdir", "") or configuration.get_string(
+        "io.tmp.dirs", ""
+    )
+    root = Path(base) if base else Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+    directory = root / job_id
+    (directory / "state").mkdir(parents=True, mode=0o700)
+    (directory / "scratch").mkdir(mode=0o700)
+    return StateSettings(
+        backend=backend,
+        directory=str(directory / "state"),
+        scratch_directory=str(directory / "scratch"),
+        inline_threshold_bytes=configuration.get_size_bytes(
+            "execution.checkpointing.data-inline-threshold"
+        ),
+    )
