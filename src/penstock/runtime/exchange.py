@@ -26,8 +26,9 @@ from penstock.core.partitioning import (
     Shuffle,
 )
 from penstock.core.records import Batch
+from penstock.core.times import NO_TIMESTAMP
 from penstock.graph.job_graph import Edge
-from penstock.operators.errors import user_code
+from penstock.operators.errors import shorten, user_code
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind
 
 FRAME_RECORDS: Final = 16_384
@@ -149,8 +150,6 @@ def _concatenated(parts: list[Batch]) -> Batch:
 
 def with_timestamps(batch: Batch) -> list[int]:
     """Returns one timestamp per record, `NO_TIMESTAMP` where there is none."""
-    from penstock.core.times import NO_TIMESTAMP
-
     return [NO_TIMESTAMP] * len(batch) if batch.timestamps is None else batch.timestamps
 
 
@@ -270,14 +269,9 @@ def _check_hashable(key: Any, value: Any) -> None:
         hash(key)
     except TypeError:
         raise ProgramError(
-            f"a key selector returned {type(key).__name__} {_short(key)}, which is not hashable, "
-            f"for record {_short(value)}. Return a str, a number or a tuple of them."
+            f"a key selector returned {type(key).__name__} {shorten(key)}, which is not hashable, "
+            f"for record {shorten(value)}. Return a str, a number or a tuple of them."
         ) from None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else text[:197] + "..."
 
 
 class ByShuffle(ByFunction):
@@ -306,7 +300,7 @@ class ByUser(ByFunction):
             if not isinstance(target, int) or not 0 <= target < count:
                 raise ProgramError(
                     f"the partitioner of '{self._name}' returned {target!r} for record "
-                    f"{_short(value)}; it must return an int from 0 to {count - 1}."
+                    f"{shorten(value)}; it must return an int from 0 to {count - 1}."
                 )
         return targets, None
 

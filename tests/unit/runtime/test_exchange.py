@@ -1,0 +1,194 @@
+"""Partitioners and frames, against hand-worked deals and an independent model."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.errors import ProgramError, UserFunctionError
+from penstock.core.keygroups import key_group
+from penstock.core.partitioning import (
+    Broadcast,
+    Custom,
+    Forward,
+    Global,
+    KeyGroups,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
+from penstock.core.records import Batch
+from penstock.graph.job_graph import Edge
+from penstock.runtime.exchange import ExchangeWriter, make_partitioner, rescale_targets
+from penstock.runtime.frames import BatchCodec, Frame, FrameKind, decode_batch
+
+
+def split(partitioning: Any, values: list[Any], targets: int, subtask: int = 0) -> dict[int, Any]:
+    partitioner = make_partitioner(
+        partitioning, subtask=subtask, parallelism=2, targets=targets, max_parallelism=128, name="x"
+    )
+    partitioner.begin_epoch(0, subtask)
+    found: dict[int, Any] = {}
+    for target, batch in partitioner.split(Batch(values)):
+        found[target] = batch.values
+    return found
+
+
+def test_deals() -> None:
+    values = [0, 1, 2, 3, 4]
+    assert split(Forward(), values, 2, subtask=1) == {1: values}
+    assert split(Global(), values, 3) == {0: values}
+    assert split(Broadcast(), values, 2) == {0: values, 1: values}
+    assert split(Rebalance(), values, 2) == {0: [0, 2, 4], 1: [1, 3]}
+    assert split(Rebalance(), values, 3, subtask=1) == {1: [0, 3], 2: [1, 4], 0: [2]}
+    # Subtask 1 starts at the second of its two targets.
+    assert split(Rescale(), values, 4, subtask=1) == {3: [0, 2, 4], 2: [1, 3]}
+    by_user = Custom(lambda key, count: key % count, lambda value: value)
+    assert split(by_user, values, 3) == {0: [0, 3], 1: [1, 4], 2: [2]}
+
+
+def test_round_robin_goes_on_where_the_last_batch_ended() -> None:
+    partitioner = make_partitioner(
+        Rebalance(), subtask=0, parallelism=1, targets=3, max_parallelism=128, name="x"
+    )
+    partitioner.begin_epoch(0, 0)
+    dealt = [
+        (target, batch.values) for part in ([1, 2], [3, 4]) for target, batch in
+        partitioner.split(Batch(part))
+    ]
+    assert dealt == [(0, [1]), (1, [2]), (2, [3]), (0, [4])]
+
+
+def test_rescale_groups_are_local() -> None:
+    assert [rescale_targets(sender, 2, 4) for sender in range(2)] == [[0, 1], [2, 3]]
+    assert [rescale_targets(sender, 4, 2) for sender in range(4)] == [[0], [0], [1], [1]]
+    for senders, targets in ((2, 3), (3, 2), (3, 5), (1, 4)):
+        reached = {t for sender in range(senders) for t in rescale_targets(sender, senders, targets)}
+        assert reached == set(range(targets))
+
+
+def test_shuffle_is_a_function_of_epoch_and_subtask() -> None:
+    values = list(range(1000))
+    one, two = split(Shuffle(), values, 4), split(Shuffle(), values, 4)
+    assert one == two
+    assert Counter(v for part in one.values() for v in part) == Counter(values)
+    assert all(200 < len(part) < 300 for part in one.values())
+
+
+@given(st.lists(st.text() | st.integers() | st.tuples(st.integers(), st.text())), st.integers(1, 5))
+def test_keys_go_to_the_owner_of_their_key_group(keys: list[Any], targets: int) -> None:
+    partitioner = make_partitioner(
+        KeyGroups(lambda value: value[0]),
+        subtask=0, parallelism=1, targets=targets, max_parallelism=128, name="x",
+    )
+    records = [(key, number) for number, key in enumerate(keys)]
+    seen = 0
+    for target, batch in partitioner.split(Batch(records, list(range(len(records))))):
+        assert batch.keys is not None and batch.timestamps is not None
+        for (key, number), timestamp, carried in zip(
+            batch.values, batch.timestamps, batch.keys, strict=True
+        ):
+            assert key_group(key, 128) * targets // 128 == target
+            assert (carried, timestamp) == (key, number)
+            seen += 1
+        assert batch.timestamps == sorted(batch.timestamps)
+    assert seen == len(records)
+
+
+def test_bad_keys_and_targets_name_the_record() -> None:
+    with pytest.raises(ProgramError, match=r"list \[1\], which is not hashable.*\(\[1\], 2\)"):
+        split(KeyGroups(lambda value: value[0]), [([1], 2)], 2)
+    with pytest.raises(ProgramError, match="returned None"):
+        split(KeyGroups(lambda value: None), [1], 1)
+    with pytest.raises(ProgramError, match="returned 7 for record 3; it must be|must return an int"):
+        split(Custom(lambda key, count: 7, lambda value: value), [3], 2)
+    with pytest.raises(UserFunctionError, match="record: 'b'"):
+        split(KeyGroups(lambda value: {"a": 1}[value]), ["a", "b", "c"], 2)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+    | st.binary() | st.dates(),
+    lambda inner: st.tuples(inner, inner) | st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(
+    st.lists(st.tuples(VALUES, st.integers(-(2**63), 2**63 - 1), st.sampled_from(["a", "b", 3]))),
+    st.booleans(),
+    st.booleans(),
+)
+def test_batches_survive_the_trip(
+    records: list[tuple[Any, int, Any]], with_times: bool, with_keys: bool
+) -> None:
+    batch = Batch(
+        [value for value, _, _ in records],
+        [time for _, time, _ in records] if with_times else None,
+        [key for _, _, key in records] if with_keys else None,
+    )
+    back = decode_batch(BatchCodec().encode(batch))
+    assert back.values == batch.values
+    assert [type(value) for value in back.values] == [type(value) for value in batch.values]
+    assert back.timestamps == batch.timestamps
+    assert back.keys == batch.keys
+
+
+def test_repeated_keys_are_written_once() -> None:
+    keys = [("channel", "behaviour")] * 1000
+    batch = Batch([0] * 1000, None, keys)
+    payload = BatchCodec().encode(batch)
+    assert payload.count(b"behaviour") == 1
+    assert decode_batch(payload).keys == keys
+
+
+def test_other_types_are_pickled_from_then_on() -> None:
+    codec = BatchCodec()
+    moments = [datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)]
+    assert decode_batch(codec.encode(Batch(moments))).values == moments
+    assert decode_batch(codec.encode(Batch([1, 2]))).values == [1, 2]
+
+
+def writer(targets: int) -> tuple[ExchangeWriter, list[Frame]]:
+    edge = Edge(4, 0, 0, None, Rebalance(), 9, 0)
+    partitioner = make_partitioner(
+        Rebalance(), subtask=0, parallelism=1, targets=targets, max_parallelism=128, name="x"
+    )
+    made = ExchangeWriter(edge, partitioner, targets, channel=3)
+    frames: list[Frame] = []
+    made.begin_epoch(0, 77, frames)
+    return made, frames
+
+
+def test_records_before_a_watermark_stay_before_it() -> None:
+    made, frames = writer(2)
+    made.write(Batch([1, 2, 3], [10, 20, 30]))
+    made.write(Batch([4]))
+    made.write_watermark(25)
+    made.write(Batch([5]))
+    made.flush()
+    # Channel 3 of epoch 0 starts at target 1.
+    told = [
+        (f.subtask, f.sequence, decode_batch(f.payload).values if f.kind == 0 else f.payload)
+        for f in frames
+    ]
+    assert told == [
+        (0, 0, [2, 4]), (0, 1, 25), (1, 0, [1, 3]), (1, 1, 25), (1, 2, [5]),
+    ]
+    assert {(f.stage, f.edge, f.channel, f.attempt) for f in frames} == {(9, 4, 3, 77)}
+    assert {f.kind for f in frames} == {FrameKind.DATA, FrameKind.WATERMARK}
+
+
+def test_what_an_aborted_epoch_held_back_is_dropped() -> None:
+    made, _ = writer(1)
+    made.write(Batch([1]))
+    frames: list[Frame] = []
+    made.begin_epoch(1, 78, frames)
+    made.flush()
+    assert frames == []
