@@ -1,0 +1,174 @@
+"""Where a worker's immutable files live: each is written once, named once, and read with a check.
+
+A file is complete before its handle exists, so a writer that dies leaves a file that nothing names.
+No name is ever used twice: a second file of a name gets a suffix, because a late attempt may still
+be writing the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from penstock.core.errors import StateError
+from penstock.core.handles import FileHandle
+
+DEFAULT_INLINE_THRESHOLD_BYTES: Final = 20 * 1024
+_BUFFER_BYTES: Final = 1 << 20
+
+
+class FileArea:
+    """One directory of immutable files.
+
+    Args:
+        directory: Made if it is missing, readable by its owner only.
+        inline_threshold_bytes: Up to this size bytes travel in their handle; 0 writes every file.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        inline_threshold_bytes: int = DEFAULT_INLINE_THRESHOLD_BYTES,
+    ) -> None:
+        self.directory = Path(directory)
+        self.inline_threshold_bytes = inline_threshold_bytes
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def write(self, name: str, data: bytes) -> FileHandle:
+        """Keeps `data`; the returned handle names the file, or holds the bytes when few."""
+        digest = hashlib.sha256(data).hexdigest()
+        if 0 < len(data) <= self.inline_threshold_bytes:
+            return FileHandle(name, len(data), digest, data)
+        name, descriptor = self._create(name)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            view = memoryview(data)
+            while len(view) > 0:
+                view = view[file.write(view) :]
+        return FileHandle(name, len(data), digest)
+
+    def read(self, handle: FileHandle) -> bytes:
+        """Returns the bytes of a handle.
+
+        Raises:
+            StateError: The file is missing, or its length or checksum is not the handle's.
+        """
+        if handle.inline is not None:
+            data = handle.inline
+        else:
+            try:
+                data = self.path(handle).read_bytes()
+            except OSError as error:
+                raise self._unreadable(handle, error) from error
+        self._check(handle, len(data), hashlib.sha256(data).hexdigest())
+        return data
+
+    def verify(self, handle: FileHandle) -> None:
+        """Checks length and checksum of a handle's file without keeping its bytes.
+
+        Raises:
+            StateError: As for `read`.
+        """
+        if handle.inline is not None:
+            self.read(handle)
+            return
+        try:
+            size = self.path(handle).stat().st_size
+            digest = _digest_of(self.path(handle)) if size == handle.size_bytes else ""
+        except OSError as error:
+            raise self._unreadable(handle, error) from error
+        self._check(handle, size, digest)
+
+    def path(self, handle: FileHandle) -> Path:
+        """Returns where the file of a handle lies."""
+        return self.directory / handle.name
+
+    def adopt(self, path: str | os.PathLike[str], name: str) -> FileHandle:
+        """Takes an existing file that nobody will change any more, by hard link or copy."""
+        source = Path(path)
+        if source.stat().st_size <= self.inline_threshold_bytes:
+            data = source.read_bytes()
+            if data:
+                return FileHandle(name, len(data), hashlib.sha256(data).hexdigest(), data)
+        digest = _digest_of(source)
+        name = self._link(source, name)
+        target = self.directory / name
+        target.chmod(0o600)
+        return FileHandle(name, target.stat().st_size, digest)
+
+    def link_into(
+        self, handle: FileHandle, directory: str | os.PathLike[str], filename: str
+    ) -> Path:
+        """Makes the bytes of a handle appear as `filename` in a private directory."""
+        target = Path(directory) / filename
+        if handle.inline is not None:
+            target.write_bytes(self.read(handle))
+            target.chmod(0o600)
+            return target
+        try:
+            os.link(self.path(handle), target)
+        except FileNotFoundError as error:
+            raise self._unreadable(handle, error) from error
+        except OSError:
+            # Other file system, or one without hard links.
+            shutil.copyfile(self.path(handle), target)
+        return target
+
+    def private_directory(self, prefix: str) -> Path:
+        """Makes a new directory for working copies; whoever asks for it removes it."""
+        return Path(tempfile.mkdtemp(prefix=f".{prefix}-", dir=self.directory))
+
+    def _create(self, name: str) -> tuple[str, int]:
+        candidate, number = name, 0
+        while True:
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                return candidate, os.open(self.directory / candidate, flags, 0o600)
+            except FileExistsError:
+                number += 1
+                candidate = f"{name}.{number}"
+
+    def _link(self, source: Path, name: str) -> str:
+        candidate, number = name, 0
+        while True:
+            try:
+                os.link(source, self.directory / candidate)
+            except FileExistsError:
+                number += 1
+                candidate = f"{name}.{number}"
+            except OSError:
+                candidate, descriptor = self._create(candidate)
+                with os.fdopen(descriptor, "wb") as target, source.open("rb") as opened:
+                    shutil.copyfileobj(opened, target, _BUFFER_BYTES)
+                return candidate
+            else:
+                return candidate
+
+    def _check(self, handle: FileHandle, size: int, digest: str) -> None:
+        if size != handle.size_bytes:
+            raise StateError(
+                f"state file {handle.name!r} in {self.directory} has {size:,} bytes, "
+                f"expected {handle.size_bytes:,}. It was truncated or replaced; "
+                "restore from another checkpoint."
+            )
+        if digest != handle.sha256:
+            raise StateError(
+                f"state file {handle.name!r} in {self.directory} has SHA-256 {digest}, "
+                f"expected {handle.sha256}. Its content is damaged; restore from another "
+                "checkpoint."
+            )
+
+    def _unreadable(self, handle: FileHandle, error: OSError) -> StateError:
+        return StateError(
+            f"state file {handle.name!r} ({handle.size_bytes:,} bytes) cannot be read from "
+            f"{self.directory}: {error.strerror or error}. Restore from another checkpoint, or "
+            "check that every worker sees the state directory."
+        )
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,266 @@
+"""What users see of state: PyFlink's interfaces (`semantics.md` section 8)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from penstock.state.descriptors import (
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        ValueStateDescriptor,
+    )
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class State(ABC):
+    """State of the current key."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Removes what the current key has."""
+
+
+class ValueState(State, Generic[T]):
+    """One value per key."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def value(self) -> T | None:
+        """Returns the value, or None when there is none."""
+
+    @abstractmethod
+    def update(self, value: T | None) -> None:
+        """Sets the value; None clears it."""
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """State to which elements are added."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self) -> OUT:
+        """Returns what the elements make."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Adds an element."""
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """Appending state of which two can be made one."""
+
+    __slots__ = ()
+
+
+class ReducingState(MergingState[T, "T | None"]):
+    """Elements folded into one by a reduce function; `get` is None when none was added."""
+
+    __slots__ = ()
+
+
+class AggregatingState(MergingState[IN, "OUT | None"], Generic[IN, OUT]):
+    """Elements folded into an accumulator; `get` is its result, None when none was added."""
+
+    __slots__ = ()
+
+
+class ListState(MergingState[T, "list[T]"]):
+    """A list per key; None is no element."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def update(self, values: Iterable[T]) -> None:
+        """Replaces the list; no values clear it."""
+
+    @abstractmethod
+    def add_all(self, values: Iterable[T]) -> None:
+        """Adds all values at the end."""
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+
+class _ReadableMap(State, Generic[K, V]):
+    """What keyed maps and broadcast maps have in common."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """Returns the value of `key`, or None."""
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Returns whether `key` has an entry, whose value may be None."""
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Returns all entries; entries may be removed while iterating."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """Returns all keys."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """Returns all values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Returns whether there is no entry."""
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class MapState(_ReadableMap[K, V]):
+    """A map per key; values may be None."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Sets the entry of `key`."""
+
+    @abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Sets all entries of a mapping."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Removes the entry of `key`, if there is one."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+
+class ReadOnlyBroadcastState(_ReadableMap[K, V]):
+    """A broadcast map as the other side sees it."""
+
+    __slots__ = ()
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V]):
+    """A map that every subtask holds in full."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Sets the entry of `key`."""
+
+    @abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Sets all entries of a mapping."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Removes the entry of `key`, if there is one."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+
+class KeyedStateStore(ABC):
+    """Where functions obtain keyed state."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[T]:
+        """Returns the value state of that name."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
+        """Returns the list state of that name."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[K, V]:
+        """Returns the map state of that name."""
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[T]:
+        """Returns the reducing state of that name."""
+
+    @abstractmethod
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[IN, OUT]:
+        """Returns the aggregating state of that name."""
+
+
+class OperatorStateStore(ABC):
+    """Where functions obtain state that belongs to a subtask, not to a key."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
+        """Returns list state that is dealt out anew when the parallelism changes."""
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
+        """Returns list state of which every subtask receives all elements on restore."""
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
+        """Returns a map that is the same in every subtask."""
+
+
+class FunctionInitializationContext(ABC):
+    """What `initialize_state` of a checkpointed function is given."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def is_restored(self) -> bool:
+        """Returns whether the job came from a snapshot."""
+
+    @abstractmethod
+    def get_operator_state_store(self) -> OperatorStateStore:
+        """Returns the state of the subtask."""
+
+    @abstractmethod
+    def get_keyed_state_store(self) -> KeyedStateStore:
+        """Returns the state of the keys."""
+
+
+class FunctionSnapshotContext(ABC):
+    """What `snapshot_state` of a checkpointed function is given."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get_checkpoint_id(self) -> int:
+        """Returns a number that rises with every snapshot."""
+
+    @abstractmethod
+    def get_checkpoint_timestamp(self) -> int:
+        """Returns the processing time of the snapshot."""

@@ -1,0 +1,61 @@
+"""The `hashmap` backend: all state of a subtask in dicts, its base one file.
+
+A base is not sorted by key group: that would cost more than writing it does, once per fold, to save
+a filter once per rescale.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.handles import KeyedStateVersion
+from penstock.state.heap_tables import HeapListTable, HeapMapTable, HeapValueTable
+from penstock.state.keyed import KeyedState, Row
+from penstock.state.tables import Table
+from penstock.state.versions import Payload, TableColumns, decode_payload
+
+HASHMAP: Final = "hashmap"
+
+_TABLES: Final = {table.kind: table for table in (HeapValueTable, HeapListTable, HeapMapTable)}
+
+
+class HeapKeyedState(KeyedState):
+    """Keyed state in dicts."""
+
+    backend_name = HASHMAP
+
+    def _new_table(self, kind: str, name: str) -> Table:
+        return _TABLES[kind](name)
+
+    def _load_base(self, version: KeyedStateVersion) -> None:
+        for handle in version.base:
+            payload = decode_payload(self._area.read(handle), handle.name)
+            self._apply(payload, handle.size_bytes)
+
+    def _write_base(self, version_id: str) -> KeyedStateVersion:
+        tables = []
+        for table in self._tables.values():
+            assert isinstance(table, HeapValueTable | HeapListTable | HeapMapTable)
+            tables.append(TableColumns(table.name, table.kind, table.timed, table.image()))
+            table.mark_clean()
+        payload = Payload(tables, self.event_timers.image(), self.processing_timers.image())
+        self.event_timers.mark_clean()
+        self.processing_timers.mark_clean()
+        handle = self._area.write(f"{version_id}.base", payload.encode(self.uid))
+        return KeyedStateVersion(
+            version_id, HASHMAP, version_id, (handle,), (), (),
+            self.first_key_group, self.last_key_group,
+        )
+
+    def _load_row(self, row: Row) -> None:
+        name, kind, key, ns, value = row
+        if kind == "event_timer":
+            self.event_timers.add(value, key, ns)
+        elif kind == "processing_timer":
+            self.processing_timers.add(value, key, ns)
+        elif kind == "map":
+            self.map_table(name).put(key, ns, *value)
+        elif kind == "list":
+            self.list_table(name).extend(key, ns, value)
+        else:
+            self.value_table(name).put(key, ns, value)

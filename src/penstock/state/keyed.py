@@ -1,0 +1,339 @@
+"""Keyed state of one operator in one subtask: tables, timers, and their versions.
+
+1. User code and operators read and write tables under `key` and `namespace`, which the operator
+   assigns. Nothing of that is durable or visible to anybody else.
+2. `commit` writes what changed as one delta file (now and then a new base) and returns the version.
+3. `restore` brings the same objects to any version: free if it is held, by the missing deltas if
+   an ancestor is held, else from its base.
+
+Invariant: between `commit` or `restore` and the first change after it, the tables are exactly the
+held version. A failed `restore` or `commit` leaves nothing held, so the next restore starts afresh.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.core.errors import ProgramError, StateError
+from penstock.core.handles import KeyedStateVersion
+from penstock.core.keygroups import key_group
+from penstock.state.state_factory import make_state
+from penstock.state.tables import NO_KEY, ListTable, MapTable, Table, ValueTable
+from penstock.state.timers import TimerTable
+from penstock.state.versions import FoldPolicy, Payload, TableColumns, decode_payload
+
+if TYPE_CHECKING:
+    from penstock.core.clock import EpochClock
+    from penstock.core.file_area import FileArea
+    from penstock.state.api import State
+    from penstock.state.descriptors import StateDescriptor
+
+TableT = TypeVar("TableT", bound=Table)
+
+Row = tuple[str, str, Any, Any, Any]
+"""(state name, kind, key, namespace, value), see `KeyedState.entries`."""
+
+
+class KeyedState(ABC):
+    """State and timers by key.
+
+    Attributes:
+        key: The current key; assigned by the operator before user code runs.
+        namespace: The current namespace; None is user state.
+        event_timers: Timers in event time.
+        processing_timers: Timers in processing time.
+    """
+
+    backend_name: str
+
+    def __init__(  # noqa: PLR0913 - the range is two numbers everywhere
+        self,
+        first_key_group: int,
+        last_key_group: int,
+        max_parallelism: int,
+        area: FileArea,
+        clock: EpochClock,
+        uid: str,
+        policy: FoldPolicy,
+    ) -> None:
+        self.key: Any = NO_KEY
+        self.namespace: Any = None
+        self.event_timers = TimerTable()
+        self.processing_timers = TimerTable()
+        self.clock = clock
+        self.uid = uid
+        self.first_key_group = first_key_group
+        self.last_key_group = last_key_group
+        self.max_parallelism = max_parallelism
+        self._area = area
+        self._policy = policy
+        self._tables: dict[str, Table] = {}
+        self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
+        self._held: KeyedStateVersion | None = None
+        # The tables hold more than any version on disk says: the next commit writes a base.
+        self._needs_base = False
+
+    # -- use ----------------------------------------------------------------------------------
+
+    def prefetch(self, keys: Iterable[Any]) -> None:
+        """Loads at once what user code may need for these keys; keys may repeat."""
+
+    def get_state(self, descriptor: StateDescriptor, *, ignore_namespace: bool = False) -> Any:
+        """Returns the state object of a descriptor; the same for the same name.
+
+        Args:
+            descriptor: Name and kind of the state.
+            ignore_namespace: Bind to the key alone: a window function's global state.
+
+        Raises:
+            ProgramError: The name is taken by a state of another kind.
+        """
+        found = self._states.get((descriptor.name, ignore_namespace))
+        if found is not None:
+            if found[0].kind != descriptor.kind:
+                raise ProgramError(
+                    f"state {descriptor.name!r} of operator {self.uid!r} is obtained as "
+                    f"{descriptor.kind} state and as {found[0].kind} state; give one of them "
+                    "another name."
+                )
+            return found[1]
+        state = make_state(self, descriptor, ignore_namespace=ignore_namespace)
+        self._states[descriptor.name, ignore_namespace] = (descriptor, state)
+        return state
+
+    def value_table(self, name: str) -> ValueTable:
+        """Returns the value table of that name, made at the first call."""
+        return self._table(name, ValueTable)  # type: ignore[type-abstract]
+
+    def list_table(self, name: str) -> ListTable:
+        """Returns the list table of that name, made at the first call."""
+        return self._table(name, ListTable)  # type: ignore[type-abstract]
+
+    def map_table(self, name: str) -> MapTable:
+        """Returns the map table of that name, made at the first call."""
+        return self._table(name, MapTable)  # type: ignore[type-abstract]
+
+    def _table(self, name: str, wanted: type[TableT]) -> TableT:
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = self._new_table(wanted.kind, name)
+        if not isinstance(table, wanted):
+            raise ProgramError(
+                f"state {name!r} of operator {self.uid!r} is {table.kind} state, and was asked for "
+                f"as {wanted.kind} state. Give the state another name, or start without the "
+                "snapshot that holds it."
+            )
+        return table
+
+    # -- versions -----------------------------------------------------------------------------
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something changed since the last commit or restore."""
+        return (
+            self.event_timers.is_dirty
+            or self.processing_timers.is_dirty
+            or any(table.is_dirty for table in self._tables.values())
+        )
+
+    def commit(self, version_id: str) -> KeyedStateVersion:
+        """Writes what changed and returns the version that the tables now are.
+
+        Args:
+            version_id: Unique for ever; a retry of the epoch passes another one.
+        """
+        held, self._held = self._held, None
+        if held is None:
+            held = self._empty_version(version_id)
+            is_changed = True
+        else:
+            is_changed = self.is_dirty
+        if self._needs_base or (is_changed and self._policy.is_due(held)):
+            held = self._write_base(version_id)
+            self._needs_base = False
+        elif is_changed:
+            held = self._write_delta(held, version_id)
+        self._held = held
+        return held
+
+    def _write_delta(self, held: KeyedStateVersion, version_id: str) -> KeyedStateVersion:
+        payload = self._collect()
+        handle = self._area.write(f"{version_id}.delta", payload.encode(self.uid))
+        self._delta_written(payload, handle.size_bytes)
+        return KeyedStateVersion(
+            version_id,
+            self.backend_name,
+            held.base_id,
+            held.base,
+            (*held.deltas, handle),
+            (*held.delta_ids, version_id),
+            self.first_key_group,
+            self.last_key_group,
+        )
+
+    def _collect(self) -> Payload:
+        tables = [
+            TableColumns(table.name, table.kind, table.timed, columns)
+            for table in self._tables.values()
+            if (columns := table.collect())
+        ]
+        return Payload(tables, self.event_timers.collect(), self.processing_timers.collect())
+
+    def restore(self, versions: Sequence[KeyedStateVersion]) -> None:
+        """Becomes the given version, or the part in this key group range of several.
+
+        Raises:
+            StateError: A file is missing or damaged, or a state changed its kind.
+        """
+        if len(versions) == 1 and self._covers(versions[0]):
+            self._restore_own(versions[0])
+            return
+        self._held = None
+        self._reset_all()
+        if versions:
+            self._import(versions)
+            self._needs_base = True
+
+    def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
+        """Adds what of the versions lies in this range."""
+        owned: dict[Any, bool] = {}
+        for version in versions:
+            for row in self._open_other(version).entries():
+                key = row[2]
+                is_owned = owned.get(key)
+                if is_owned is None:
+                    is_owned = owned[key] = self.owns(key)
+                if is_owned:
+                    self._load_row(row)
+
+    def _open_other(self, version: KeyedStateVersion) -> KeyedState:
+        """Returns a version of another range or backend, read-only by convention."""
+        from penstock.state.backend import create_backend
+
+        other = create_backend(version.backend).create_state(
+            version.first_key_group,
+            version.last_key_group,
+            self.max_parallelism,
+            self._area,
+            self.clock,
+            self.uid,
+        )
+        other.restore((version,))
+        return other
+
+    def _covers(self, version: KeyedStateVersion) -> bool:
+        return (
+            version.backend == self.backend_name
+            and version.first_key_group == self.first_key_group
+            and version.last_key_group == self.last_key_group
+        )
+
+    def _restore_own(self, version: KeyedStateVersion) -> None:
+        held, self._held = self._held, None
+        if held is not None and not self.is_dirty:
+            if held.version_id == version.version_id:
+                self._held = version
+                return
+            missing = self._missing_deltas(held, version)
+            if missing is not None:
+                for payload, size_bytes in missing:
+                    self._apply(payload, size_bytes)
+                self._held = version
+                return
+        self._reset_all()
+        self._load_base(version)
+        for handle in version.deltas:
+            self._apply(decode_payload(self._area.read(handle), handle.name), handle.size_bytes)
+        self._held = version
+
+    def _missing_deltas(
+        self, held: KeyedStateVersion, version: KeyedStateVersion
+    ) -> list[tuple[Payload, int]] | None:
+        """Returns the deltas from the held version on, or None when it is no ancestor."""
+        ids = (version.base_id, *version.delta_ids)
+        if held.version_id not in ids:
+            return None
+        handles = version.deltas[ids.index(held.version_id) :]
+        return [
+            (decode_payload(self._area.read(handle), handle.name), handle.size_bytes)
+            for handle in handles
+        ]
+
+    def _apply(self, payload: Payload, size_bytes: int) -> None:
+        for columns in payload.tables:
+            self._table_for(columns).apply(columns.columns)
+        self.event_timers.apply(payload.event_timers)
+        self.processing_timers.apply(payload.processing_timers)
+        self._delta_written(payload, size_bytes)
+
+    def _table_for(self, columns: TableColumns) -> Table:
+        table = self._tables.get(columns.name)
+        if table is None:
+            table = self._tables[columns.name] = self._new_table(columns.kind, columns.name)
+            table.timed = columns.timed
+        if table.kind != columns.kind:
+            raise StateError(
+                f"state {columns.name!r} of operator {self.uid!r} is {table.kind} state in the "
+                f"program and {columns.kind} state in the snapshot. Give it another name in the "
+                "program, or change it back."
+            )
+        return table
+
+    def _empty_version(self, version_id: str) -> KeyedStateVersion:
+        return KeyedStateVersion(
+            version_id, self.backend_name, "", (), (), (),
+            self.first_key_group, self.last_key_group,
+        )
+
+    def _reset_all(self) -> None:
+        self._needs_base = False
+        self.key = NO_KEY
+        self.namespace = None
+        self.event_timers.reset()
+        self.processing_timers.reset()
+        for table in self._tables.values():
+            table.reset()
+
+    def owns(self, key: Any) -> bool:
+        """Returns whether a key lies in this state's range of key groups."""
+        group = key_group(key, self.max_parallelism)
+        return self.first_key_group <= group <= self.last_key_group
+
+    # -- what a backend does ------------------------------------------------------------------
+
+    @abstractmethod
+    def _new_table(self, kind: str, name: str) -> Table:
+        """Makes a table; it may find what an earlier restore already loaded for it."""
+
+    @abstractmethod
+    def _load_base(self, version: KeyedStateVersion) -> None:
+        """Loads the base of a version into empty tables; a version may have none."""
+
+    @abstractmethod
+    def _write_base(self, version_id: str) -> KeyedStateVersion:
+        """Writes everything, changes included, as a version without deltas."""
+
+    @abstractmethod
+    def _load_row(self, row: Row) -> None:
+        """Adds one row of `entries`, when state comes from other ranges or another backend."""
+
+    def _delta_written(self, payload: Payload, size_bytes: int) -> None:
+        """A delta was committed or applied."""
+
+    def entries(self) -> Iterator[Row]:
+        """Yields (state name, kind, key, namespace, value) of everything.
+
+        Maps yield one row per entry, with value (map key, map value). Timers have the kinds
+        `event_timer` and `processing_timer`, the name "" and their time as value.
+        """
+        for name, table in self._tables.items():
+            for key, ns, value in table.entries_of_all():
+                yield name, table.kind, key, ns, value
+        for kind, timers in (
+            ("event_timer", self.event_timers),
+            ("processing_timer", self.processing_timers),
+        ):
+            for time, key, ns in timers.all():
+                yield "", kind, key, ns, time

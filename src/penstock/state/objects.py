@@ -1,0 +1,267 @@
+"""State objects of users, bound to whatever key and namespace are current (`semantics.md` 8).
+
+They look the key up at each call, so one object serves all keys. Value state without a namespace
+reads and writes the table's dicts directly: this is the hottest code of many jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from penstock.core.errors import ProgramError
+from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
+from penstock.state.heap_tables import HeapValueTable
+from penstock.state.tables import ABSENT, ListTable, MapTable, ValueTable
+
+
+class Scope(Protocol):
+    """Says which key and namespace are current."""
+
+    @property
+    def key(self) -> Any: ...
+
+    @property
+    def namespace(self) -> Any: ...
+
+
+class VoidScope:
+    """The current key without its namespace: global state as a window function sees it."""
+
+    __slots__ = ("_scope",)
+
+    namespace: None = None
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    @property
+    def key(self) -> Any:
+        return self._scope.key
+
+
+class TableValueState(ValueState[Any]):
+    """Value state over any table."""
+
+    __slots__ = ("_scope", "_table")
+
+    def __init__(self, scope: Scope, table: ValueTable) -> None:
+        self._scope = scope
+        self._table = table
+
+    def value(self) -> Any:
+        scope = self._scope
+        return self._table.get(scope.key, scope.namespace)
+
+    def update(self, value: Any) -> None:
+        scope = self._scope
+        self._table.put(scope.key, scope.namespace, value)
+
+    def clear(self) -> None:
+        scope = self._scope
+        self._table.remove(scope.key, scope.namespace)
+
+
+class HeapValueState(ValueState[Any]):
+    """Value state over the dicts of a heap table; measured at about 60 ns a call."""
+
+    __slots__ = ("_dirty", "_entries", "_get", "_scope", "_table")
+
+    def __init__(self, scope: Scope, table: HeapValueTable) -> None:
+        self._scope = scope
+        self._table = table
+        self._entries = table.spaces.entries
+        self._dirty = table.spaces.dirty
+        self._get = self._entries.get
+
+    def value(self) -> Any:
+        scope = self._scope
+        if scope.namespace is None:
+            return self._get(scope.key)
+        return self._table.get(scope.key, scope.namespace)
+
+    def update(self, value: Any) -> None:
+        scope = self._scope
+        if value is None or scope.namespace is not None:
+            self._table.put(scope.key, scope.namespace, value)
+        else:
+            key = scope.key
+            self._entries[key] = value
+            self._dirty[key] = value
+
+    def clear(self) -> None:
+        scope = self._scope
+        self._table.remove(scope.key, scope.namespace)
+
+
+class TableListState(ListState[Any]):
+    """List state over any table."""
+
+    __slots__ = ("_name", "_scope", "_table")
+
+    def __init__(self, scope: Scope, table: ListTable) -> None:
+        self._scope = scope
+        self._table = table
+        self._name = table.name
+
+    def get(self) -> list[Any]:
+        scope = self._scope
+        # A copy: adding while iterating must not go on for ever, nor bypass the log of changes.
+        return self._table.get(scope.key, scope.namespace)[:]
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            raise _none_element(self._name)
+        scope = self._scope
+        self._table.append(scope.key, scope.namespace, value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        added = checked_elements(self._name, values)
+        scope = self._scope
+        if added:
+            self._table.extend(scope.key, scope.namespace, added)
+
+    def update(self, values: Iterable[Any]) -> None:
+        replaced = checked_elements(self._name, values)
+        scope = self._scope
+        self._table.replace(scope.key, scope.namespace, replaced)
+
+    def clear(self) -> None:
+        scope = self._scope
+        self._table.remove(scope.key, scope.namespace)
+
+
+def checked_elements(name: str, values: Iterable[Any] | None) -> list[Any]:
+    """Returns the elements as a list of its own.
+
+    Raises:
+        ProgramError: There is a None among them, or `values` is None.
+    """
+    if values is None:
+        raise ProgramError(
+            f"list state {name!r} was given None instead of elements; pass [] to clear it."
+        )
+    checked = list(values)
+    for value in checked:
+        if value is None:
+            raise _none_element(name)
+    return checked
+
+
+def _none_element(name: str) -> ProgramError:
+    return ProgramError(
+        f"list state {name!r} was given the element None, which a list state cannot hold; "
+        "leave it out or use a value of your own for it."
+    )
+
+
+class TableMapState(MapState[Any, Any]):
+    """Map state over any table."""
+
+    __slots__ = ("_scope", "_table")
+
+    def __init__(self, scope: Scope, table: MapTable) -> None:
+        self._scope = scope
+        self._table = table
+
+    def get(self, key: Any) -> Any:
+        scope = self._scope
+        return self._table.get(scope.key, scope.namespace, key)
+
+    def put(self, key: Any, value: Any) -> None:
+        scope = self._scope
+        self._table.put(scope.key, scope.namespace, key, value)
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        scope = self._scope
+        self._table.update(scope.key, scope.namespace, dict_value)
+
+    def remove(self, key: Any) -> None:
+        scope = self._scope
+        self._table.remove(scope.key, scope.namespace, key)
+
+    def contains(self, key: Any) -> bool:
+        scope = self._scope
+        return self._table.get(scope.key, scope.namespace, key, ABSENT) is not ABSENT
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        scope = self._scope
+        return self._table.items(scope.key, scope.namespace)
+
+    def keys(self) -> Iterable[Any]:
+        return (key for key, _ in self.items())
+
+    def values(self) -> Iterable[Any]:
+        return (value for _, value in self.items())
+
+    def is_empty(self) -> bool:
+        scope = self._scope
+        return self._table.is_empty(scope.key, scope.namespace)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.items())
+
+    def __bool__(self) -> bool:
+        # A state object is not false because its map is empty: PyFlink's is always true.
+        return True
+
+    def clear(self) -> None:
+        scope = self._scope
+        self._table.clear(scope.key, scope.namespace)
+
+
+class TableReducingState(ReducingState[Any]):
+    """Reducing state over value state."""
+
+    __slots__ = ("_reduce", "_state")
+
+    def __init__(self, state: ValueState[Any], reduce: Callable[[Any, Any], Any]) -> None:
+        self._state = state
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        return self._state.value()
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            self._state.clear()
+            return
+        state = self._state
+        present = state.value()
+        state.update(value if present is None else self._reduce(present, value))
+
+    def clear(self) -> None:
+        self._state.clear()
+
+
+class TableAggregatingState(AggregatingState[Any, Any]):
+    """Aggregating state over value state that holds the accumulator."""
+
+    __slots__ = ("_function", "_state")
+
+    def __init__(self, state: ValueState[Any], function: Any) -> None:
+        self._state = state
+        self._function = function
+
+    def get(self) -> Any:
+        accumulator = self._state.value()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            self._state.clear()
+            return
+        function = self._function
+        accumulator = self._state.value()
+        if accumulator is None:
+            accumulator = function.create_accumulator()
+        self._state.update(function.add(value, accumulator))
+
+    def clear(self) -> None:
+        self._state.clear()
+
+
+def reduce_callable(function: Any) -> Callable[[Any, Any], Any]:
+    """Returns the function of two values inside a reduce function."""
+    reduce = getattr(function, "reduce", None)
+    return reduce if callable(reduce) else function  # type: ignore[no-any-return]

@@ -1,0 +1,261 @@
+"""State of a subtask that belongs to no key: lists, union lists, broadcast maps.
+
+A snapshot is plain data by state name and mode. Restoring deals it out anew when the parallelism
+changed (`semantics.md` section 8):
+
+* split: all elements, in the order of the old subtasks, in contiguous runs; the first `T mod p` new
+  subtasks get one more, and the next state begins where the extras stopped.
+* union: every subtask gets all elements.
+* broadcast: new subtask `i` gets the copy of old subtask `i mod old parallelism`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.errors import ProgramError, StateError
+from penstock.state.api import (
+    BroadcastState,
+    ListState,
+    OperatorStateStore,
+    ReadOnlyBroadcastState,
+)
+from penstock.state.objects import checked_elements
+
+if TYPE_CHECKING:
+    from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
+
+SPLIT: Final = "split"
+UNION: Final = "union"
+BROADCAST: Final = "broadcast"
+
+Snapshot = dict[str, tuple[str, Any]]
+"""{state name: (mode, elements as list, or entries as dict)}"""
+
+
+class OperatorListState(ListState[Any]):
+    """A list of the subtask."""
+
+    __slots__ = ("elements", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.elements: list[Any] = []
+
+    def get(self) -> list[Any]:
+        return self.elements[:]
+
+    def add(self, value: Any) -> None:
+        self.elements += checked_elements(self.name, [value])
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        self.elements += checked_elements(self.name, values)
+
+    def update(self, values: Iterable[Any]) -> None:
+        self.elements = checked_elements(self.name, values)
+
+    def clear(self) -> None:
+        self.elements = []
+
+
+class HeapReadOnlyBroadcastState(ReadOnlyBroadcastState[Any, Any]):
+    """A broadcast map that cannot be changed through this object."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: HeapBroadcastState) -> None:
+        self._state = state
+
+    def get(self, key: Any) -> Any:
+        return self._state.entries.get(key)
+
+    def contains(self, key: Any) -> bool:
+        return key in self._state.entries
+
+    def items(self) -> list[tuple[Any, Any]]:
+        return list(self._state.entries.items())
+
+    def keys(self) -> list[Any]:
+        return list(self._state.entries)
+
+    def values(self) -> list[Any]:
+        return list(self._state.entries.values())
+
+    def is_empty(self) -> bool:
+        return not self._state.entries
+
+    def clear(self) -> None:
+        raise self._refusal("clear")
+
+    def put(self, key: Any, value: Any) -> None:
+        raise self._refusal("put")
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        raise self._refusal("put_all")
+
+    def remove(self, key: Any) -> None:
+        raise self._refusal("remove")
+
+    def _refusal(self, method: str) -> ProgramError:
+        return ProgramError(
+            f"broadcast state {self._state.name!r}: {method}() was called on the side that does "
+            "not broadcast, where it is read-only. Change it in process_broadcast_element()."
+        )
+
+
+class HeapBroadcastState(BroadcastState[Any, Any]):
+    """A broadcast map."""
+
+    __slots__ = ("entries", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.entries: dict[Any, Any] = {}
+
+    def get(self, key: Any) -> Any:
+        return self.entries.get(key)
+
+    def contains(self, key: Any) -> bool:
+        return key in self.entries
+
+    def items(self) -> list[tuple[Any, Any]]:
+        return list(self.entries.items())
+
+    def keys(self) -> list[Any]:
+        return list(self.entries)
+
+    def values(self) -> list[Any]:
+        return list(self.entries.values())
+
+    def is_empty(self) -> bool:
+        return not self.entries
+
+    def put(self, key: Any, value: Any) -> None:
+        self.entries[key] = value
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        self.entries.update(dict_value)
+
+    def remove(self, key: Any) -> None:
+        self.entries.pop(key, None)
+
+    def clear(self) -> None:
+        self.entries.clear()
+
+
+class OperatorState(OperatorStateStore):
+    """All such states of one operator in one subtask."""
+
+    def __init__(self) -> None:
+        self.is_restored = False
+        self._modes: dict[str, str] = {}
+        self._states: dict[str, OperatorListState | HeapBroadcastState] = {}
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._list(state_descriptor, SPLIT)
+
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._list(state_descriptor, UNION)
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> HeapBroadcastState:
+        state = self._find(state_descriptor.name, BROADCAST)
+        assert isinstance(state, HeapBroadcastState)
+        return state
+
+    def get_read_only_broadcast_state(
+        self, state_descriptor: MapStateDescriptor
+    ) -> HeapReadOnlyBroadcastState:
+        """Returns a view of the broadcast state that refuses changes."""
+        return HeapReadOnlyBroadcastState(self.get_broadcast_state(state_descriptor))
+
+    def _list(self, descriptor: ListStateDescriptor, mode: str) -> OperatorListState:
+        state = self._find(descriptor.name, mode)
+        assert isinstance(state, OperatorListState)
+        return state
+
+    def _find(self, name: str, mode: str) -> OperatorListState | HeapBroadcastState:
+        known = self._modes.setdefault(name, mode)
+        if known != mode:
+            raise ProgramError(
+                f"operator state {name!r} is obtained as {mode} state and is {known} state, in "
+                "this program or in the snapshot; give one of them another name."
+            )
+        state = self._states.get(name)
+        if state is None:
+            made = HeapBroadcastState(name) if mode == BROADCAST else OperatorListState(name)
+            state = self._states[name] = made
+        return state
+
+    # -- versions -----------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Returns a copy of everything as plain data."""
+        return {
+            name: (
+                self._modes[name],
+                dict(state.entries) if isinstance(state, HeapBroadcastState) else state.get(),
+            )
+            for name, state in self._states.items()
+        }
+
+    def restore(
+        self, snapshots: Sequence[Snapshot | None], subtask: int, parallelism: int
+    ) -> None:
+        """Takes what this subtask gets of the old subtasks' snapshots; none of them empties it.
+
+        Args:
+            snapshots: Of every old subtask, in order; the same in every new subtask.
+            subtask: Index of this subtask.
+            parallelism: Number of new subtasks.
+
+        Raises:
+            StateError: A state has different modes in the program and in the snapshot.
+        """
+        for state in self._states.values():
+            state.clear()
+        self.is_restored = bool(snapshots)
+        olds = [snapshot or {} for snapshot in snapshots]
+        for name, (mode, share) in redistribute(olds, subtask, parallelism).items():
+            if self._modes.get(name, mode) != mode:
+                raise StateError(
+                    f"operator state {name!r} is {self._modes[name]} state in the program and "
+                    f"{mode} state in the snapshot. Give it another name, or change it back."
+                )
+            state = self._find(name, mode)
+            if isinstance(state, HeapBroadcastState):
+                state.put_all(share)
+            else:
+                state.elements = share
+
+
+def redistribute(snapshots: Sequence[Snapshot], subtask: int, parallelism: int) -> Snapshot:
+    """Returns the share of one new subtask."""
+    shares: Snapshot = {}
+    first_extra = 0
+    for name in sorted({name for snapshot in snapshots for name in snapshot}):
+        mode = next(snapshot[name][0] for snapshot in snapshots if name in snapshot)
+        parts = [snapshot[name][1] if name in snapshot else () for snapshot in snapshots]
+        if mode == BROADCAST:
+            copies = [dict(part) for part in parts]
+            shares[name] = (mode, copies[subtask % len(copies)])
+        elif mode == UNION:
+            shares[name] = (mode, [element for part in parts for element in part])
+        elif len(snapshots) == parallelism:
+            shares[name] = (mode, list(parts[subtask]))
+        else:
+            elements = [element for part in parts for element in part]
+            share, first_extra = _deal(elements, subtask, parallelism, first_extra)
+            shares[name] = (mode, share)
+    return shares
+
+
+def _deal(
+    elements: list[Any], subtask: int, parallelism: int, first_extra: int
+) -> tuple[list[Any], int]:
+    """Returns the contiguous run of one subtask, and who is first to get an extra next time."""
+    size, extras = divmod(len(elements), parallelism)
+    taken = {(first_extra + number) % parallelism for number in range(extras)}
+    start = sum(size + (other in taken) for other in range(subtask))
+    end = start + size + (subtask in taken)
+    return elements[start:end], (first_extra + extras) % parallelism

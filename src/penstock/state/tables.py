@@ -1,0 +1,217 @@
+"""State tables: what operators and user state read and write, by key and namespace.
+
+A table is one named state of one operator. The namespace None is user state; windows are the
+namespaces of window state. Tables of the two backends differ in where entries lie; what changed
+since the last commit leaves every table in one format, its *columns*:
+
+* value: `[(namespace, keys, values)]`, None for a removed value
+* list: `[(namespace, keys, starts, items)]`: cut the list at `start` (-1: empty it), then add
+  `items`; None for a removed list
+* map: `[(namespace, keys, cleared, map keys, map values, removed map keys)]`, all in step
+
+Applying columns a second time, or on top of any version that they cover, changes nothing more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from penstock.core.errors import StateError
+
+Columns = list[tuple[Any, ...]]
+
+
+class _NoKey:
+    """Stands where no key is current: looking anything up by it fails, at no cost elsewhere."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise StateError(
+            "keyed state was used without a current key. Use it inside a function that processes "
+            "a keyed record or a timer, not in open(), close() or for broadcast elements."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __reduce__(self) -> str:
+        return "NO_KEY"
+
+    def __repr__(self) -> str:
+        return "NO_KEY"
+
+
+NO_KEY: Final = _NoKey()
+
+
+class _Marker:
+    """A constant compared by identity."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __reduce__(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+ABSENT: Final = _Marker("ABSENT")
+"""No such map entry; map values may be None."""
+
+CLEARED: Final = _Marker("CLEARED")
+"""Among the changes of a map: everything older is gone."""
+
+
+class Table(ABC):
+    """One named state.
+
+    Attributes:
+        name: Name of the state.
+        timed: Entries are stored as `(value, last access)`, because the state has a TTL.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.timed = False
+
+    @property
+    @abstractmethod
+    def is_dirty(self) -> bool:
+        """Whether something changed since the last commit."""
+
+    @abstractmethod
+    def collect(self) -> Columns:
+        """Returns what changed since the last commit, which is now."""
+
+    @abstractmethod
+    def apply(self, columns: Columns) -> None:
+        """Takes over changes that were committed elsewhere."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Empties the table without a trace, before a restore."""
+
+    @abstractmethod
+    def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Yields (key, namespace, value); one per map entry, `value` then is (map key, value)."""
+
+
+class ValueTable(Table):
+    """One value, never None, per key and namespace."""
+
+    kind = "value"
+
+    @abstractmethod
+    def get(self, key: Any, ns: Any = None) -> Any:
+        """Returns the value or None."""
+
+    @abstractmethod
+    def put(self, key: Any, ns: Any, value: Any) -> None:
+        """Sets the value; None removes it."""
+
+    @abstractmethod
+    def remove(self, key: Any, ns: Any = None) -> None:
+        """Removes the value, if there is one."""
+
+    def merge_namespaces(
+        self, key: Any, target: Any, sources: Sequence[Any], merge: Callable[[Any, Any], Any]
+    ) -> None:
+        """Folds the values of `sources` into that of `target` and removes them."""
+        merged = self.get(key, target)
+        for source in sources:
+            value = self.get(key, source)
+            if value is None:
+                continue
+            self.remove(key, source)
+            merged = value if merged is None else merge(merged, value)
+        if merged is not None:
+            self.put(key, target, merged)
+
+
+class ListTable(Table):
+    """One list per key and namespace; an empty list is no list."""
+
+    kind = "list"
+
+    @abstractmethod
+    def get(self, key: Any, ns: Any = None) -> list[Any]:
+        """Returns the list, which is not to be changed; empty when there is none."""
+
+    @abstractmethod
+    def append(self, key: Any, ns: Any, value: Any) -> None:
+        """Adds one element at the end."""
+
+    @abstractmethod
+    def extend(self, key: Any, ns: Any, values: Iterable[Any]) -> None:
+        """Adds elements at the end."""
+
+    @abstractmethod
+    def replace(self, key: Any, ns: Any, values: list[Any]) -> None:
+        """Sets the list; the table keeps `values` itself. An empty list removes."""
+
+    @abstractmethod
+    def remove(self, key: Any, ns: Any = None) -> None:
+        """Removes the list, if there is one."""
+
+    def merge_namespaces(self, key: Any, target: Any, sources: Sequence[Any]) -> None:
+        """Appends the lists of `sources` to that of `target` and removes them."""
+        for source in sources:
+            values = self.get(key, source)
+            if values:
+                self.remove(key, source)
+                self.extend(key, target, values)
+
+
+class MapTable(Table):
+    """One map per key and namespace; an empty map is no map."""
+
+    kind = "map"
+
+    @abstractmethod
+    def get(self, key: Any, ns: Any, map_key: Any, default: Any = None) -> Any:
+        """Returns the value of a map entry, or `default`."""
+
+    @abstractmethod
+    def put(self, key: Any, ns: Any, map_key: Any, value: Any) -> None:
+        """Sets a map entry."""
+
+    @abstractmethod
+    def remove(self, key: Any, ns: Any, map_key: Any) -> None:
+        """Removes a map entry, if it is there."""
+
+    def contains(self, key: Any, ns: Any, map_key: Any) -> bool:
+        """Returns whether a map entry is there."""
+        return self.get(key, ns, map_key, ABSENT) is not ABSENT
+
+    @abstractmethod
+    def items(self, key: Any, ns: Any = None) -> Iterable[tuple[Any, Any]]:
+        """Returns the entries in no promised order; they may be changed while iterating."""
+
+    @abstractmethod
+    def is_empty(self, key: Any, ns: Any = None) -> bool:
+        """Returns whether there is no entry."""
+
+    @abstractmethod
+    def update(self, key: Any, ns: Any, mapping: Mapping[Any, Any]) -> None:
+        """Sets all entries of a mapping."""
+
+    @abstractmethod
+    def clear(self, key: Any, ns: Any = None) -> None:
+        """Removes all entries."""
+
+    def merge_namespaces(self, key: Any, target: Any, sources: Sequence[Any]) -> None:
+        """Moves the entries of `sources` into `target`; of equal map keys the last source wins."""
+        for source in sources:
+            entries = dict(self.items(key, source))
+            if entries:
+                self.clear(key, source)
+                self.update(key, target, entries)

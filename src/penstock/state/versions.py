@@ -1,0 +1,100 @@
+"""What a delta and a base hold, and when deltas become a base.
+
+A *payload* is one file's content: the columns of every table and of both timer domains. Pickling it
+at once lets equal keys and values be written once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.core.errors import StateError
+from penstock.core.handles import KeyedStateVersion
+from penstock.state import codec
+from penstock.state.tables import Columns
+from penstock.state.timers import TimerColumns
+
+FORMAT: Final = 1
+
+
+@dataclass(slots=True)
+class TableColumns:
+    """Changes, or the whole, of one table."""
+
+    name: str
+    kind: str
+    timed: bool
+    columns: Columns
+
+
+@dataclass(slots=True)
+class Payload:
+    """Changes, or the whole, of one operator's keyed state in one subtask.
+
+    Attributes:
+        tables: By table.
+        event_timers: Timers in event time.
+        processing_timers: Timers in processing time.
+        covers: Versions on top of which the payload applies besides the one before it, because
+            it was merged from the deltas between them.
+    """
+
+    tables: list[TableColumns] = field(default_factory=list)
+    event_timers: TimerColumns = field(default_factory=list)
+    processing_timers: TimerColumns = field(default_factory=list)
+    covers: tuple[str, ...] = ()
+
+    def encode(self, uid: str) -> bytes:
+        """Returns the bytes of a file."""
+        plain = (
+            FORMAT,
+            [(table.name, table.kind, table.timed, table.columns) for table in self.tables],
+            self.event_timers,
+            self.processing_timers,
+            self.covers,
+        )
+        return codec.dumps(plain, f"keyed state of operator {uid!r}")
+
+
+def decode_payload(data: bytes, name: str) -> Payload:
+    """Reads what `Payload.encode` wrote.
+
+    Raises:
+        StateError: It was written by a newer release.
+    """
+    plain: Any = codec.loads(data)
+    if plain[0] != FORMAT:
+        raise StateError(
+            f"state file {name!r} has format {plain[0]}, this release reads {FORMAT}. "
+            "Restore it with the release that wrote it, or a newer one."
+        )
+    tables = [TableColumns(*table) for table in plain[1]]
+    return Payload(tables, plain[2], plain[3], plain[4])
+
+
+@dataclass(frozen=True, slots=True)
+class FoldPolicy:
+    """When deltas are replaced by a new base.
+
+    A base costs as much as the state is large, a delta as much as changed. Folding once the deltas
+    outweigh the base keeps both the bytes written and the bytes to restore within a factor of two;
+    below `min_bytes` only the number of files counts.
+
+    Attributes:
+        max_deltas: Most deltas while they are together below `min_bytes`.
+        min_bytes: Deltas together below this never fold because of their size.
+        base_share: Deltas fold once they are this share of the base.
+    """
+
+    max_deltas: int = 32
+    min_bytes: int = 4 << 20
+    base_share: float = 1.0
+
+    def is_due(self, version: KeyedStateVersion) -> bool:
+        """Returns whether the next commit on top of `version` writes a base."""
+        base = sum(handle.size_bytes for handle in version.base)
+        deltas = sum(handle.size_bytes for handle in version.deltas)
+        if deltas >= max(self.min_bytes, base * self.base_share):
+            return True
+        return len(version.deltas) >= self.max_deltas and base <= self.min_bytes
