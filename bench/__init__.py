@@ -1,0 +1,1 @@
+"""Benchmarks beside PyFlink, Flink SQL and PySpark; see README.md here."""

@@ -1,0 +1,149 @@
+"""Who is measured, with which settings and on how many records.
+
+A peer may appear several times with different settings; its best figure is the one compared with.
+Sizes differ because the peers' speeds do: each row runs on two sizes, and the rate is the slope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+class Output(Enum):
+    """Where a program leaves its results, and so how they are checked."""
+
+    FILES = "files"
+    PRINTED = "printed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A program with settings.
+
+    Attributes:
+        workload: `windows` or `users`.
+        peer: Name in the table.
+        settings: What is set, in words.
+        environment: Which environment of `bench.environments` runs it.
+        program: File in `programs/`.
+        arguments: Its arguments; `{input}` and `{output}` are filled in.
+        checked_arguments: Arguments of an extra, small run whose results are checked, where the
+            measured runs drop theirs; empty when the measured runs themselves are checked.
+        output: Where the results are.
+        sizes: Records of the small and of the large run.
+        quick_sizes: The same with `--quick`.
+    """
+
+    workload: str
+    peer: str
+    settings: str
+    environment: str
+    program: str
+    arguments: tuple[str, ...]
+    checked_arguments: tuple[str, ...] = ()
+    output: Output = Output.FILES
+    sizes: tuple[int, int]
+    quick_sizes: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        """What `--only` matches and progress lines show."""
+        return f"{self.workload}, {self.peer}, {self.settings}"
+
+
+PYFLINK_TUNED = (
+    "python.fn-execution.bundle.size=100000",
+    "python.metric.enabled=false",
+    "python.state.cache-size=1000000",
+    "pipeline.object-reuse=true",
+    "taskmanager.memory.managed.size=1g",
+)
+SQL_TUNED = (
+    "pipeline.object-reuse=true",
+    "table.exec.mini-batch.enabled=true",
+    "table.exec.mini-batch.allow-latency=1 s",
+    "table.exec.mini-batch.size=50000",
+    "taskmanager.memory.managed.size=1g",
+)
+
+
+def row_program(peer: str, workload: str, settings: str, *arguments: str) -> Contender:
+    """PyFlink or Penstock running the same program with Python row functions."""
+    fast = peer == "penstock"
+    return Contender(
+        workload=workload,
+        peer="Penstock, row functions" if fast else "PyFlink DataStream",
+        settings=settings,
+        environment=peer,
+        program=f"{workload}.py",
+        arguments=("{input}", "{output}", *arguments),
+        sizes=(5_000_000, 20_000_000) if fast else (50_000, 200_000),
+        quick_sizes=(500_000, 2_000_000) if fast else (10_000, 30_000),
+    )
+
+
+def flink_sql(workload: str, settings: str, *arguments: str) -> Contender:
+    """Flink SQL on the JVM. Windows are printed; running counts only in the checked run."""
+    printed = (workload, "{input}", "print", *arguments)
+    dropped = (workload, "{input}", "blackhole", *arguments)
+    return Contender(
+        workload=workload,
+        peer="Flink SQL (JVM)",
+        settings=settings,
+        environment="pyflink",
+        program="flink_sql.py",
+        arguments=printed if workload == "windows" else dropped,
+        checked_arguments=() if workload == "windows" else printed,
+        output=Output.PRINTED,
+        sizes=(5_000_000, 20_000_000) if workload == "windows" else (2_000_000, 8_000_000),
+        quick_sizes=(500_000, 2_000_000),
+    )
+
+
+def spark_users(form: str) -> Contender:
+    """PySpark's own arbitrary stateful operator."""
+    return Contender(
+        workload="users",
+        peer="PySpark transformWithState",
+        settings=f"rocksdb, {form}, 2 shuffle partitions",
+        environment="pyspark",
+        program="spark_users.py",
+        arguments=("{input}", "{output}", form, "spark.sql.shuffle.partitions=2"),
+        sizes=(50_000, 200_000),
+        quick_sizes=(10_000, 30_000),
+    )
+
+
+def all_contenders() -> list[Contender]:
+    """Every row of the table, in its order."""
+    rocksdb, hashmap = "state.backend.type=rocksdb", "state.backend.type=hashmap"
+    threads = "python.execution-mode=thread"
+    return [
+        row_program("penstock", "windows", "hashmap", hashmap),
+        row_program("pyflink", "windows", "defaults"),
+        row_program("pyflink", "windows", "tuned", *PYFLINK_TUNED),
+        row_program("pyflink", "windows", "tuned, thread mode", *PYFLINK_TUNED, threads),
+        flink_sql("windows", "defaults"),
+        flink_sql("windows", "tuned", *SQL_TUNED),
+        row_program("penstock", "users", "hashmap", hashmap),
+        row_program("penstock", "users", "rocksdb", rocksdb),
+        row_program("pyflink", "users", "hashmap, defaults", hashmap),
+        row_program("pyflink", "users", "hashmap, tuned", hashmap, *PYFLINK_TUNED),
+        row_program(
+            "pyflink", "users", "hashmap, tuned, thread mode", hashmap, *PYFLINK_TUNED, threads
+        ),
+        row_program("pyflink", "users", "rocksdb, tuned", rocksdb, *PYFLINK_TUNED),
+        row_program(
+            "pyflink", "users", "rocksdb, tuned, thread mode", rocksdb, *PYFLINK_TUNED, threads
+        ),
+        spark_users("rows"),
+        spark_users("pandas"),
+        flink_sql("users", "hashmap", hashmap),
+        flink_sql("users", "hashmap, tuned", hashmap, *SQL_TUNED),
+        flink_sql("users", "rocksdb", rocksdb),
+        flink_sql("users", "rocksdb, tuned", rocksdb, *SQL_TUNED),
+    ]

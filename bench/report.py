@@ -1,0 +1,89 @@
+"""The table of results, and the page of the documentation that holds it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.environments import REQUIREMENTS, ROOT
+
+if TYPE_CHECKING:
+    from bench.race import Result
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+TITLES = {
+    "windows": "Counts per one-minute window, channel and behaviour",
+    "users": "A running count per user, 1 million users",
+}
+HEADER = (
+    "| peer | settings | records | seconds | records/s | start-up | peak memory | Penstock is |\n"
+    "|---|---|--:|--:|--:|--:|--:|--:|\n"
+)
+
+
+def row(result: Result, ours: float) -> str:
+    """One line of the table; `ours` is Penstock's rate with the same kind of state."""
+    contender = result.contender
+    is_ours = contender.environment == "penstock"
+    ratio = "" if is_ours or not ours or not result.rate else f"{ours / result.rate:.1f} ×"
+    sizes = " and ".join(f"{size:,}" for size in result.sizes)
+    seconds = f"{result.small.seconds:.1f} and {result.large.seconds:.1f}"
+    memory = f"{result.large.peak_bytes / 1e9:.1f} GB"
+    return (
+        f"| {contender.peer} | {contender.settings} | {sizes} | {seconds} | {result.rate:,.0f} "
+        f"| {result.startup_seconds:.1f} s | {memory} | {ratio} |"
+    )
+
+
+def backend_of(result: Result) -> str:
+    """What a row is compared by: rows with RocksDB state only with each other."""
+    return "rocksdb" if "rocksdb" in result.contender.settings else "hashmap"
+
+
+def table(results: list[Result]) -> str:
+    """One table a workload, as Markdown."""
+    parts = []
+    for workload, title in TITLES.items():
+        chosen = [result for result in results if result.contender.workload == workload]
+        if not chosen:
+            continue
+        ours: dict[str, float] = {}
+        for result in chosen:
+            if result.contender.environment == "penstock":
+                backend = backend_of(result)
+                ours[backend] = max(result.rate, ours.get(backend, 0.0))
+        rows = [row(result, ours.get(backend_of(result), 0.0)) for result in chosen]
+        parts.append(f"## {title}\n\n{HEADER}" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def machine() -> str:
+    """The machine in a few words, without anything that names it."""
+    facts = []
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        model = re.search(r"model name\s*:\s*(.*)", cpuinfo.read_text())
+        facts.append(model.group(1) if model else platform.machine())
+    facts.append(f"{os.cpu_count()} cores")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    facts.append(f"{memory / 2**30:.0f} GB of memory")
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    number = re.search(r'version "(.*?)"', java)
+    facts.append(f"Java {number.group(1) if number else 'unknown'}")
+    facts.append(f"Python {platform.python_version()}")
+    facts += [requirements[0].replace("==", " ") for requirements in REQUIREMENTS.values()]
+    facts.append(f"penstock {version('penstock')}")
+    return ", ".join(facts)
+
+
+def write_page(results: list[Result]) -> Path:
+    """Puts the tables into the page, below its hand-written part."""
+    mark = "<!-- Below this line `make bench` writes. -->"
+    written = PAGE.read_text().partition(mark)[0] if PAGE.exists() else "# Benchmarks\n\n"
+    PAGE.write_text(f"{written}{mark}\n\nMeasured on: {machine()}.\n\n{table(results)}")
+    return PAGE.relative_to(ROOT)
