@@ -104,7 +104,7 @@ class SourceReader(ABC):
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
         """Reads from `position`; must not depend on what was read before."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - optional
         """Releases files and connections."""
 
 
@@ -128,6 +128,14 @@ class Source(ABC):
     @abstractmethod
     def create_reader(self) -> SourceReader:
         """Makes a reader; runs in the worker."""
+
+    def with_parallelism(self, parallelism: int) -> Source:
+        """Returns the source as it should be cut for that many subtasks.
+
+        Called once, before the very first `discover`; after a restore the splits that were found
+        then still stand, whatever the parallelism is now. Most sources do not care.
+        """
+        return self
 
     @property
     def emits_watermarks(self) -> bool:

@@ -1,0 +1,207 @@
+"""Records made by a function of their index.
+
+Index space is dealt out to `num_splits` splits in blocks of 1024, so that all splits advance
+together. A rate is a schedule: record *n* of a split is due `n / rate` after the split was first
+read. That start is part of the position, so a replay sees the same schedule, and what fell due
+while the job was down is made up for.
+"""
+
+from __future__ import annotations
+
+from random import Random  # noqa: TID251 - only instances with the user's seed
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.connectors.source import (
+    Boundedness,
+    Budget,
+    Discovery,
+    ReadResult,
+    Source,
+    SourceReader,
+    Split,
+)
+from penstock.core.errors import ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BLOCK: Final = 1024
+"""Indexes that stay together in one split; with a seed, one random generator serves a block."""
+
+
+class DataGeneratorSource(Source):
+    """Generates records; replayable because each is a function of its index.
+
+    Args:
+        function: Makes the record: `function(index)`, or `function(index, random)` with a seed.
+        count: How many records; None = without end.
+        rate_per_second: Upper bound over all splits; None = as fast as possible.
+        seed: Seed of the `random.Random` handed to the function. It is set anew for every block of
+            1024 indexes, so that a replay may begin anywhere.
+        num_splits: Splits, read side by side; None = as many as subtasks.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        count: int | None = None,
+        *,
+        rate_per_second: float | None = None,
+        seed: int | None = None,
+        num_splits: int | None = None,
+    ) -> None:
+        if count is not None and count < 0:
+            raise ProgramError(f"count is {count}; it must be 0 or more, or None for no end.")
+        check_rate(rate_per_second)
+        self._function = function
+        self._count = count
+        self._rate = rate_per_second
+        self._seed = seed
+        self._num_splits = num_splits
+
+    @property
+    def boundedness(self) -> Boundedness:
+        bounded = self._count is not None
+        return Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    def with_parallelism(self, parallelism: int) -> Source:
+        if self._num_splits is not None:
+            return self
+        return DataGeneratorSource(
+            self._function,
+            self._count,
+            rate_per_second=self._rate,
+            seed=self._seed,
+            num_splits=parallelism,
+        )
+
+    def discover(self, state: Any, now_ms: int) -> Discovery:
+        return discover_generated(state, self._num_splits or 1)
+
+    def create_reader(self) -> SourceReader:
+        return _GeneratorReader(self._function, self._count, self._rate, self._seed)
+
+    def default_name(self) -> str:
+        return "Data Generator Source"
+
+
+class _GeneratorReader(SourceReader):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        count: int | None,
+        rate: float | None,
+        seed: int | None,
+    ) -> None:
+        self._function = function
+        self._count = count
+        self._rate = rate
+        self._seed = seed
+
+    def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
+        reading = plan_read(split, position, budget, count=self._count, rate=self._rate)
+        values: list[Any] = []
+        for low, high in index_ranges(split, reading.first, reading.end):
+            values += self._make(low, high)
+        return reading.result(values)
+
+    def _make(self, low: int, high: int) -> list[Any]:
+        """Makes records of one block."""
+        function = self._function
+        if self._seed is None:
+            return [function(index) for index in range(low, high)]
+        block = low // BLOCK
+        random = Random(f"{self._seed}:{block}")
+        # The generator's state inside a block is only known by running the block from its start.
+        for index in range(block * BLOCK, low):
+            function(index, random)
+        return [function(index, random) for index in range(low, high)]
+
+
+# -- index arithmetic, shared with the demo's events ----------------------------------------------
+
+
+class PlannedRead:
+    """Which records of a split one read makes.
+
+    Attributes:
+        first: Number of the first record, counted within the split.
+        end: Number behind the last one.
+        started_ms: When the split was first read.
+    """
+
+    __slots__ = ("_finished", "_has_more", "end", "first", "started_ms")
+
+    def __init__(
+        self, first: int, end: int, started_ms: int, *, finished: bool, has_more: bool
+    ) -> None:
+        self.first = first
+        self.end = end
+        self.started_ms = started_ms
+        self._finished = finished
+        self._has_more = has_more
+
+    def result(self, values: list[Any]) -> ReadResult:
+        """Returns the result of the read."""
+        position = (self.end, self.started_ms)
+        return ReadResult(values, position, finished=self._finished, has_more=self._has_more)
+
+
+def check_rate(rate_per_second: float | None) -> None:
+    """Refuses a rate that never emits."""
+    if rate_per_second is not None and not rate_per_second > 0:
+        raise ProgramError(f"rate_per_second is {rate_per_second}; it must be above 0, or None.")
+
+
+def discover_generated(state: Any, num_splits: int) -> Discovery:
+    """Returns the splits of a generator, all at once."""
+    if state is not None:
+        return Discovery((), state, complete=True)
+    splits = tuple(
+        Split(f"generator-{number}-of-{num_splits}", (number, num_splits), (0, None), True)
+        for number in range(num_splits)
+    )
+    return Discovery(splits, {"splits": num_splits}, complete=True)
+
+
+def plan_read(
+    split: Split, position: Any, budget: Budget, *, count: int | None, rate: float | None
+) -> PlannedRead:
+    """Says what to make from `position`: within the budget, the count and the schedule."""
+    first, started_ms = position
+    if started_ms is None:
+        started_ms = budget.now_ms
+    total = None if count is None else _records_of(split, count)
+    available = first + budget.max_records if total is None else total
+    if rate is not None:
+        elapsed_ms = max(0, budget.now_ms - started_ms)
+        due = int(elapsed_ms * rate / split.data[1] / 1000) + 1
+        available = min(available, max(first, due))
+    end = min(first + budget.max_records, available)
+    # Without a count and a rate there is always more; otherwise only what is already due.
+    unlimited = total is None and rate is None
+    finished = total is not None and end >= total
+    return PlannedRead(
+        first, end, started_ms, finished=finished, has_more=unlimited or end < available
+    )
+
+
+def index_ranges(split: Split, first: int, end: int) -> list[tuple[int, int]]:
+    """Translates record numbers of a split into ranges of indexes, each inside one block."""
+    number, splits = split.data
+    ranges: list[tuple[int, int]] = []
+    while first < end:
+        block, offset = divmod(first, BLOCK)
+        length = min(end - first, BLOCK - offset)
+        low = (block * splits + number) * BLOCK + offset
+        ranges.append((low, low + length))
+        first += length
+    return ranges
+
+
+def _records_of(split: Split, count: int) -> int:
+    """Returns how many of `count` records belong to a split."""
+    number: int = split.data[0]
+    splits: int = split.data[1]
+    rounds, rest = divmod(count, BLOCK * splits)
+    return rounds * BLOCK + min(BLOCK, max(0, rest - number * BLOCK))
