@@ -1,0 +1,299 @@
+"""Every setting that exists: key, kind, default, old names (`semantics.md` 1, `interfaces.md` 2.1).
+
+Values are kept as text, as in a configuration file; `kind` says how they are read. What Flink has
+and Penstock has not is listed too, with the reason, so that no known key is ignored in silence and
+a misspelt one is found by its nearest match.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+KINDS: Final = ("string", "integer", "float", "boolean", "duration", "size", "list", "map", "enum")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting.
+
+    Attributes:
+        key: Its name today.
+        kind: One of `KINDS`.
+        default: Text of the default, or None when there is none.
+        deprecated: Old names, still read.
+        choices: For enums, the values; they are compared without case, `-` and `_` being equal.
+        note: For settings that change nothing: why, and what to use instead.
+    """
+
+    key: str
+    kind: str = "string"
+    default: str | None = None
+    deprecated: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    note: str = ""
+
+
+_CP: Final = "execution.checkpointing."
+_ALIGNED: Final = "the end of an epoch is an aligned barrier already; the setting changes nothing"
+_RECOVERY: Final = "execution.state-recovery."
+_HA: Final = "high-availability."
+_ZK: Final = "high-availability.zookeeper."
+_RESTART: Final = "restart-strategy."
+
+_CHECKPOINTING: Final = (
+    Option(_CP + "interval", "duration"),
+    Option(_CP + "mode", "enum", "EXACTLY_ONCE", choices=("EXACTLY_ONCE", "AT_LEAST_ONCE")),
+    Option(_CP + "timeout", "duration", "10 min"),
+    Option(_CP + "min-pause", "duration", "0 ms"),
+    Option(_CP + "max-concurrent-checkpoints", "integer", "1"),
+    Option(_CP + "tolerable-failed-checkpoints", "integer", "0"),
+    Option(_CP + "num-retained", "integer", "1", ("state.checkpoints.num-retained",)),
+    Option(
+        _CP + "externalized-checkpoint-retention",
+        "enum",
+        "NO_EXTERNALIZED_CHECKPOINTS",
+        choices=(
+            "NO_EXTERNALIZED_CHECKPOINTS",
+            "DELETE_ON_CANCELLATION",
+            "RETAIN_ON_CANCELLATION",
+        ),
+    ),
+    Option(
+        _CP + "storage",
+        "enum",
+        None,
+        ("state.checkpoint-storage",),
+        ("jobmanager", "filesystem"),
+    ),
+    Option(
+        _CP + "dir",
+        deprecated=("state.checkpoints.dir", "state.backend.fs.checkpointdir"),
+    ),
+    Option(
+        _CP + "savepoint-dir",
+        deprecated=("state.savepoints.dir", "savepoints.state.backend.fs.dir"),
+    ),
+    Option(_CP + "create-subdir", "boolean", "true", ("state.checkpoints.create-subdir",)),
+    Option(
+        _CP + "data-inline-threshold",
+        "size",
+        "20 kb",
+        ("state.storage.fs.memory-threshold", "state.backend.fs.memory-threshold"),
+    ),
+    Option(
+        _CP + "write-buffer-size",
+        "size",
+        "4096",
+        ("state.storage.fs.write-buffer-size", "state.backend.fs.write-buffer-size"),
+    ),
+    Option(_CP + "incremental", "boolean", "false", ("state.backend.incremental",)),
+    Option(_CP + "local-backup.enabled", "boolean", "false", ("state.backend.local-recovery",)),
+    Option(_CP + "local-backup.dirs", deprecated=("taskmanager.state.local.root-dirs",)),
+    Option(_CP + "interval-during-backlog", "duration"),
+    Option(
+        _CP + "checkpoints-after-tasks-finish",
+        "boolean",
+        "true",
+        (_CP + "checkpoints-after-tasks-finish.enabled",),
+    ),
+    Option(
+        _CP + "cleaner.parallel-mode",
+        "boolean",
+        "true",
+        ("state.checkpoint.cleaner.parallel-mode",),
+    ),
+    Option(
+        _CP + "unaligned.enabled",
+        "boolean",
+        "false",
+        (_CP + "unaligned",),
+        note=_ALIGNED,
+    ),
+    Option(_CP + "unaligned.forced", "boolean", "false", note=_ALIGNED),
+    Option(
+        _CP + "aligned-checkpoint-timeout",
+        "duration",
+        "0 ms",
+        (_CP + "alignment-timeout",),
+        note=_ALIGNED,
+    ),
+)
+
+_STATE: Final = (
+    Option(
+        "state.backend.type",
+        "enum",
+        "hashmap",
+        ("state.backend",),
+        ("hashmap", "rocksdb"),
+    ),
+    Option("state.backend.rocksdb.localdir", deprecated=("state.backend.rocksdb.checkpointdir",)),
+    Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "integer", "4"),
+    Option("state.backend.rocksdb.predefined-options", "string", "DEFAULT"),
+    Option(
+        "state.changelog.enabled",
+        "boolean",
+        "false",
+        note="changes are logged per epoch already; the setting changes nothing",
+    ),
+    Option(_RECOVERY + "path", deprecated=("execution.savepoint.path",)),
+    Option(
+        _RECOVERY + "ignore-unclaimed-state",
+        "boolean",
+        "false",
+        ("execution.savepoint.ignore-unclaimed-state",),
+    ),
+    Option(
+        _RECOVERY + "claim-mode",
+        "enum",
+        "NO_CLAIM",
+        ("execution.savepoint-restore-mode",),
+        ("CLAIM", "NO_CLAIM", "LEGACY"),
+    ),
+    Option(_RECOVERY + "from-local", "boolean", "false"),
+    Option("penstock.state.allow-pickle", "boolean", "true"),
+    Option("penstock.state.local.shared", "boolean", "true"),
+    Option("penstock.checkpoint.orphan-ttl", "duration", "24 h"),
+)
+
+_PIPELINE: Final = (
+    Option("parallelism.default", "integer", "1"),
+    Option("pipeline.max-parallelism", "integer", "-1"),
+    Option("pipeline.name"),
+    Option(
+        "pipeline.operator-chaining.enabled", "boolean", "true", ("pipeline.operator-chaining",)
+    ),
+    Option(
+        "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
+        "boolean",
+        "true",
+    ),
+    Option("pipeline.auto-watermark-interval", "duration", "200 ms"),
+    Option("pipeline.auto-generate-uids", "boolean", "true"),
+    Option("pipeline.global-job-parameters", "map"),
+    Option(
+        "pipeline.object-reuse",
+        "boolean",
+        "false",
+        note="records are handed on by reference between chained operators either way",
+    ),
+    Option(
+        "execution.runtime-mode",
+        "enum",
+        "STREAMING",
+        choices=("STREAMING", "BATCH", "AUTOMATIC"),
+    ),
+    Option("execution.attached", "boolean", "false"),
+    Option("execution.shutdown-on-attached-exit", "boolean", "false"),
+    Option(
+        "execution.buffer-timeout.interval",
+        "duration",
+        "100 ms",
+        ("execution.buffer-timeout",),
+        note="records travel once per epoch; penstock.epoch.target-duration bounds their delay",
+    ),
+    Option("penstock.epoch.interval", "duration", "0 ms"),
+    Option("penstock.epoch.target-duration", "duration", "1 s"),
+    Option("penstock.epoch.max-records", "integer", "8000000"),
+    Option("python.files", "list"),
+    Option("python.archives", "list"),
+    Option("python.requirements"),
+    Option("python.executable"),
+    Option("python.client.executable"),
+)
+
+_RESTARTS: Final = (
+    Option(
+        _RESTART + "type",
+        "enum",
+        None,
+        ("restart-strategy",),
+        ("disable", "fixed-delay", "failure-rate", "exponential-delay"),
+    ),
+    Option(_RESTART + "fixed-delay.attempts", "integer", "1"),
+    Option(_RESTART + "fixed-delay.delay", "duration", "1 s"),
+    Option(_RESTART + "failure-rate.max-failures-per-interval", "integer", "1"),
+    Option(_RESTART + "failure-rate.failure-rate-interval", "duration", "1 min"),
+    Option(_RESTART + "failure-rate.delay", "duration", "1 s"),
+    Option(_RESTART + "exponential-delay.initial-backoff", "duration", "1 s"),
+    Option(_RESTART + "exponential-delay.max-backoff", "duration", "1 min"),
+    Option(_RESTART + "exponential-delay.backoff-multiplier", "float", "1.5"),
+    Option(_RESTART + "exponential-delay.jitter-factor", "float", "0.1"),
+    Option(_RESTART + "exponential-delay.reset-backoff-threshold", "duration", "1 h"),
+    Option(_RESTART + "exponential-delay.attempts-before-reset-backoff", "integer"),
+)
+
+_CLUSTER: Final = (
+    Option(
+        _HA + "type",
+        "enum",
+        "NONE",
+        ("recovery.mode", "high-availability"),
+        ("NONE", "ZOOKEEPER", "FILESYSTEM"),
+    ),
+    Option(
+        _HA + "storageDir",
+        deprecated=("recovery.zookeeper.storageDir", _ZK + "storageDir"),
+    ),
+    Option(
+        _HA + "cluster-id",
+        default="/default",
+        deprecated=(_ZK + "path.namespace", "recovery.zookeeper.path.namespace"),
+    ),
+    Option(_ZK + "quorum", deprecated=("recovery.zookeeper.quorum",)),
+    Option(_ZK + "path.root", default="/flink", deprecated=("recovery.zookeeper.path.root",)),
+    *(
+        Option(_ZK + "client." + name, kind, default, ("recovery.zookeeper.client." + name,))
+        for name, kind, default in (
+            ("session-timeout", "duration", "60 s"),
+            ("connection-timeout", "duration", "15 s"),
+            ("retry-wait", "duration", "5 s"),
+            ("max-retry-attempts", "integer", "3"),
+        )
+    ),
+    Option(_HA + "jobmanager.port", "string", "0", ("recovery.jobmanager.port",)),
+    Option("rest.address", default="localhost", deprecated=("jobmanager.rpc.address",)),
+    Option("rest.bind-address", default="127.0.0.1"),
+    Option("rest.port", "integer", "8081", ("jobmanager.web.port", "web.port")),
+    Option("rest.bind-port"),
+    Option("web.submit.enable", "boolean", "false", ("jobmanager.web.submit.enable",)),
+    Option("web.cancel.enable", "boolean", "true"),
+    Option("web.checkpoints.history", "integer", "10", ("jobmanager.web.checkpoints.history",)),
+    Option("web.refresh-interval", "duration", "3 s", ("jobmanager.web.refresh-interval",)),
+    Option("web.exception-history-size", "integer", "16"),
+    Option("jobmanager.archive.fs.dir"),
+    Option("heartbeat.interval", "duration", "10 s"),
+    Option("heartbeat.timeout", "duration", "50 s"),
+    Option("task.cancellation.timeout", "duration", "3 min"),
+    Option("task.cancellation.interval", "duration", "30 s"),
+    Option("metrics.reporter.prom.port"),
+    Option("io.tmp.dirs", deprecated=("taskmanager.tmp.dirs",)),
+    Option("penstock.spark.master", default="local[*]"),
+    Option("penstock.rest.token-file"),
+    Option("penstock.rest.allowed-hosts", "list"),
+    Option("penstock.rest.savepoint-roots", "list"),
+    Option("penstock.log.format", "enum", "text", choices=("text", "json")),
+    Option("penstock.config.ignore-code-overrides", "boolean", "false"),
+)
+
+OPTIONS: Final = {
+    option.key: option
+    for group in (_CHECKPOINTING, _STATE, _PIPELINE, _RESTARTS, _CLUSTER)
+    for option in group
+}
+"""Every setting by its key."""
+
+DEPRECATED: Final = {old: option for option in OPTIONS.values() for old in option.deprecated}
+"""The setting that an old name means."""
+
+
+def canonical_key(key: str) -> str:
+    """Returns today's name of a key."""
+    option = DEPRECATED.get(key)
+    return option.key if option else key
+
+
+def normalized(value: str) -> str:
+    """Returns an enum's text without case and with `_` for `-`."""
+    return value.strip().upper().replace("-", "_")
