@@ -1,0 +1,195 @@
+"""Process functions over a stream (input 0) and a broadcast stream (input 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.errors import ProgramError
+from penstock.operators.adapters import as_instance
+from penstock.operators.function_broadcast import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from penstock.operators.logic import OperatorLogic, OperatorSpec
+from penstock.operators.process import (
+    KeyedProcessLogic,
+    KeyedRecordContext,
+    ProcessLogic,
+    RecordContext,
+    TimerContext,
+)
+from penstock.operators.user_timers import TimeOnlyService
+from penstock.state.descriptors import MapStateDescriptor
+from penstock.state.tables import NO_KEY
+
+if TYPE_CHECKING:
+    from penstock.core.records import Batch
+
+
+class BroadcastStates:
+    """The broadcast states that `broadcast(...)` named, writable and read only."""
+
+    def __init__(self, logic: OperatorLogic, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+        self._operator_name = logic.context.name
+        store = logic.context.operator_state
+        self._writable: dict[str, Any] = {
+            descriptor.get_name(): store.get_broadcast_state(descriptor)
+            for descriptor in descriptors
+        }
+        self._readable = {
+            descriptor.get_name(): store.get_read_only_broadcast_state(descriptor)
+            for descriptor in descriptors
+        }
+
+    def writable(self, descriptor: Any) -> Any:
+        return self._find(self._writable, descriptor)
+
+    def readable(self, descriptor: Any) -> Any:
+        return self._find(self._readable, descriptor)
+
+    def _find(self, states: dict[str, Any], descriptor: Any) -> Any:
+        name = descriptor.get_name() if isinstance(descriptor, MapStateDescriptor) else descriptor
+        try:
+            return states[name]
+        except (KeyError, TypeError):
+            known = ", ".join(f"'{known}'" for known in states) or "none"
+            raise ProgramError(
+                f"operator '{self._operator_name}' has no broadcast state {name!r:.80}; it has "
+                f"{known}. Pass the MapStateDescriptor to broadcast(...) as well."
+            ) from None
+
+
+class BroadcastContext(RecordContext, BroadcastProcessFunction.Context):
+    """On the broadcast side; also of keyed functions."""
+
+    states: BroadcastStates
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> Any:
+        return self.states.writable(state_descriptor)
+
+
+class ReadOnlyContext(RecordContext, BroadcastProcessFunction.ReadOnlyContext):
+    """On the side without keys."""
+
+    states: BroadcastStates
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> Any:
+        return self.states.readable(state_descriptor)
+
+
+class KeyedReadOnlyContext(KeyedRecordContext):
+    """On the keyed side."""
+
+    states: BroadcastStates
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> Any:
+        return self.states.readable(state_descriptor)
+
+
+class BroadcastTimerContext(TimerContext):
+    """In `on_timer`."""
+
+    states: BroadcastStates
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> Any:
+        return self.states.readable(state_descriptor)
+
+
+@dataclass(frozen=True)
+class BroadcastProcessSpec(OperatorSpec):
+    """A `BroadcastProcessFunction`.
+
+    Attributes:
+        function: The function.
+        descriptors: The broadcast states.
+    """
+
+    function: BroadcastProcessFunction
+    descriptors: tuple[MapStateDescriptor, ...]
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, BroadcastProcessFunction)
+        _check(self.descriptors)
+
+    def build(self) -> OperatorLogic:
+        return BroadcastProcessLogic(self.function, tuple(self.descriptors))
+
+
+@dataclass(frozen=True)
+class KeyedBroadcastProcessSpec(OperatorSpec):
+    """A `KeyedBroadcastProcessFunction`; input 0 is keyed.
+
+    Attributes:
+        function: The function.
+        descriptors: The broadcast states.
+    """
+
+    function: KeyedBroadcastProcessFunction
+    descriptors: tuple[MapStateDescriptor, ...]
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, KeyedBroadcastProcessFunction)
+        _check(self.descriptors)
+
+    @property
+    def is_keyed(self) -> bool:
+        return True
+
+    def build(self) -> OperatorLogic:
+        return KeyedBroadcastProcessLogic(self.function, tuple(self.descriptors))
+
+
+class BroadcastProcessLogic(ProcessLogic):
+    """Runs a function without keys."""
+
+    def __init__(self, function: Any, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+        super().__init__(function)
+        self._descriptors = descriptors
+
+    def prepare(self) -> None:
+        timers = TimeOnlyService(self)
+        data = ReadOnlyContext(timers, self.sides)
+        broadcast = BroadcastContext(timers, self.sides)
+        data.states = broadcast.states = BroadcastStates(self, self._descriptors)
+        self.inputs = (
+            (self.function.process_element, data),
+            (self.function.process_broadcast_element, broadcast),
+        )
+
+
+class KeyedBroadcastProcessLogic(KeyedProcessLogic):
+    """Runs a function with keys on input 0."""
+
+    def __init__(self, function: Any, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+        super().__init__(function)
+        self._descriptors = descriptors
+
+    def prepare(self) -> None:
+        super().prepare()
+        data = KeyedReadOnlyContext(self.timer_service, self.sides, self.state)
+        timer = BroadcastTimerContext(self.timer_service, self.sides, self.state)
+        broadcast = BroadcastContext(TimeOnlyService(self), self.sides)
+        data.states = timer.states = broadcast.states = BroadcastStates(self, self._descriptors)
+        self.timer_context = timer
+        self.inputs = (
+            (self.function.process_element, data),
+            (self.function.process_broadcast_element, broadcast),
+        )
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        if input_index == 0:
+            super().process(batch, 0)
+            return
+        # A broadcast record has no key: keyed state must not be reachable, not even by accident.
+        self.state.key = NO_KEY
+        ProcessLogic.process(self, batch, 1)
+
+
+def _check(descriptors: Any) -> None:
+    for descriptor in descriptors:
+        if not isinstance(descriptor, MapStateDescriptor):
+            raise ProgramError(
+                f"broadcast state is described by a MapStateDescriptor, but got "
+                f"{type(descriptor).__name__}."
+            )

@@ -1,0 +1,180 @@
+"""Functions over two connected streams; keyed ones share state and timers by key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.records import Batch
+from penstock.operators.adapters import as_instance
+from penstock.operators.errors import user_code
+from penstock.operators.function_base import CoFlatMapFunction, CoMapFunction
+from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
+from penstock.operators.function_process import CoProcessFunction, KeyedCoProcessFunction
+from penstock.operators.logic import OperatorLogic, OperatorSpec
+from penstock.operators.process import Element, KeyedProcessLogic, ProcessLogic
+from penstock.operators.results import SideOutputs, deliver, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class CoMapSpec(OperatorSpec):
+    """A `CoMapFunction`; results of None are dropped, as in PyFlink.
+
+    Attributes:
+        function: The function.
+        keyed: Both inputs are keyed streams.
+    """
+
+    function: CoMapFunction
+    keyed: bool = False
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, CoMapFunction)
+
+    @property
+    def is_keyed(self) -> bool:
+        return self.keyed
+
+    def build(self) -> OperatorLogic:
+        return CoMapLogic(self.function)
+
+
+@dataclass(frozen=True)
+class CoFlatMapSpec(OperatorSpec):
+    """A `CoFlatMapFunction`.
+
+    Attributes:
+        function: The function.
+        keyed: Both inputs are keyed streams.
+    """
+
+    function: CoFlatMapFunction
+    keyed: bool = False
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, CoFlatMapFunction)
+
+    @property
+    def is_keyed(self) -> bool:
+        return self.keyed
+
+    def build(self) -> OperatorLogic:
+        return CoFlatMapLogic(self.function)
+
+
+@dataclass(frozen=True)
+class CoProcessSpec(OperatorSpec):
+    """A `CoProcessFunction`."""
+
+    function: CoProcessFunction
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, CoProcessFunction)
+
+    def build(self) -> OperatorLogic:
+        return CoProcessLogic(self.function)
+
+
+@dataclass(frozen=True)
+class KeyedCoProcessSpec(OperatorSpec):
+    """A `KeyedCoProcessFunction`; both inputs are keyed."""
+
+    function: KeyedCoProcessFunction
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, KeyedCoProcessFunction)
+
+    @property
+    def is_keyed(self) -> bool:
+        return True
+
+    def build(self) -> OperatorLogic:
+        return KeyedCoProcessLogic(self.function)
+
+
+class CoFlatMapLogic(FunctionLogic):
+    """Runs flat maps over two inputs, with the key set when they are keyed."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._sides = SideOutputs()
+        self._calls = self.calls()
+
+    def calls(self) -> tuple[Callable[[Any], Any], ...]:
+        """Returns the user's method for each input."""
+        return (self.function.flat_map1, self.function.flat_map2)
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        call = self._calls[input_index]
+        records = iter(batch.values)
+        values: list[Any] = []
+        ends: list[int] = []
+        mark = ends.append
+        with user_code(self.context, batch.values, records):
+            if self.context.keyed_state is None:
+                for value in records:
+                    result = call(value)
+                    if result is not None:
+                        values += result
+                    mark(len(values))
+            else:
+                state, keys = keyed_state_of(self), keys_of(self, batch)
+                state.prefetch(keys)
+                for key, value in zip(keys, records, strict=True):
+                    state.key = key
+                    result = call(value)
+                    if result is not None:
+                        values += result
+                    mark(len(values))
+        timestamps = batch.timestamps
+        if timestamps is not None:
+            timestamps = spread(timestamps, ends, len(values))
+        deliver(self.output, self._sides, values, timestamps)
+
+
+class CoMapLogic(FunctionLogic):
+    """Runs maps over two inputs, with the key set when they are keyed."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._calls = (self.function.map1, self.function.map2)
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        call = self._calls[input_index]
+        records = iter(batch.values)
+        with user_code(self.context, batch.values, records):
+            if self.context.keyed_state is None:
+                results = [call(value) for value in records]
+            else:
+                results = []
+                append = results.append
+                state, keys = keyed_state_of(self), keys_of(self, batch)
+                state.prefetch(keys)
+                for key, value in zip(keys, records, strict=True):
+                    state.key = key
+                    append(call(value))
+        timestamps = batch.timestamps
+        if None in results:
+            pairs = zip(results, timestamps or repeat(0), strict=False)
+            kept = [(value, timestamp) for value, timestamp in pairs if value is not None]
+            results = [value for value, _ in kept]
+            timestamps = None if timestamps is None else [timestamp for _, timestamp in kept]
+        self.output.emit(Batch(results, timestamps))
+
+
+class CoProcessLogic(ProcessLogic):
+    """Two inputs without keys."""
+
+    def elements(self) -> tuple[Element, ...]:
+        return (self.function.process_element1, self.function.process_element2)
+
+
+class KeyedCoProcessLogic(KeyedProcessLogic):
+    """Two keyed inputs."""
+
+    def elements(self) -> tuple[Element, ...]:
+        return (self.function.process_element1, self.function.process_element2)

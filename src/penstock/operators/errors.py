@@ -1,0 +1,187 @@
+"""Turns a user's exception into `UserFunctionError`: the user's frames first, then where it was.
+
+Operators wrap whole batches, never single records: which record failed is read off the iterator
+that the loop ran over.
+
+    records = iter(batch.values)
+    with user_code(self.context, batch.values, records):
+        values = [function(value) for value in records]
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import reprlib
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+import penstock
+from penstock.core.errors import UserFunctionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from penstock.operators.logic import OperatorContext
+
+RECORD_CHARACTERS: Final = 200
+"""Longer texts of records are cut."""
+
+_OURS: Final = tuple(os.path.join(os.path.abspath(path), "") for path in penstock.__path__)
+_ENGINE: Final = f"{os.sep}pyspark{os.sep}"
+
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = RECORD_CHARACTERS
+_repr.maxtuple = _repr.maxlist = _repr.maxdict = _repr.maxset = _repr.maxfrozenset = 40
+
+
+class user_code:
+    """Context manager around a loop over records that calls a user's function.
+
+    Args:
+        context: The operator, or its name where there is no context (an exchange).
+        values: The records of the batch.
+        records: The iterator over `values` that the loop consumes; None if there is none.
+        what: What was going on, when it was not a record (`open()`).
+    """
+
+    __slots__ = ("_context", "_records", "_values", "_what")
+
+    def __init__(
+        self,
+        context: OperatorContext | str,
+        values: Sequence[Any] = (),
+        records: Iterator[Any] | None = None,
+        what: str | None = None,
+    ) -> None:
+        self._context = context
+        self._values = values
+        self._records = records
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # An operator further down the chain has already told its story.
+        if isinstance(error, Exception) and not isinstance(error, UserFunctionError):
+            record = None
+            if self._records is not None:
+                record = failing_record(self._values, self._records)
+            raise function_error(error, self._context, record, self._what) from error
+
+
+def failing_record(values: Sequence[Any], records: Iterator[Any]) -> str | None:
+    """Returns the shortened text of the record that `records` gave last."""
+    index = len(values) - operator.length_hint(records) - 1
+    return shorten(values[index]) if 0 <= index < len(values) else None
+
+
+def function_error(
+    error: Exception,
+    context: OperatorContext | str,
+    record: str | None = None,
+    what: str | None = None,
+) -> UserFunctionError:
+    """Returns the error to raise for a user's exception.
+
+    Args:
+        error: What the user's function raised.
+        context: The operator, or its name.
+        record: Shortened text of the record, if there was one.
+        what: What was going on, when it was not a record.
+    """
+    cause_type = _qualified_name(type(error))
+    text, has_user_frames = _describe(error)
+    lines = [text]
+    if isinstance(context, str):
+        name, uid, subtask = context, "", 0
+        lines.append(f"in operator '{name}'")
+    else:
+        name, uid, subtask = context.name, context.uid, context.subtask
+        lines.append(
+            f"in operator '{name}' (uid '{uid}'), subtask {subtask + 1} of {context.parallelism}"
+        )
+        state = context.keyed_state
+        if record is not None and state is not None:
+            lines.append(f"  key: {shorten(state.key)}")
+    if record is not None:
+        lines.append(f"  record: {record}")
+    if what is not None:
+        lines.append(f"  during: {what}")
+    if not has_user_frames and isinstance(error, TypeError) and "not iterable" in str(error):
+        lines.append("  hint: yield the results, or return an iterable of them, or None for none")
+    return UserFunctionError(
+        "\n".join(lines),
+        operator_name=name,
+        uid=uid,
+        subtask=subtask,
+        record=record,
+        cause_type=cause_type,
+    )
+
+
+def describe_exception(error: BaseException) -> str:
+    """Returns the traceback as text, without frames of Penstock and Spark if any others are there.
+
+    When none are: an error that rose right where an operator called a built-in (`map(int)`) has
+    nothing to show; any other is ours to explain, and keeps all its frames.
+    """
+    return _describe(error)[0]
+
+
+def _describe(error: BaseException) -> tuple[str, bool]:
+    """Returns the text, and whether it holds frames of the user."""
+    try:
+        text = traceback.TracebackException.from_exception(error)
+        whole = "".join(text.format()).rstrip("\n")
+        files = {frame.filename for frame in text.stack}
+        found = _drop_our_frames(text, set())
+        return (
+            "".join(text.format()).rstrip("\n") if found or len(files) <= 1 else whole,
+            found,
+        )
+    except Exception:
+        # An exception whose __str__ or notes raise must not hide the failure.
+        return f"{_qualified_name(type(error))} (its text cannot be made)", True
+
+
+def shorten(value: Any) -> str:
+    """Returns the text of a value, cut to `RECORD_CHARACTERS`, whatever its `__repr__` does."""
+    try:
+        text = _repr.repr(value)
+    except Exception as error:
+        return f"<{type(value).__qualname__}, whose __repr__ raised {type(error).__name__}>"
+    return text if len(text) <= RECORD_CHARACTERS else text[: RECORD_CHARACTERS - 3] + "..."
+
+
+def _drop_our_frames(text: traceback.TracebackException, seen: set[int]) -> bool:
+    """Removes our frames in place, from causes too; returns whether others are left."""
+    if id(text) in seen:
+        return False
+    seen.add(id(text))
+    kept = [frame for frame in text.stack or () if not _is_ours(frame.filename)]
+    # Without frames there is no "Traceback" line either.
+    text.stack = traceback.StackSummary.from_list(kept) if kept else None  # type: ignore[assignment]
+    found = bool(kept)
+    for inner in (text.__cause__, text.__context__, *(text.exceptions or ())):
+        if inner is not None:
+            found = _drop_our_frames(inner, seen) or found
+    return found
+
+
+def _is_ours(filename: str) -> bool:
+    path = os.path.abspath(filename)
+    return path.startswith(_OURS) or _ENGINE in path
+
+
+def _qualified_name(kind: type) -> str:
+    if kind.__module__ in ("builtins", "__main__"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"

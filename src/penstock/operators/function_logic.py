@@ -1,0 +1,98 @@
+"""Base of operators that run a user's function: its copy, its life cycle, its operator state."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.errors import ProgramError
+from penstock.operators.adapters import close_function, open_function, private_copy
+from penstock.operators.errors import describe_exception, user_code
+from penstock.operators.function_checkpointed import (
+    CheckpointedFunction,
+    InitializationContext,
+    SnapshotContext,
+)
+from penstock.operators.logic import OperatorLogic
+from penstock.operators.runtime_context import RuntimeContext
+
+if TYPE_CHECKING:
+    from penstock.core.records import Batch
+    from penstock.state.keyed import KeyedState
+
+_log = logging.getLogger("penstock.operators")
+
+
+class FunctionLogic(OperatorLogic):
+    """Opens, snapshots and closes one user function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = private_copy(function)
+        self._is_open = False
+        self._snapshots = 0
+
+    def open(self) -> None:
+        # Flink initializes state before it opens; the state arrives with the first restore.
+        if not isinstance(self.function, CheckpointedFunction):
+            self._open_function()
+
+    def _open_function(self) -> None:
+        self._is_open = True
+        with user_code(self.context, what="open()"):
+            open_function(self.function, RuntimeContext(self.context))
+
+    def restore(self, state: Any) -> None:
+        function = self.function
+        if isinstance(function, CheckpointedFunction):
+            self._snapshots = state or 0
+            where = InitializationContext(
+                self.context, restored=self.context.operator_state.is_restored
+            )
+            with user_code(self.context, what="initialize_state()"):
+                function.initialize_state(where)
+            if not self._is_open:
+                self._open_function()
+
+    def snapshot(self) -> Any:
+        function = self.function
+        if isinstance(function, CheckpointedFunction):
+            self._snapshots += 1
+            where = SnapshotContext(self._snapshots, self.context.clock.now_ms)
+            with user_code(self.context, what="snapshot_state()"):
+                function.snapshot_state(where)
+            return self._snapshots
+        return None
+
+    def close(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            close_function(self.function)
+        except Exception as error:
+            _log.warning(
+                "close() of operator '%s' failed:\n%s",
+                self.context.name,
+                describe_exception(error),
+            )
+
+
+def keyed_state_of(logic: OperatorLogic) -> KeyedState:
+    """Returns the keyed state that a keyed operator must have."""
+    state = logic.context.keyed_state
+    if state is None:
+        raise ProgramError(
+            f"operator '{logic.context.name}' was built without keyed state; its spec must say "
+            "is_keyed."
+        )
+    return state
+
+
+def keys_of(logic: OperatorLogic, batch: Batch) -> list[Any]:
+    """Returns the keys that a keyed operator's batch must carry."""
+    if batch.keys is None:
+        raise ProgramError(
+            f"operator '{logic.context.name}' received records without keys; its input must come "
+            "straight from key_by."
+        )
+    return batch.keys

@@ -1,0 +1,253 @@
+"""Process functions on one input, and the contexts that all process functions share.
+
+One context object per operator is reused for every record: its timestamp is set in the loop, its
+key is read from the state. A generator runs to its end before the next record, so what it reads
+from the context is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.times import NO_TIMESTAMP
+from penstock.operators.adapters import as_instance
+from penstock.operators.errors import function_error, shorten, user_code
+from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
+from penstock.operators.function_process import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from penstock.operators.logic import OperatorLogic, OperatorSpec
+from penstock.operators.results import SideOutputs, TimerResults, deliver, spread
+from penstock.operators.user_timers import (
+    KeyedTimerService,
+    TimeDomain,
+    TimeOnlyService,
+    TimerService,
+)
+
+if TYPE_CHECKING:
+    from penstock.core.records import Batch
+    from penstock.state.keyed import KeyedState
+
+Element = Callable[[Any, Any], Any]
+"""`process_element` of a user's function."""
+
+
+class RecordContext(ProcessFunction.Context, CoProcessFunction.Context):
+    """Context without a key."""
+
+    def __init__(self, timers: TimerService, sides: SideOutputs) -> None:
+        self.record_timestamp = NO_TIMESTAMP
+        self._timers = timers
+        self._sides = sides
+
+    def timestamp(self) -> int | None:
+        timestamp = self.record_timestamp
+        return None if timestamp == NO_TIMESTAMP else timestamp
+
+    def timer_service(self) -> TimerService:
+        return self._timers
+
+    def output(self, tag: Any, value: Any) -> None:
+        self._sides.add(tag, value, self.record_timestamp)
+
+    def current_watermark(self) -> int:
+        return self._timers.current_watermark()
+
+    def current_processing_time(self) -> int:
+        return self._timers.current_processing_time()
+
+
+class KeyedRecordContext(
+    RecordContext, KeyedProcessFunction.Context, KeyedCoProcessFunction.Context
+):
+    """Context with a key, for records."""
+
+    def __init__(self, timers: TimerService, sides: SideOutputs, state: KeyedState) -> None:
+        super().__init__(timers, sides)
+        self._state = state
+
+    def get_current_key(self) -> Any:
+        return self._state.key
+
+
+class TimerContext(
+    KeyedRecordContext, KeyedProcessFunction.OnTimerContext, KeyedCoProcessFunction.OnTimerContext
+):
+    """Context with a key, for timers."""
+
+    domain = TimeDomain.EVENT_TIME
+
+    def time_domain(self) -> TimeDomain:
+        return self.domain
+
+    def output(self, tag: Any, value: Any) -> None:
+        # A time of the clock is no event time, so such outputs carry none.
+        is_event = self.domain is TimeDomain.EVENT_TIME
+        self._sides.add(tag, value, self.record_timestamp if is_event else NO_TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class ProcessSpec(OperatorSpec):
+    """A `ProcessFunction` on a stream without keys."""
+
+    function: ProcessFunction
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, ProcessFunction)
+
+    def build(self) -> OperatorLogic:
+        return ProcessLogic(self.function)
+
+
+@dataclass(frozen=True)
+class KeyedProcessSpec(OperatorSpec):
+    """A `KeyedProcessFunction` on a keyed stream."""
+
+    function: KeyedProcessFunction
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, KeyedProcessFunction)
+
+    @property
+    def is_keyed(self) -> bool:
+        return True
+
+    def build(self) -> OperatorLogic:
+        return KeyedProcessLogic(self.function)
+
+
+class ProcessLogic(FunctionLogic):
+    """Runs process functions without keys; a subclass names the elements of its inputs."""
+
+    def elements(self) -> tuple[Element, ...]:
+        """Returns the user's method for each input."""
+        return (self.function.process_element,)
+
+    def open(self) -> None:
+        self.sides = SideOutputs()
+        self.prepare()
+        super().open()
+
+    def prepare(self) -> None:
+        """Makes the contexts; `self.inputs` pairs each input's method with its context."""
+        context = RecordContext(TimeOnlyService(self), self.sides)
+        self.inputs: tuple[tuple[Element, Any], ...] = tuple(
+            (element, context) for element in self.elements()
+        )
+
+    def restore(self, state: Any) -> None:
+        self.sides.clear()
+        super().restore(state)
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        element, context = self.inputs[input_index]
+        records = iter(batch.values)
+        values: list[Any] = []
+        timestamps = batch.timestamps
+        with user_code(self.context, batch.values, records):
+            if timestamps is None:
+                context.record_timestamp = NO_TIMESTAMP
+                for value in records:
+                    result = element(value, context)
+                    if result is not None:
+                        values += result
+            else:
+                ends: list[int] = []
+                mark = ends.append
+                for timestamp, value in zip(timestamps, records, strict=True):
+                    context.record_timestamp = timestamp
+                    result = element(value, context)
+                    if result is not None:
+                        values += result
+                    mark(len(values))
+        if timestamps is not None:
+            timestamps = spread(timestamps, ends, len(values))
+        deliver(self.output, self.sides, values, timestamps)
+
+
+class KeyedProcessLogic(ProcessLogic):
+    """Runs process functions with state and timers by key."""
+
+    def prepare(self) -> None:
+        self.state = keyed_state_of(self)
+        timers = self.context.timers
+        assert timers is not None, "keyed operators have timers"
+        self.timer_service = KeyedTimerService(timers, self.state)
+        self.timer_results = TimerResults(self, self.sides)
+        context = KeyedRecordContext(self.timer_service, self.sides, self.state)
+        self.timer_context: Any = TimerContext(self.timer_service, self.sides, self.state)
+        self.inputs = tuple((element, context) for element in self.elements())
+
+    def restore(self, state: Any) -> None:
+        self.timer_results.clear()
+        super().restore(state)
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        element, context = self.inputs[input_index]
+        state, keys = self.state, keys_of(self, batch)
+        records = iter(batch.values)
+        values: list[Any] = []
+        timestamps = batch.timestamps
+        state.prefetch(keys)
+        with user_code(self.context, batch.values, records):
+            if timestamps is None:
+                context.record_timestamp = NO_TIMESTAMP
+                for key, value in zip(keys, records, strict=True):
+                    state.key = key
+                    result = element(value, context)
+                    if result is not None:
+                        values += result
+            else:
+                ends: list[int] = []
+                mark = ends.append
+                for key, timestamp, value in zip(keys, timestamps, records, strict=True):
+                    state.key = key
+                    context.record_timestamp = timestamp
+                    result = element(value, context)
+                    if result is not None:
+                        values += result
+                    mark(len(values))
+        if timestamps is not None:
+            timestamps = spread(timestamps, ends, len(values))
+        deliver(self.output, self.sides, values, timestamps)
+
+    def advance_watermark(self, watermark: int) -> None:
+        self.watermark = watermark
+        timers = self.context.timers
+        assert timers is not None, "keyed operators have timers"
+        self.timer_context.domain = TimeDomain.EVENT_TIME
+        timers.advance_watermark(watermark, self.on_event_timer)
+        self.timer_results.flush(timestamped=True)
+        self.output.emit_watermark(watermark)
+
+    def advance_processing_time(self, now_ms: int) -> None:
+        self.timer_context.domain = TimeDomain.PROCESSING_TIME
+        super().advance_processing_time(now_ms)
+        self.timer_results.flush(timestamped=False)
+
+    def on_event_timer(self, time_ms: int, key: Any, namespace: Any) -> None:
+        self._on_timer(time_ms, timestamped=True)
+
+    def on_processing_timer(self, time_ms: int, key: Any, namespace: Any) -> None:
+        self._on_timer(time_ms, timestamped=False)
+
+    def _on_timer(self, time_ms: int, *, timestamped: bool) -> None:
+        context, results = self.timer_context, self.timer_results
+        context.record_timestamp = time_ms
+        try:
+            result = self.function.on_timer(time_ms, context)
+            if result is not None:
+                results.values += result
+        except Exception as error:
+            what = f"on_timer for {context.domain.name} {time_ms}, key {shorten(self.state.key)}"
+            raise function_error(error, self.context, what=what) from error
+        if timestamped:
+            results.mark(time_ms)
+        if len(results.values) >= results.LIMIT:
+            results.flush(timestamped=timestamped)

@@ -1,0 +1,140 @@
+"""Rolling reduce and the built-in rolling aggregations of keyed streams.
+
+Each record gives one output: the value so far, with that record's timestamp.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import pickle
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.records import Batch
+from penstock.operators.adapters import as_reduce
+from penstock.operators.aggregations import aggregation
+from penstock.operators.errors import user_code
+from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
+from penstock.operators.logic import OperatorLogic, OperatorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+IMMUTABLE: Final = frozenset(
+    (
+        *(str, int, float, bool, bytes, complex, type(None), tuple, frozenset),
+        *(decimal.Decimal, datetime.datetime, datetime.date, datetime.time, datetime.timedelta),
+    )
+)
+"""Types whose values may be in the state and in the output at once."""
+
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True)
+class ReduceSpec(OperatorSpec):
+    """`KeyedStream.reduce`.
+
+    Attributes:
+        function: A `ReduceFunction` or any callable of two values.
+    """
+
+    function: Any
+
+    def __post_init__(self) -> None:
+        as_reduce(self.function)
+
+    @property
+    def is_keyed(self) -> bool:
+        return True
+
+    def build(self) -> OperatorLogic:
+        return ReduceLogic(self.function)
+
+
+@dataclass(frozen=True)
+class AggregationSpec(OperatorSpec):
+    """`KeyedStream.sum`, `min`, `max`, `min_by`, `max_by`.
+
+    Attributes:
+        kind: One of these five names.
+        position: Position or name of the field; 0 also means the whole of a plain value.
+    """
+
+    kind: str
+    position: int | str = 0
+
+    def __post_init__(self) -> None:
+        aggregation(self.kind, self.position)
+
+    @property
+    def is_keyed(self) -> bool:
+        return True
+
+    def build(self) -> OperatorLogic:
+        # Built-in aggregations never change a value in place.
+        return ReduceLogic(aggregation(self.kind, self.position), in_place=False)
+
+
+class ReduceLogic(FunctionLogic):
+    """Folds each record into the value of its key."""
+
+    def __init__(self, function: Any, *, in_place: bool = True) -> None:
+        super().__init__(function)
+        self._call: Callable[[Any, Any], Any] = as_reduce(self.function)
+        self._in_place = in_place
+
+    def open(self) -> None:
+        self._state = keyed_state_of(self)
+        self._table = self._state.value_table("reduce")
+        super().open()
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        keys = keys_of(self, batch)
+        self._state.prefetch(keys)
+        if self._in_place and not IMMUTABLE.issuperset(map(type, batch.values)):
+            values = self._fold_with_copies(keys, batch.values)
+        else:
+            values = self._fold(keys, batch.values)
+        self.output.emit(Batch(values, batch.timestamps))
+
+    def _fold(self, keys: list[Any], inputs: list[Any]) -> list[Any]:
+        function, table, absent = self._call, self._table, _ABSENT
+        # The table is asked once per key and batch.
+        held: dict[Any, Any] = {}
+        look = held.get
+        values: list[Any] = []
+        append = values.append
+        records = iter(inputs)
+        with user_code(self.context, inputs, records):
+            for key, value in zip(keys, records, strict=True):
+                current = look(key, absent)
+                if current is absent:
+                    current = table.get(key, None)
+                result = value if current is None else function(current, value)
+                held[key] = result
+                append(result)
+        for key, value in held.items():
+            table.put(key, None, value)
+        return values
+
+    def _fold_with_copies(self, keys: list[Any], inputs: list[Any]) -> list[Any]:
+        """Emits copies: a function may change its first argument, which is the state, in place."""
+        function, table, copy = self._call, self._table, _copy
+        values: list[Any] = []
+        records = iter(inputs)
+        with user_code(self.context, inputs, records):
+            for key, value in zip(keys, records, strict=True):
+                current = table.get(key, None)
+                # The input may be held by other operators too.
+                result = copy(value) if current is None else function(current, copy(value))
+                table.put(key, None, result)
+                values.append(copy(result))
+        return values
+
+
+def _copy(value: Any) -> Any:
+    if type(value) in IMMUTABLE:
+        return value
+    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))

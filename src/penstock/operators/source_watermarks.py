@@ -1,0 +1,171 @@
+"""Event time of a source subtask: a tracker per split, merged to one watermark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.core.times import MAX_WATERMARK
+from penstock.operators.watermark_strategy import WatermarkStrategy
+from penstock.operators.watermark_tracker import WatermarkTracker
+from penstock.operators.watermark_valve import WatermarkMerger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Segment = tuple[list[Any], "list[int] | None", "int | None"]
+"""Records, their timestamps, and the split's watermark behind them if it rose there."""
+
+
+class Read(Protocol):
+    """What a read of a source gave (`connectors.source.ReadResult`)."""
+
+    values: list[Any]
+    timestamps: list[int] | None
+    watermark: int | None
+    punctuated: list[tuple[int, int]]
+
+
+class SourceWatermarks:
+    """Timestamps, watermarks and idleness of all splits that one subtask reads.
+
+    Args:
+        strategy: What the program said, or None.
+        name: Name of the source, for errors.
+        source_emits: The source has watermarks of its own. They count if the strategy generates
+            none.
+    """
+
+    def __init__(
+        self, strategy: WatermarkStrategy | None, *, name: str, source_emits: bool = False
+    ) -> None:
+        self._strategy = strategy or WatermarkStrategy.no_watermarks()
+        self._name = name
+        self._uses_own = source_emits and not self._strategy.generates_watermarks
+        self._generates = self._uses_own or self._strategy.generates_watermarks
+        self._trackers: dict[str, WatermarkTracker] = {}
+        self._merger = WatermarkMerger()
+        self._without_splits = WatermarkTracker(self._strategy, name)
+
+    def add_split(self, split_id: str) -> None:
+        """Makes a split count before its first record, so that others do not run ahead of it."""
+        if split_id not in self._trackers:
+            self._trackers[split_id] = WatermarkTracker(self._strategy, self._name)
+            self._merger.add(split_id)
+
+    def finish_split(self, split_id: str) -> None:
+        """A finished split no longer holds the others back."""
+        if self._trackers.pop(split_id, None) is not None:
+            self._merger.remove(split_id)
+
+    def assign(self, split_id: str, result: Read) -> Iterator[Segment]:
+        """Yields the records with timestamps, cut behind each record where a watermark rises.
+
+        `current` and `status_change` are up to date with the segment when it is yielded; the
+        caller hands on its records first.
+        """
+        self.add_split(split_id)
+        tracker = self._trackers[split_id]
+        values = result.values
+        timestamps = tracker.assign(values, result.timestamps)
+        if values:
+            self._merger.set_idle_quietly(split_id, idle=False)
+        emissions = tracker.on_batch(values, timestamps)
+        if self._uses_own:
+            emissions = _emissions_of(result)
+        start = 0
+        for end, watermark in emissions:
+            self._merger.advance(split_id, watermark)
+            yield (
+                values[start:end] if end - start != len(values) else values,
+                None if timestamps is None else timestamps[start:end],
+                watermark,
+            )
+            start = end
+        if start < len(values):
+            rest = values[start:] if start else values
+            yield rest, timestamps[start:] if timestamps and start else timestamps, None
+        self._merger.set_idle_quietly(split_id, idle=tracker.is_idle)
+
+    def on_epoch(self, now_ms: int) -> None:
+        """Asks periodic generators and looks for idle splits."""
+        for split_id, tracker in self._trackers.items():
+            watermark = tracker.on_periodic(now_ms)
+            if watermark is not None:
+                self._merger.set_idle_quietly(split_id, idle=False)
+                self._merger.advance(split_id, watermark)
+            self._merger.set_idle_quietly(split_id, idle=tracker.is_idle)
+        if not self._trackers:
+            self._without_splits.on_periodic(now_ms)
+            if self._without_splits.is_idle:
+                self._merger.mark_idle()
+        else:
+            self._without_splits.restore(None)
+
+    def current(self) -> int:
+        """The subtask's watermark."""
+        return self._merger.output
+
+    def status_change(self) -> bool | None:
+        """True when the subtask turned idle, False when active again, None when nothing changed.
+
+        Hand "active" on before the watermark that comes with it, and "idle" behind it.
+        """
+        return self._merger.status_change()
+
+    def next_check(self) -> int | None:
+        """Returns when an epoch is due to look for idleness although no record came, or None."""
+        trackers = self._trackers.values() or (self._without_splits,)
+        return min(
+            (due for tracker in trackers if (due := tracker.next_check()) is not None),
+            default=None,
+        )
+
+    # -- state --------------------------------------------------------------------------------
+
+    def snapshot(self) -> Any:
+        """Returns plain data by split."""
+        return {
+            "splits": {split: tracker.snapshot() for split, tracker in self._trackers.items()},
+            "merger": self._merger.snapshot(),
+            "without_splits": self._without_splits.snapshot(),
+        }
+
+    def restore(self, state: Any) -> None:
+        """Takes back what `snapshot` returned, or None for the beginning."""
+        self._trackers = {}
+        self._merger = WatermarkMerger()
+        self._without_splits.restore(None)
+        if state is None:
+            return
+        self._merger.restore(state["merger"])
+        self._without_splits.restore(state["without_splits"])
+        for split_id, saved in state["splits"].items():
+            tracker = WatermarkTracker(self._strategy, self._name)
+            tracker.restore(saved)
+            self._trackers[split_id] = tracker
+
+    def restore_rescaled(self, states: Iterable[Any], split_ids: Iterable[str]) -> None:
+        """Takes what concerns these splits out of the snapshots of all old subtasks.
+
+        The watermark starts from the minimum over the old ones.
+        """
+        self.restore(None)
+        found = [state for state in states if state is not None]
+        saved = {split: tracker for state in found for split, tracker in state["splits"].items()}
+        outputs = [state["merger"][0] for state in found]
+        running = [output for output in outputs if output != MAX_WATERMARK]
+        self._merger.output = min(running or outputs, default=self._merger.output)
+        for split_id in split_ids:
+            self.add_split(split_id)
+            if split_id in saved:
+                tracker = self._trackers[split_id]
+                tracker.restore(saved[split_id])
+                self._merger.advance(split_id, tracker.watermark)
+                self._merger.set_idle_quietly(split_id, idle=tracker.is_idle)
+
+
+def _emissions_of(result: Read) -> list[tuple[int, int]]:
+    emissions = list(result.punctuated)
+    if result.watermark is not None:
+        emissions.append((len(result.values), result.watermark))
+    return emissions

@@ -1,0 +1,104 @@
+"""`assign_timestamps_and_watermarks` as an operator of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.errors import ProgramError
+from penstock.core.records import Batch
+from penstock.core.times import MAX_WATERMARK
+from penstock.operators.logic import OperatorLogic, OperatorSpec
+from penstock.operators.watermark_strategy import WatermarkStrategy
+from penstock.operators.watermark_tracker import WatermarkTracker
+
+
+@dataclass(frozen=True)
+class TimestampsAndWatermarksSpec(OperatorSpec):
+    """New timestamps and watermarks for a stream; those it had are replaced.
+
+    Attributes:
+        strategy: How.
+    """
+
+    strategy: WatermarkStrategy
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.strategy, WatermarkStrategy):
+            raise ProgramError(
+                f"assign_timestamps_and_watermarks() takes a WatermarkStrategy, but got "
+                f"{type(self.strategy).__name__}. Begin with "
+                "WatermarkStrategy.for_monotonous_timestamps()."
+            )
+
+    def build(self) -> OperatorLogic:
+        return TimestampsAndWatermarksLogic(self.strategy)
+
+
+class TimestampsAndWatermarksLogic(OperatorLogic):
+    """Watermarks and idleness from upstream end here, but for the end of input."""
+
+    def __init__(self, strategy: WatermarkStrategy) -> None:
+        self._strategy = strategy
+
+    def open(self) -> None:
+        self._tracker = WatermarkTracker(self._strategy, self.context.name)
+        self._is_idle = False
+
+    def restore(self, state: Any) -> None:
+        self._tracker.restore(state)
+        self._is_idle = self._tracker.is_idle
+
+    def snapshot(self) -> Any:
+        return self._tracker.snapshot()
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        values = batch.values
+        if not values:
+            return
+        timestamps = self._tracker.assign(values, batch.timestamps)
+        emissions = self._tracker.on_batch(values, timestamps)
+        if self._is_idle:
+            self._is_idle = False
+            self.output.emit_idle(idle=False)
+        start, count = 0, len(values)
+        for end, watermark in emissions:
+            if end - start == count:
+                self.output.emit(Batch(values, timestamps))
+            elif end > start:
+                stamps = None if timestamps is None else timestamps[start:end]
+                self.output.emit(Batch(values[start:end], stamps))
+            self._emit_watermark(watermark)
+            start = end
+        if start < count:
+            stamps = None if timestamps is None else timestamps[start:]
+            self.output.emit(Batch(values[start:], stamps))
+        self._tell_status()
+
+    def advance_watermark(self, watermark: int) -> None:
+        if watermark == MAX_WATERMARK:
+            self._emit_watermark(watermark)
+
+    def advance_input_status(self, *, idle: bool) -> None:
+        pass
+
+    def end_of_epoch(self) -> None:
+        if self.watermark == MAX_WATERMARK:
+            return
+        watermark = self._tracker.on_periodic(self.context.clock.now_ms)
+        if watermark is not None:
+            self._emit_watermark(watermark)
+        self._tell_status()
+
+    def next_processing_timer(self) -> int | None:
+        return None if self.watermark == MAX_WATERMARK else self._tracker.next_check()
+
+    def _emit_watermark(self, watermark: int) -> None:
+        if watermark > self.watermark:
+            self.watermark = watermark
+            self.output.emit_watermark(watermark)
+
+    def _tell_status(self) -> None:
+        if self._tracker.is_idle != self._is_idle:
+            self._is_idle = self._tracker.is_idle
+            self.output.emit_idle(idle=self._is_idle)

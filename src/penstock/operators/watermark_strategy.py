@@ -1,0 +1,178 @@
+"""What a program says about event time: a value, from which each split gets its own tracker."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.errors import ProgramError
+from penstock.operators.watermark_generators import TimestampAssigner, WatermarkGenerator
+from penstock.operators.windows.durations import to_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEFAULT_ALIGNMENT_INTERVAL_MS: Final = 1000
+
+
+@dataclass(frozen=True)
+class WatermarkAlignment:
+    """Splits of one group wait for each other.
+
+    Attributes:
+        group: Name of the group.
+        max_drift_ms: A split further ahead of the group's minimum pauses.
+        update_interval_ms: How often the minimum is looked at.
+    """
+
+    group: str
+    max_drift_ms: int
+    update_interval_ms: int = DEFAULT_ALIGNMENT_INTERVAL_MS
+
+
+@dataclass(frozen=True)
+class WatermarkStrategy:
+    """Timestamps and watermarks of a stream. Each `with_` returns a new strategy.
+
+    Attributes:
+        bound_ms: Bound of the built-in generator, or None without it.
+        generator_factory: Makes the user's generator, or None.
+        timestamp_assigner: The user's assigner or function, or None: records keep their timestamp.
+        idle_timeout_ms: After that long without records the stream is idle, or None: never.
+        alignment: Group that this stream is aligned with, or None.
+    """
+
+    bound_ms: int | None = None
+    generator_factory: Callable[[], WatermarkGenerator] | None = None
+    timestamp_assigner: Any = None
+    idle_timeout_ms: int | None = None
+    alignment: WatermarkAlignment | None = None
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy:
+        """Timestamps only rise, within each split."""
+        return WatermarkStrategy(bound_ms=0)
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Any) -> WatermarkStrategy:
+        """No record is older than the newest so far by more than this.
+
+        Args:
+            max_out_of_orderness: A `Duration`, a `timedelta` or milliseconds.
+        """
+        bound_ms = to_ms(max_out_of_orderness, "max_out_of_orderness")
+        if bound_ms < 0:
+            raise ProgramError(
+                f"max_out_of_orderness is {bound_ms} ms; it must not be negative. "
+                "Use for_monotonous_timestamps() when timestamps only rise."
+            )
+        return WatermarkStrategy(bound_ms=bound_ms)
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy:
+        """Event time never advances until bounded input ends."""
+        return WatermarkStrategy()
+
+    @staticmethod
+    def for_generator(generator_factory: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+        """Watermarks of a generator of your own.
+
+        Args:
+            generator_factory: A `WatermarkGenerator` class or a function that makes one; called
+                once per split.
+        """
+        if isinstance(generator_factory, WatermarkGenerator) or not callable(generator_factory):
+            raise ProgramError(
+                f"for_generator() takes a WatermarkGenerator class or a function that makes a "
+                f"generator, but got {type(generator_factory).__name__}. Each split needs its own: "
+                "pass the class, or lambda: MyGenerator(...)."
+            )
+        return WatermarkStrategy(generator_factory=generator_factory)
+
+    def with_timestamp_assigner(self, timestamp_assigner: Any) -> WatermarkStrategy:
+        """Takes timestamps from records.
+
+        Args:
+            timestamp_assigner: A `TimestampAssigner`, or a function of the record, or of the
+                record and its timestamp so far.
+        """
+        timestamp_function(timestamp_assigner)
+        return replace(self, timestamp_assigner=timestamp_assigner)
+
+    def with_idleness(self, idle_timeout: Any) -> WatermarkStrategy:
+        """Lets others not wait for a split that had no record for that long."""
+        timeout_ms = to_ms(idle_timeout, "idle_timeout")
+        if timeout_ms <= 0:
+            raise ProgramError(f"idle_timeout is {timeout_ms} ms; it must be positive.")
+        return replace(self, idle_timeout_ms=timeout_ms)
+
+    def with_watermark_alignment(
+        self,
+        watermark_group: str,
+        max_allowed_watermark_drift: Any,
+        update_interval: Any = DEFAULT_ALIGNMENT_INTERVAL_MS,
+    ) -> WatermarkStrategy:
+        """Pauses splits that are too far ahead of their group."""
+        drift_ms = to_ms(max_allowed_watermark_drift, "max_allowed_watermark_drift")
+        if update_interval is None:
+            update_interval = DEFAULT_ALIGNMENT_INTERVAL_MS
+        interval_ms = to_ms(update_interval, "update_interval")
+        if not watermark_group or drift_ms < 0 or interval_ms <= 0:
+            raise ProgramError(
+                f"watermark alignment with group {watermark_group!r}, drift {drift_ms} ms and "
+                f"interval {interval_ms} ms: the group needs a name, the drift must not be "
+                "negative and the interval must be positive."
+            )
+        alignment = WatermarkAlignment(watermark_group, drift_ms, interval_ms)
+        return replace(self, alignment=alignment)
+
+    @property
+    def generates_watermarks(self) -> bool:
+        """Whether there is a generator at all."""
+        return self.bound_ms is not None or self.generator_factory is not None
+
+
+def timestamp_function(assigner: Any) -> tuple[Callable[..., int], int]:
+    """Returns the function of an assigner and whether it takes 1 or 2 values."""
+    if isinstance(assigner, TimestampAssigner):
+        return assigner.extract_timestamp, 2
+    if isinstance(assigner, type) or not callable(assigner):
+        raise ProgramError(
+            f"with_timestamp_assigner() was given {type(assigner).__name__} {assigner!r:.80}; it "
+            "takes a TimestampAssigner object or a function of (value, record_timestamp) or "
+            "(value)."
+        )
+    if isinstance(assigner, operator.itemgetter | operator.attrgetter):
+        return assigner, 1
+    return assigner, _count_parameters(assigner)
+
+
+def _count_parameters(function: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1  # a built-in without a signature is a function of one value
+    positional = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    required = sum(parameter.default is parameter.empty for parameter in positional)
+    takes_any = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+    if required == 2 or (takes_any and required < 2):
+        return 2
+    if required == 1 or (required == 0 and positional):
+        return 1
+    raise ProgramError(
+        f"the timestamp assigner {function!r:.80} takes {required} values; it must take "
+        "(value, record_timestamp) or (value)."
+    )
+
+
+def name_of(assigner: Any) -> str:
+    """Returns the name of an assigner, for errors."""
+    if isinstance(assigner, TimestampAssigner):
+        return type(assigner).__qualname__
+    return getattr(assigner, "__qualname__", None) or type(assigner).__qualname__
