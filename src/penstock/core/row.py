@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError
 
@@ -61,7 +61,11 @@ class Row:
     @staticmethod
     def of_names(field_names: tuple[str, ...], values: Iterable[Any]) -> Row:
         """Makes a row of names and values; many rows may share one tuple of names."""
-        return _restore_row(values, field_names)
+        row = _new(Row)
+        row._values = list(values)
+        row._fields = field_names
+        row._row_kind = _INSERT
+        return row
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
         """Returns values by name, those of rows inside as well if `recursive`."""
@@ -175,11 +179,15 @@ class Row:
 
 
 def _restore_row(values: Iterable[Any], fields: tuple[str, ...] | None, kind: int = 0) -> Row:
-    row = Row(*values)
+    row = _new(Row)
+    row._values = list(values)
     row._fields = fields
-    if kind:
-        row._row_kind = RowKind(kind)
+    row._row_kind = RowKind(kind) if kind else _INSERT
     return row
+
+
+_new: Final = Row.__new__
+_INSERT: Final = RowKind.INSERT
 
 
 def sorted_fields(fields: tuple[str, ...], values: list[Any]) -> tuple[tuple[str, Any], ...]:
