@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.graph.compile import compile_graph
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.nodes import StreamGraph
-from penstock.launch.settings import JobSettings, read_settings
-from penstock.runtime.driver import EpochSummary, JobDriver
+from penstock.launch.settings import IN_PROCESS, JobSettings, read_settings
+from penstock.runtime.driver import EpochRunner, EpochSummary, JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sink_commits import SinkCommits
 
@@ -71,20 +72,13 @@ class LocalJob:
             self.result.set_exception(error)
 
     def _drive(self) -> None:
-        from penstock.spark.epoch_runner import SparkEpochRunner
-        from penstock.spark.session import get_session
-
-        settings = self.settings
-        spark = get_session(self.graph.job_name, settings.master, settings.spark)
-        program = JobProgram(
-            self.job_id, 0, self.graph, settings.state, settings.parameters
-        )
-        clock = SystemClock()
-        sinks = SinkCommits(self.graph, self.job_id, clock, spark)
-        runner = SparkEpochRunner(spark, program)
+        settings, clock = self.settings, SystemClock()
+        program = JobProgram(self.job_id, 0, self.graph, settings.state, settings.parameters)
+        engine = _open_engine(program, settings)
+        sinks = SinkCommits(self.graph, self.job_id, clock, engine.spark)
         driver = JobDriver(
             program,
-            runner,
+            engine.runner,
             sinks,
             clock,
             admission=settings.admission,
@@ -99,7 +93,7 @@ class LocalJob:
             driver.run()
         finally:
             sinks.close()
-            runner.close()
+            engine.close()
             with contextlib.suppress(OSError):
                 shutil.rmtree(Path(settings.state.directory).parent)
         if driver.is_cancelled:
@@ -108,13 +102,30 @@ class LocalJob:
             return
         self.status = JobStatus.FINISHED
         runtime_ms = int((time.monotonic() - self._started) * 1000)
-        self.result.set_result(
-            JobExecutionResult(JobID(self.job_id), runtime_ms, _accumulators(driver))
-        )
+        self.result.set_result(JobExecutionResult(JobID(self.job_id), runtime_ms))
 
 
-def _accumulators(driver: JobDriver) -> dict[str, Any]:
-    return {}
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """What runs epochs, and how to release it."""
+
+    runner: EpochRunner
+    close: Callable[[], None]
+    spark: Any = None
+
+
+def _open_engine(program: JobProgram, settings: JobSettings) -> _Engine:
+    if settings.master == IN_PROCESS:
+        from penstock.runtime.in_process import InProcessRunner
+
+        in_process = InProcessRunner(program)
+        return _Engine(in_process, in_process.close)
+    from penstock.spark.epoch_runner import SparkEpochRunner
+    from penstock.spark.session import get_session
+
+    spark = get_session(program.graph.job_name, settings.master, settings.spark)
+    runner = SparkEpochRunner(spark, program)
+    return _Engine(runner, runner.close, spark)
 
 
 def execute_async(

@@ -12,6 +12,9 @@ from penstock.core.errors import ConfigurationError
 from penstock.runtime.admission import Admission
 from penstock.runtime.records import StateSettings
 
+IN_PROCESS = "in-process"
+"""A master of our own: epochs run in this process, one subtask after the other, without a JVM."""
+
 _BACKENDS = ("hashmap", "rocksdb")
 
 
@@ -20,7 +23,7 @@ class JobSettings:
     """Settings of one job.
 
     Attributes:
-        master: Spark master, for a session that has to be made.
+        master: Spark master for a session that has to be made, or `in-process`.
         spark: Spark settings of the user.
         state: Where and how state is kept.
         admission: Size of epochs.

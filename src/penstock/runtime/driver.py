@@ -129,7 +129,9 @@ class JobDriver:
         self._files.released(before.versions.values(), self.state.versions.values())
         duration = self._clock.monotonic_ms() - started_ms
         records = sum(report.records_read for report in reports)
-        backlog = any(report.backlog for report in reports)
+        backlog = any(report.backlog for report in reports) or any(
+            progress.waiting for progress in self.state.sources.values()
+        )
         self._admission = self._admission.after_epoch(records, duration, backlog=backlog)
         return EpochSummary(self.state.epoch, duration, records, backlog, reports)
 

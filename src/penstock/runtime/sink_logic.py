@@ -58,3 +58,4 @@ class SinkLogic(OperatorLogic):
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+        self._sink.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from penstock.connectors.source import Budget, ReadResult, Split
 from penstock.core.records import Batch
@@ -32,19 +32,26 @@ class SourceLogic(OperatorLogic):
         self._reader = self._spec.source.create_reader()
 
     def restore(self, state: Any) -> None:
-        self._watermarks = SourceWatermarks(
+        self._watermarks = self._new_watermarks()
+        self._watermarks.restore(state)
+
+    def _new_watermarks(self) -> SourceWatermarks:
+        return SourceWatermarks(
             self._spec.strategy,
             name=self.context.name,
             source_emits=self._spec.source.emits_watermarks,
         )
-        self._watermarks.restore(state)
 
     def snapshot(self) -> Any:
         return self._watermarks.snapshot()
 
     def read(self, assignment: SourceAssignment, report: SubtaskReport) -> Iterator[None]:
         """Reads within the budget; yields after each batch so that frames can be handed on."""
-        self.now_ms = assignment.budget.now_ms
+        for split, _ in assignment.splits:
+            # Partitions of a log are read side by side: none may run ahead of one without records.
+            # Ranges of a file follow each other, so a range counts once its turn comes.
+            if split.concurrent:
+                self._watermarks.add_split(split.split_id)
         left = assignment.budget.max_records
         unfinished = 0
         for split, position in () if assignment.stop else assignment.splits:
@@ -75,26 +82,31 @@ class SourceLogic(OperatorLogic):
         return replace(budget, max_records=min(left, READ_RECORDS))
 
     def _hand_on(self, split: Split, result: ReadResult) -> None:
-        for values, timestamps, watermark in self._watermarks.assign(split.split_id, result):
+        for values, timestamps, _ in self._watermarks.assign(split.split_id, result):
             if values:
+                self._tell_active()
                 self.output.emit(Batch(values, timestamps))
-            if watermark is not None:
-                self._advance()
-        self._advance()
+            self._advance()
 
     def end_of_epoch(self) -> None:
         if self.watermark != MAX_WATERMARK:
             self._watermarks.on_epoch(self.context.clock.now_ms)
             self._advance()
+            if self._watermarks.status_change():
+                self.output.emit_idle(idle=True)
+
+    def next_processing_timer(self) -> int | None:
+        return None if self.watermark == MAX_WATERMARK else self._watermarks.next_check()
+
+    def _tell_active(self) -> None:
+        if self._watermarks.status_change() is False:
+            self.output.emit_idle(idle=False)
 
     def _advance(self) -> None:
         watermark = self._watermarks.current()
         if watermark > self.watermark:
             self.watermark = watermark
             self.output.emit_watermark(watermark)
-        change = self._watermarks.status_change()
-        if change is not None:
-            self.output.emit_idle(idle=change)
 
     def _end(self) -> None:
         if self.watermark != MAX_WATERMARK:
@@ -102,6 +114,6 @@ class SourceLogic(OperatorLogic):
             self.output.emit_watermark(MAX_WATERMARK)
 
     def close(self) -> None:
-        cast("Any", self._reader).close()
+        self._reader.close()
 
 

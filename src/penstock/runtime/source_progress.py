@@ -1,8 +1,9 @@
 """The driver's view of one source: splits found, who reads them, and how far they got.
 
 A value with pure transitions; the driver keeps one per source and writes it into checkpoints by uid.
-Splits that are worked off one after the other are handed out as subtasks become free, two ahead, so
-that fast subtasks take more; concurrent splits are dealt out at once.
+Splits that are worked off one after the other are handed out as subtasks become free, so that fast
+subtasks take more: two ahead at first, more while subtasks run dry within an epoch (many small splits),
+fewer again when they are large. Concurrent splits are dealt out at once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any, Final
 from penstock.connectors.source import Discovery, Split
 from penstock.core.errors import JobExecutionError
 
-_AHEAD: Final = 2
+_LEAST_AHEAD: Final = 2
+_MOST_AHEAD: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class SourceProgress:
         positions: By split id of assigned splits.
         finished: Number of splits that ended.
         next_owner: Subtask that gets the next concurrent split.
+        ahead: How many unfinished splits a subtask is given.
     """
 
     state: Any = None
@@ -37,6 +40,7 @@ class SourceProgress:
     positions: dict[str, Any] = field(default_factory=dict)
     finished: int = 0
     next_owner: int = 0
+    ahead: int = _LEAST_AHEAD
 
     def discovered(self, discovery: Discovery) -> SourceProgress:
         """Takes new splits."""
@@ -61,7 +65,7 @@ class SourceProgress:
                 owner += 1
             else:
                 chosen = min(assigned, key=lambda index: (len(assigned[index]), index))
-                if len(assigned[chosen]) >= _AHEAD:
+                if len(assigned[chosen]) >= self.ahead:
                     rest.append(split)
                     continue
             assigned[chosen] = (*assigned[chosen], split)
@@ -81,8 +85,14 @@ class SourceProgress:
         for split_id in done:
             merged.pop(split_id, None)
         left = tuple(split for split in self.assigned[subtask] if split.split_id not in done)
+        ahead = self.ahead
+        if done and not left:
+            ahead = min(ahead * 2, _MOST_AHEAD)
+        elif len(left) * 2 > ahead:
+            ahead = max(ahead // 2, _LEAST_AHEAD)
         return replace(
             self,
+            ahead=ahead,
             assigned={**self.assigned, subtask: left},
             positions=merged,
             finished=self.finished + len(done),

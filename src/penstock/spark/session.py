@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import EnvironmentError_
@@ -24,9 +25,16 @@ FIXED_SETTINGS: Final[dict[str, str]] = {
     # Its own pages would be a side door without a token.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 """Set unless the user's Spark configuration says otherwise."""
+
+LOCAL_SETTINGS: Final[dict[str, str]] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""For masters on this machine: nothing listens on another address."""
 
 _MIN_JAVA: Final = 17
 
@@ -99,13 +107,17 @@ def get_session(job_name: str, master: str, settings: dict[str, str]) -> SparkSe
     # Workers must be the interpreter that the program runs in; Spark would take PATH's python3.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    local = master.startswith("local")
+    if local:
+        # Spares the warning about a host name that resolves to loopback.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(job_name).master(_with_retries(master))
-    for key, value in {**_quiet_settings(), **FIXED_SETTINGS, **settings}.items():
+    defaults = {**FIXED_SETTINGS, **(LOCAL_SETTINGS if local else {})}
+    for key, value in {**defaults, **settings, **_logging(settings)}.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(settings.get("spark.log.level", "ERROR"))
     return session
 
 
@@ -117,5 +129,14 @@ def _with_retries(master: str) -> str:
     return f"local[{match[1]},4]" if match else master
 
 
-def _quiet_settings() -> dict[str, str]:
-    return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+def _logging(settings: dict[str, str]) -> dict[str, str]:
+    """Spark's log goes through our own short configuration unless the user brings one."""
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    if "log4j" in options:
+        return {}
+    configuration = Path(__file__).with_name("log4j2.properties")
+    return {
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={configuration.as_uri()} {options}".strip()
+        )
+    }

@@ -35,6 +35,15 @@ def test_a_fast_subtask_takes_more() -> None:
     assert "r1" not in progress.positions
 
 
+def test_subtasks_that_run_dry_are_given_more() -> None:
+    progress = found(*(Split(f"r{number}", None) for number in range(20))).dealt(1)
+    progress = progress.read(0, {"r0": 9, "r1": 9}, ["r0", "r1"]).dealt(1)
+    assert ids(progress) == {0: ["r2", "r3", "r4", "r5"]}
+    # One of four finished: three are too many to hold back from others.
+    progress = progress.read(0, {"r2": 9}, ["r2"]).dealt(1)
+    assert ids(progress) == {0: ["r3", "r4", "r5"]}
+
+
 def test_partitions_are_dealt_at_once() -> None:
     progress = found(*(Split(f"p{number}", None, concurrent=True) for number in range(5))).dealt(2)
     assert ids(progress) == {0: ["p0", "p2", "p4"], 1: ["p1", "p3"]}
