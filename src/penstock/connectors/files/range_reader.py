@@ -1,0 +1,191 @@
+r"""Reads ranges of files record by record, whatever the format.
+
+A range owns the records that begin inside it (as in Hadoop): a reader that starts in the middle of
+a file goes to the first newline at or behind `start - 1`; the last record may end behind `end`.
+What one read returns is defined without any cache: the records from `position` on, at most
+`max_records`, and only those that begin less than `max_bytes` behind `position`, but at least one.
+
+Positions are bytes of the file, or of the stream inside a compressed file.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.connectors.files.byte_window import (
+    ByteWindow,
+    decompressed,
+    is_compressed,
+    transcoded,
+)
+from penstock.connectors.files.formats import Block, Parsed, RecordParser, StreamFormat
+from penstock.connectors.files.storage import InputFile, Storage, storage_of
+from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
+from penstock.core.errors import JobExecutionError
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_MAX_RECORD_BYTES: Final = 256 * 1024 * 1024
+_MIN_PIECE: Final = 4096
+
+
+class RangeReader(SourceReader):
+    """Reads splits of a `StreamFormat`; keeps the file of the last split open."""
+
+    def __init__(self, record_format: StreamFormat) -> None:
+        self._format = record_format
+        self._path: str | None = None
+        self._open_file: OpenFile | None = None
+
+    def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
+        file = self._opened(split.data)
+        end: int | None = split.data["end"]
+        if position == split.start:
+            position = file.first_record(position)
+        limit = position + max(1, budget.max_bytes)
+        values, reached = file.records(
+            position, limit if end is None else min(limit, end), end, budget.max_records
+        )
+        finished = file.is_at_end(reached) if end is None else reached >= end
+        return ReadResult(values, reached, finished=finished, has_more=not finished)
+
+    def _opened(self, data: dict[str, Any]) -> OpenFile:
+        found = InputFile(data["path"], data["size"], data["version"])
+        storage = storage_of(found.path)
+        check_unchanged(storage, found)
+        if self._open_file is None or self._path != found.path:
+            self.close()
+            self._open_file = OpenFile(self._format, storage, found)
+            self._path = found.path
+        return self._open_file
+
+    def close(self) -> None:
+        if self._open_file is not None:
+            self._open_file.close()
+            self._open_file = None
+
+
+def check_unchanged(storage: Storage, found: InputFile) -> None:
+    """Fails when a file is not what it was when it was found."""
+    now = storage.look_up(found.path)
+    if now == found:
+        return
+    state = "it no longer exists" if now is None else f"now it has {now.describe()}"
+    raise JobExecutionError(
+        f"the input file {found.path} changed while the job read it: it was found with "
+        f"{found.describe()}; {state}. Files must be complete when they appear under the input "
+        "path (write elsewhere, then rename) and stay until they have been read."
+    )
+
+
+class OpenFile:
+    """One file, seen through a window and a parser."""
+
+    def __init__(self, record_format: StreamFormat, storage: Storage, file: InputFile) -> None:
+        self._path = file.path
+        self._window = open_window(record_format, storage, file.path)
+        self._parser: RecordParser = record_format.create_parser()
+        self._is_utf8 = record_format.needs_transcoding or record_format.charset == "utf-8"
+        self._header_end = self._parser.skip_header(self._window, file.path)
+        self._bytes_per_record = 100.0
+
+    def first_record(self, start: int) -> int:
+        """Returns where the first record of a range begins."""
+        if start == 0:
+            return self._header_end
+        position = start - 1
+        while True:
+            buffer, offset, at_end = self._window.load(position, 1)
+            found = buffer.find(b"\n", offset)
+            if found >= 0:
+                return position + found + 1 - offset
+            position += len(buffer) - offset
+            if at_end:
+                return position
+
+    def records(
+        self, position: int, limit: int, end: int | None, max_records: int
+    ) -> tuple[list[Any], int]:
+        """Reads up to `max_records` records that begin before `limit`."""
+        values: list[Any] = []
+        count = grown = 0
+        while count < max_records and position < limit:
+            left = max_records - count
+            target = position + max(grown, int(self._bytes_per_record * left * 1.02) + _MIN_PIECE)
+            if count or not grown:
+                target = min(target, limit)
+            elif target > limit:
+                # The first record is longer than the limit: it is read all the same, but alone.
+                left = 1
+                target = target if end is None else min(target, max(limit, end))
+            block = self._block(position, target, is_final=end is not None and target >= end)
+            if not block.data:
+                break
+            parsed = self._parse(block, position, left)
+            if parsed.consumed == 0:
+                if count and target == limit:
+                    break
+                grown = 2 * len(block.data) + _MIN_PIECE
+                continue
+            values = values + parsed.values if values else parsed.values
+            count += parsed.records
+            position += parsed.consumed
+            grown = 0
+            if parsed.records:
+                self._bytes_per_record = parsed.consumed / parsed.records
+        return values, position
+
+    def is_at_end(self, position: int) -> bool:
+        """Whether the stream ends at `position`."""
+        buffer, offset, _ = self._window.load(position, 1)
+        return offset == len(buffer)
+
+    def _block(self, position: int, target: int, *, is_final: bool) -> Block:
+        """Loads the records that begin before `target`, and whatever else precedes a newline."""
+        size = target - position
+        sought = size - 1
+        while True:
+            buffer, offset, at_end = self._window.load(position, size)
+            found = buffer.find(b"\n", offset + sought)
+            if found >= 0 or at_end:
+                break
+            sought = max(sought, len(buffer) - offset)
+            size = 2 * max(size, sought)
+            if size > _MAX_RECORD_BYTES + target - position:
+                raise JobExecutionError(
+                    f"{self._path}: no newline in {sought} bytes from position {position} on; a "
+                    f"record may have {_MAX_RECORD_BYTES} bytes. Is this a text file?"
+                )
+        cut = len(buffer) if found < 0 else found + 1
+        data = buffer[offset:cut]
+        return Block(
+            data,
+            f"{self._path} at position {position}",
+            is_final,
+            cut == len(buffer) and self.is_at_end(position + len(data)),
+        )
+
+    def _parse(self, block: Block, position: int, max_records: int) -> Parsed:
+        if position or not self._is_utf8 or not block.data.startswith(codecs.BOM_UTF8):
+            return self._parser.parse(block, max_records)
+        marked = len(codecs.BOM_UTF8)
+        parsed = self._parser.parse(block._replace(data=block.data[marked:]), max_records)
+        return parsed._replace(consumed=parsed.consumed + marked)
+
+    def close(self) -> None:
+        self._window.close()
+
+
+def open_window(record_format: StreamFormat, storage: Storage, path: str) -> ByteWindow:
+    """Opens a file so that records of the format can be seen in it."""
+    compressed, recoded = is_compressed(path), record_format.needs_transcoding
+
+    def open_stream() -> BinaryIO:
+        stream = storage.open(path)
+        if compressed:
+            stream = decompressed(path, stream)
+        return transcoded(stream, record_format.charset) if recoded else stream
+
+    return ByteWindow(open_stream, seekable=not compressed and not recoded)
