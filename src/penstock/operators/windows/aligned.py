@@ -1,0 +1,257 @@
+"""Tumbling and sliding windows under the default trigger, a batch at a time.
+
+1. A batch is grouped by window and key; how depends on how many windows it touches.
+2. Each group is added at once: one state access, one timer per new key and window.
+3. Firing walks over the due timers of one instant with everything looked up once per window.
+
+Only records at or behind the watermark can lie in a window that has fired or is over: those windows
+are left out of step 2, and such records are then taken one by one, in order of arrival, because
+each of them may fire. Nothing else emits anything while records are processed, so results and their
+order are exactly those of the general path.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import compress
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
+from penstock.operators.windows.assigners import AlignedWindows, missing_timestamp
+from penstock.operators.windows.operator import WindowLogic
+from penstock.operators.windows.triggers import PurgingTrigger
+from penstock.operators.windows.windows import TimeWindow, time_window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.operators.windows.contents import Groups
+    from penstock.operators.windows.spec import WindowSpec
+    from penstock.state.timers import TimerTable
+
+_CACHED_WINDOWS = 10_000
+
+
+def group_by_key(keys: list[Any], values: list[Any]) -> dict[Any, list[Any]]:
+    """Returns the values of each key, in order."""
+    groups: defaultdict[Any, list[Any]] = defaultdict(list)
+    for key, value in zip(keys, values):  # noqa: B905 - lengths are equal by contract
+        groups[key].append(value)
+    return groups
+
+
+class AlignedLogic(WindowLogic):
+    """What event time and processing time have in common."""
+
+    def __init__(self, spec: WindowSpec) -> None:
+        super().__init__(spec)
+        self.windows = cast("AlignedWindows", spec.assigner)
+        self._purges = isinstance(self.trigger, PurgingTrigger)
+        self._is_all = spec.is_all
+        self._made: dict[int, TimeWindow] = {}
+
+    def grouped(self, keys: list[Any], values: list[Any]) -> dict[Any, list[Any]]:
+        """Returns the values of each key, in order."""
+        return {keys[0]: values} if self._is_all else group_by_key(keys, values)
+
+    def window_at(self, start: int) -> TimeWindow:
+        """Returns the window that starts there, one object each: tables compare by identity."""
+        window = self._made.get(start)
+        if window is None:
+            if len(self._made) >= _CACHED_WINDOWS:
+                self._made.clear()
+            window = self._made[start] = time_window(start, self.windows.size)
+        return window
+
+    def add_groups(self, window: TimeWindow, groups: Groups) -> None:
+        """Adds records to a window that has not fired yet."""
+        table = self.cleanup_timers
+        last = window[1] - 1
+        cleanup = self.cleanup_time(window)
+        new = self.contents.add_groups(window, groups)
+        for key in new:
+            table.add(last, key, window)
+        if cleanup not in (last, MAX_TIMESTAMP):
+            for key in new:
+                table.add(cleanup, key, window)
+
+    def fire_due(self, table: TimerTable, until_ms: int) -> None:
+        """Fires and cleans up the windows that are due, in time order."""
+        while (time_ms := table.next_time()) is not None and time_ms <= until_ms:
+            self._fire_instant(table, time_ms)
+        self.state.namespace = None
+        self.results.flush()
+
+    def _fire_instant(self, table: TimerTable, time_ms: int) -> None:
+        state, contents, context = self.state, self.contents, self.function_context
+        call, evaluate = self.call, self.results.evaluate
+        elements_of, remove_timer = contents.elements, table.remove
+        due = table.due(time_ms)
+        state.prefetch([key for key, _ in due])
+        current: TimeWindow | None = None
+        fires = is_over = False
+        for key, window in due:
+            if not remove_timer(time_ms, key, window):
+                continue
+            if window is not current:
+                current = context.current = state.namespace = window
+                fires = window[1] - 1 == time_ms
+                is_over = self.cleanup_time(window) == time_ms
+                # The function may change what it is given; only contents that stay are copied.
+                is_last = is_over or self._purges
+                elements_of = contents.elements if is_last else contents.kept_elements
+            state.key = key
+            if fires and (elements := elements_of(key, window)):
+                evaluate(call, key, window, elements)
+            if is_over or (fires and self._purges):
+                contents.remove(key, window)
+            if is_over:
+                self.clear_function_state(window)
+
+
+class EventTimeAlignedLogic(AlignedLogic):
+    """Tumbling and sliding windows in event time, under `EventTimeTrigger`."""
+
+    def process_records(
+        self, values: list[Any], timestamps: list[int] | None, keys: list[Any]
+    ) -> None:
+        if timestamps is None:
+            raise missing_timestamp(self.assigner, values[0])
+        lowest, highest = min(timestamps), max(timestamps)
+        if lowest == NO_TIMESTAMP:
+            raise missing_timestamp(self.assigner, values[timestamps.index(lowest)])
+        watermark = self.watermark
+        # Clamped windows at the end of time may end before their records do.
+        any_behind = lowest <= watermark or watermark >= MAX_TIMESTAMP - 1
+        for window, groups in self._by_window(values, timestamps, keys, lowest, highest):
+            if not any_behind or window[1] - 1 > watermark:
+                self.add_groups(window, groups)
+        if any_behind:
+            self._add_behind(values, timestamps, keys)
+
+    def _by_window(
+        self,
+        values: list[Any],
+        timestamps: list[int],
+        keys: list[Any],
+        lowest: int,
+        highest: int,
+    ) -> Iterator[tuple[TimeWindow, Groups]]:
+        """Yields each window with its records by key, in order of arrival."""
+        size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
+        first = range(lowest - (lowest - offset) % slide, lowest - size, -slide)
+        last = range(highest - (highest - offset) % slide, highest - size, -slide)
+        if first == last:
+            groups = self.grouped(keys, values) if first else {}
+            for start in first:
+                yield self.window_at(start), groups
+        elif size == slide:
+            yield from self._by_tumbling_window(values, timestamps, keys)
+        else:
+            yield from self._by_sliding_window(values, timestamps, keys, lowest, highest)
+
+    def _by_tumbling_window(
+        self, values: list[Any], timestamps: list[int], keys: list[Any]
+    ) -> Iterator[tuple[TimeWindow, Groups]]:
+        size, offset = self.windows.size, self.windows.offset
+        if offset:
+            numbers = [(timestamp - offset) // size for timestamp in timestamps]
+        else:
+            numbers = [timestamp // size for timestamp in timestamps]
+        if self._is_all:
+            for number, found in group_by_key(numbers, values).items():
+                yield self.window_at(number * size + offset), {keys[0]: found}
+            return
+        windows: dict[int, defaultdict[Any, list[Any]]] = {
+            number: defaultdict(list) for number in set(numbers)
+        }
+        for number, key, value in zip(numbers, keys, values):  # noqa: B905 - equal by contract
+            windows[number][key].append(value)
+        for number, groups in windows.items():
+            yield self.window_at(number * size + offset), groups
+
+    def _by_sliding_window(
+        self,
+        values: list[Any],
+        timestamps: list[int],
+        keys: list[Any],
+        lowest: int,
+        highest: int,
+    ) -> Iterator[tuple[TimeWindow, Groups]]:
+        size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
+        newest = highest - (highest - offset) % slide
+        starts = range(newest, lowest - size, -slide)
+        if len(starts) > 4 * (-(-size // slide)):
+            yield from self._by_sliding_record(values, timestamps, keys)
+            return
+        # Few windows: those that cover the batch share one grouping, the others filter it.
+        everything: dict[Any, list[Any]] | None = None
+        for start in starts:
+            end = start + size
+            if start <= lowest and end > highest:
+                if everything is None:
+                    everything = self.grouped(keys, values)
+                yield self.window_at(start), everything
+                continue
+            inside = [start <= timestamp < end for timestamp in timestamps]
+            if True in inside:
+                groups = self.grouped(list(compress(keys, inside)), list(compress(values, inside)))
+                yield self.window_at(start), groups
+
+    def _by_sliding_record(
+        self, values: list[Any], timestamps: list[int], keys: list[Any]
+    ) -> Iterator[tuple[TimeWindow, Groups]]:
+        size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
+        windows: defaultdict[int, defaultdict[Any, list[Any]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for value, timestamp, key in zip(values, timestamps, keys, strict=True):
+            newest = timestamp - (timestamp - offset) % slide
+            for start in range(newest, timestamp - size, -slide):
+                windows[start][key].append(value)
+        for start, groups in windows.items():
+            yield self.window_at(start), groups
+
+    def _add_behind(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        """Takes records into windows that have fired already, and says which are late."""
+        watermark, state, table = self.watermark, self.state, self.cleanup_timers
+        every = watermark >= MAX_TIMESTAMP - 1
+        for value, timestamp, key in zip(values, timestamps, keys, strict=True):
+            if timestamp > watermark and not every:
+                continue
+            state.key = key
+            is_skipped = True
+            for window in self.windows.windows_of(timestamp):
+                cleanup = saturating_add(window[1] - 1, self.lateness)
+                if cleanup <= watermark:
+                    continue
+                is_skipped = False
+                if window[1] - 1 <= watermark:
+                    self.add_to_window(key, value, timestamp, window, window)
+                    if cleanup != MAX_TIMESTAMP:
+                        table.add(cleanup, key, window)
+            if is_skipped:
+                self.skipped(value, timestamp)
+
+    def advance_watermark(self, watermark: int) -> None:
+        self.watermark = watermark
+        # Sets the time that functions see; the timers are fired here, not by the service.
+        self.timers.restore_watermark(watermark)
+        self.fire_due(self.cleanup_timers, watermark)
+        self.output.emit_watermark(watermark)
+
+
+class ProcessingTimeAlignedLogic(AlignedLogic):
+    """Tumbling and sliding windows by the clock, which stands still within an epoch."""
+
+    def process_records(
+        self, values: list[Any], timestamps: list[int] | None, keys: list[Any]
+    ) -> None:
+        windows = self.windows.windows_of(self.timers.current_processing_time())
+        if windows:
+            groups = self.grouped(keys, values)
+            for window in windows:
+                self.add_groups(window, groups)
+
+    def advance_processing_time(self, now_ms: int) -> None:
+        self.fire_due(self.cleanup_timers, now_ms)

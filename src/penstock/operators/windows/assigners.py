@@ -1,0 +1,228 @@
+"""Window assigners: which windows a record belongs to (`semantics.md` section 6.1).
+
+Assigners hold settings only. Time-based ones without merging also answer `windows_of(time)`: all
+windows of an instant, latest first, which is what lets a batch be assigned without a call per
+record.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.core.errors import ProgramError
+from penstock.core.times import NO_TIMESTAMP
+from penstock.operators.windows.durations import to_ms
+from penstock.operators.windows.triggers import (
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    Trigger,
+)
+from penstock.operators.windows.windows import (
+    GLOBAL_WINDOW,
+    GlobalWindow,
+    MergeCallback,
+    TimeWindow,
+    Window,
+    time_window,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from penstock.operators.runtime_context import RuntimeContext
+
+
+class WindowAssignerContext(ABC):
+    """What an assigner may ask while it assigns."""
+
+    @abstractmethod
+    def get_current_processing_time(self) -> int:
+        """Returns the clock, in milliseconds."""
+
+    @abstractmethod
+    def get_runtime_context(self) -> RuntimeContext:
+        """Returns the operator's runtime context, at the current key."""
+
+
+_WindowAssignerContext: TypeAlias = WindowAssignerContext
+_MergeCallback: TypeAlias = MergeCallback
+
+
+class WindowAssigner(ABC):
+    """Assigns zero or more windows to each record."""
+
+    WindowAssignerContext: TypeAlias = _WindowAssignerContext
+
+    @abstractmethod
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[Any]:
+        """Returns the windows of a record."""
+
+    @abstractmethod
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        """Returns the trigger used when the program names none."""
+
+    @abstractmethod
+    def is_event_time(self) -> bool:
+        """Whether windows are those of the record's timestamp, not of the clock."""
+
+    def get_window_serializer(self) -> None:
+        """Returns None: windows are pickled; PyFlink's hook is kept so that subclasses port."""
+        return
+
+
+class MergingWindowAssigner(WindowAssigner):
+    """An assigner whose windows may become one."""
+
+    MergeCallback: TypeAlias = _MergeCallback
+
+    def merge_windows(self, windows: Iterable[Any], callback: MergeCallback) -> None:
+        """Calls `callback.merge` for each set of windows that become one."""
+        TimeWindow.merge_windows(windows, callback)
+
+
+def missing_timestamp(assigner: object, element: Any) -> ProgramError:
+    """Returns the error for a record without timestamp in event-time windows."""
+    text = repr(element)
+    return ProgramError(
+        f"{assigner!r} needs event time, but the record {text[:200]} has no timestamp. "
+        "Call assign_timestamps_and_watermarks(...) on the stream before the window, "
+        "or use a processing-time window."
+    )
+
+
+class AlignedWindows(WindowAssigner):
+    """Base of tumbling and sliding windows: a window of `size` starts every `slide` ms."""
+
+    size: int
+    slide: int
+    offset: int
+
+    def windows_of(self, time_ms: int) -> list[TimeWindow]:
+        """Returns the windows that hold an instant, latest first."""
+        size, slide = self.size, self.slide
+        start = time_ms - (time_ms - self.offset) % slide
+        return [time_window(s, size) for s in range(start, time_ms - size, -slide)]
+
+
+class _EventTime(AlignedWindows):
+    """Windows of the record's timestamp."""
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        if timestamp == NO_TIMESTAMP:
+            raise missing_timestamp(self, element)
+        return self.windows_of(timestamp)
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return EventTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+class _ProcessingTime(AlignedWindows):
+    """Windows of the clock; the record's timestamp does not matter."""
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        return self.windows_of(context.get_current_processing_time())
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return ProcessingTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+class _Tumbling(AlignedWindows):
+    def __init__(self, size: Any, offset: Any = 0) -> None:
+        name = type(self).__name__
+        self.size = self.slide = to_ms(size, f"the size of {name}")
+        self.offset = to_ms(0 if offset is None else offset, f"the offset of {name}")
+        if abs(self.offset) >= self.size:
+            raise ProgramError(
+                f"{name} must satisfy abs(offset) < size, but offset is {self.offset} ms and "
+                f"size is {self.size} ms. Give a larger size or a smaller offset."
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size}, {self.offset})"
+
+
+class _Sliding(AlignedWindows):
+    def __init__(self, size: Any, slide: Any, offset: Any = 0) -> None:
+        name = type(self).__name__
+        self.size = to_ms(size, f"the size of {name}")
+        self.slide = to_ms(slide, f"the slide of {name}")
+        self.offset = to_ms(0 if offset is None else offset, f"the offset of {name}")
+        if abs(self.offset) >= self.slide or self.size <= 0:
+            raise ProgramError(
+                f"{name} must satisfy abs(offset) < slide and size > 0, but size is {self.size} "
+                f"ms, slide is {self.slide} ms and offset is {self.offset} ms. "
+                "Give positive spans and a smaller offset."
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size}, {self.slide}, {self.offset})"
+
+
+class TumblingEventTimeWindows(_Tumbling, _EventTime):
+    """Windows of one size without gap or overlap, by the record's timestamp."""
+
+    @staticmethod
+    def of(size: Any, offset: Any = None) -> TumblingEventTimeWindows:
+        return TumblingEventTimeWindows(size, offset)
+
+
+class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
+    """Windows of one size without gap or overlap, by the clock."""
+
+    @staticmethod
+    def of(size: Any, offset: Any = None) -> TumblingProcessingTimeWindows:
+        return TumblingProcessingTimeWindows(size, offset)
+
+
+class SlidingEventTimeWindows(_Sliding, _EventTime):
+    """A window of `size` every `slide`, by the record's timestamp."""
+
+    @staticmethod
+    def of(size: Any, slide: Any, offset: Any = None) -> SlidingEventTimeWindows:
+        return SlidingEventTimeWindows(size, slide, offset)
+
+
+class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
+    """A window of `size` every `slide`, by the clock."""
+
+    @staticmethod
+    def of(size: Any, slide: Any, offset: Any = None) -> SlidingProcessingTimeWindows:
+        return SlidingProcessingTimeWindows(size, slide, offset)
+
+
+class GlobalWindows(WindowAssigner):
+    """One window for everything; it fires only with a trigger of the program's choice."""
+
+    _ALL: tuple[Window, ...] = (GLOBAL_WINDOW,)
+
+    @staticmethod
+    def create() -> GlobalWindows:
+        return GlobalWindows()
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[GlobalWindow]:
+        return self._ALL  # type: ignore[return-value]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return NeverTrigger()
+
+    def is_event_time(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "GlobalWindows()"

@@ -1,0 +1,317 @@
+"""What a window holds: all records, their reduction, or an accumulator.
+
+`Buffer`, `ReduceContents` and `AggregateContents` are settings; `open` makes the running form,
+which works on one state table, by key and namespace (the window, or its state window after a merge).
+
+The unit of work is `add_groups(window, {key: records})`: the user's function is called record by
+record, but state is read and written once per group.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.operators.adapters import as_instance, as_reduce, private_copy
+from penstock.operators.errors import failing_record, function_error
+from penstock.operators.function_base import AggregateFunction
+from penstock.operators.reduce import IMMUTABLE
+
+if TYPE_CHECKING:
+    from penstock.operators.logic import OperatorContext
+    from penstock.state.keyed import KeyedState
+
+TABLE: Final = "window-contents"
+
+Groups = Mapping[Any, list[Any]]
+
+
+class _NoneValue:
+    """Stands for None in a table, where None means that there is nothing."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "NONE_VALUE"
+
+
+NONE_VALUE: Final = _NoneValue()
+
+
+class Contents(ABC):
+    """The running form: contents of the windows of one operator."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        assert context.keyed_state is not None
+        self._context = context
+        self._state: KeyedState = context.keyed_state
+
+    def function(self) -> Any:
+        """Returns the user's function, which has a life cycle, or None."""
+        return None
+
+    @abstractmethod
+    def add(self, key: Any, window: Any, value: Any) -> None:
+        """Adds one record."""
+
+    @abstractmethod
+    def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
+        """Adds records of several keys; returns at least the keys that had nothing before."""
+
+    @abstractmethod
+    def elements(self, key: Any, window: Any) -> list[Any]:
+        """Returns what the window function is given, not to be changed; empty if nothing."""
+
+    def kept_elements(self, key: Any, window: Any) -> list[Any]:
+        """Returns the same as a copy, for a window whose contents stay after the call."""
+        return list(self.elements(key, window))
+
+    @abstractmethod
+    def elements_of(self, records: list[Any]) -> list[Any]:
+        """Returns the same for records that are in no table."""
+
+    @abstractmethod
+    def remove(self, key: Any, window: Any) -> None:
+        """Removes contents."""
+
+    @abstractmethod
+    def merge(self, key: Any, target: Any, sources: Sequence[Any]) -> None:
+        """Moves the contents of other windows into those of `target`, in the order given."""
+
+
+class ContentsSpec(ABC):
+    """What a window holds, as the program said it."""
+
+    @abstractmethod
+    def open(self, context: OperatorContext) -> Contents:
+        """Makes the running form."""
+
+
+class RecordContents(Contents):
+    """All records, in order of arrival."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        super().__init__(context)
+        self.table = self._state.list_table(TABLE)
+
+    def add(self, key: Any, window: Any, value: Any) -> None:
+        self.table.extend(key, window, (value,))
+
+    def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
+        extend = self.table.extend
+        for key, values in groups.items():
+            extend(key, window, values)
+        # Asking which lists were empty would cost more than registering known timers again.
+        return groups
+
+    def elements(self, key: Any, window: Any) -> list[Any]:
+        return self.table.get(key, window)
+
+    def elements_of(self, records: list[Any]) -> list[Any]:
+        return records
+
+    def replace(self, key: Any, window: Any, values: list[Any]) -> None:
+        """Sets the records that an evictor left."""
+        self.table.replace(key, window, values)
+
+    def remove(self, key: Any, window: Any) -> None:
+        self.table.remove(key, window)
+
+    def merge(self, key: Any, target: Any, sources: Sequence[Any]) -> None:
+        self.table.merge_namespaces(key, target, sources)
+
+
+class FoldedContents(Contents):
+    """One value per window, made by folding records into it."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        super().__init__(context)
+        self.table = self._state.value_table(TABLE)
+
+    def fold(self, values: Iterable[Any], accumulator: Any) -> Any:
+        """Returns the accumulator with the records in it."""
+        raise NotImplementedError
+
+    def fold_new(self, values: Iterable[Any]) -> Any:
+        """Returns the accumulator of the records alone; there is at least one."""
+        raise NotImplementedError
+
+    def result(self, accumulator: Any) -> Any:
+        """Returns what the window function is given."""
+        return accumulator
+
+    def combine(self, left: Any, right: Any) -> Any:
+        """Returns two accumulators as one."""
+        raise NotImplementedError
+
+    def add(self, key: Any, window: Any, value: Any) -> None:
+        self.add_groups(window, {key: [value]})
+
+    def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
+        get, put, state = self.table.get, self.table.put, self._state
+        fold, fold_new = self.fold, self.fold_new
+        new = []
+        values: list[Any] = []
+        records = iter(values)
+        try:
+            for key, values in groups.items():
+                records = iter(values)
+                state.key = key
+                accumulator = get(key, window)
+                if accumulator is None:
+                    new.append(key)
+                    accumulator = fold_new(records)
+                elif accumulator is NONE_VALUE:
+                    accumulator = fold(records, None)
+                else:
+                    accumulator = fold(records, accumulator)
+                put(key, window, NONE_VALUE if accumulator is None else accumulator)
+        except Exception as error:
+            raise self._failed(error, failing_record(values, records)) from error
+        return new
+
+    def elements(self, key: Any, window: Any) -> list[Any]:
+        accumulator = self.table.get(key, window)
+        if accumulator is None:
+            return []
+        try:
+            return [self.result(None if accumulator is NONE_VALUE else accumulator)]
+        except Exception as error:
+            raise self._failed(error, None) from error
+
+    def elements_of(self, records: list[Any]) -> list[Any]:
+        if not records:
+            return []
+        values = iter(records)
+        try:
+            return [self.result(self.fold_new(values))]
+        except Exception as error:
+            raise self._failed(error, failing_record(records, values)) from error
+
+    def kept_elements(self, key: Any, window: Any) -> list[Any]:
+        # Later records may change an accumulator in place, and results on their way must not.
+        return [
+            element if type(element) in IMMUTABLE else copy.deepcopy(element)
+            for element in self.elements(key, window)
+        ]
+
+    def remove(self, key: Any, window: Any) -> None:
+        self.table.remove(key, window)
+
+    def merge(self, key: Any, target: Any, sources: Sequence[Any]) -> None:
+        get, table = self.table.get, self.table
+        merged = get(key, target)
+        try:
+            for source in sources:
+                value = get(key, source)
+                if value is None:
+                    continue
+                table.remove(key, source)
+                if merged is None:
+                    merged = value
+                else:
+                    left = None if merged is NONE_VALUE else merged
+                    right = None if value is NONE_VALUE else value
+                    merged = self.combine(left, right)
+                    if merged is None:
+                        merged = NONE_VALUE
+        except Exception as error:
+            raise self._failed(error, None) from error
+        if merged is not None:
+            table.put(key, target, merged)
+
+    def _failed(self, error: Exception, record: str | None) -> Exception:
+        what = None if record is not None else f"window result for key {self._state.key!r}"
+        return function_error(error, self._context, record, what)
+
+
+class _Reduced(FoldedContents):
+    """The records reduced to one."""
+
+    def __init__(self, context: OperatorContext, function: Any) -> None:
+        super().__init__(context)
+        self._function = function
+        self._reduce: Callable[[Any, Any], Any] = as_reduce(function)
+
+    def function(self) -> Any:
+        return self._function
+
+    def fold(self, values: Iterable[Any], accumulator: Any) -> Any:
+        return functools.reduce(self._reduce, values, accumulator)
+
+    def fold_new(self, values: Iterable[Any]) -> Any:
+        records = iter(values)
+        first = next(records)
+        if type(first) not in IMMUTABLE:
+            # A function may change its first argument in place; the record may be in other windows.
+            first = copy.deepcopy(first)
+        return functools.reduce(self._reduce, records, first)
+
+    def combine(self, left: Any, right: Any) -> Any:
+        return self._reduce(left, right)
+
+
+class _Aggregated(FoldedContents):
+    """An accumulator of the records."""
+
+    def __init__(self, context: OperatorContext, function: AggregateFunction) -> None:
+        super().__init__(context)
+        self._function = function
+        self._add = function.add
+        self._create = function.create_accumulator
+        self.result = function.get_result  # type: ignore[method-assign]
+        self.combine = function.merge  # type: ignore[assignment]
+        # Built-in aggregates fold a list at once.
+        add_all = getattr(function, "add_all", None)
+        if add_all is not None:
+            self.fold = add_all  # type: ignore[method-assign]
+
+    def function(self) -> Any:
+        return self._function
+
+    def fold(self, values: Iterable[Any], accumulator: Any) -> Any:
+        add = self._add
+        for value in values:
+            accumulator = add(value, accumulator)
+        return accumulator
+
+    def fold_new(self, values: Iterable[Any]) -> Any:
+        return self.fold(values, self._create())
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer(ContentsSpec):
+    """All records, for functions that want to see each of them."""
+
+    def open(self, context: OperatorContext) -> Contents:
+        return RecordContents(context)
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceContents(ContentsSpec):
+    """The records reduced to one by a function of two records."""
+
+    function: Any
+
+    def __post_init__(self) -> None:
+        as_reduce(self.function)
+
+    def open(self, context: OperatorContext) -> Contents:
+        return _Reduced(context, private_copy(self.function))
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateContents(ContentsSpec):
+    """The records folded into an accumulator."""
+
+    function: Any
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, AggregateFunction)
+
+    def open(self, context: OperatorContext) -> Contents:
+        return _Aggregated(context, private_copy(self.function))

@@ -1,0 +1,194 @@
+"""What user code is given inside windows: contexts of assigners, triggers, evictors, functions.
+
+There is one object of each per operator; `window` is set before each call. While user code runs,
+the keyed state's namespace is that window: `window_state()` and trigger state follow it, whereas
+`global_state()` and what `open` obtains are bound to the key alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.errors import ProgramError
+from penstock.operators.function_window import ProcessAllWindowFunction, ProcessWindowFunction
+from penstock.operators.runtime_context import OperatorKeyedState, RuntimeContext
+from penstock.operators.windows.assigners import WindowAssignerContext
+from penstock.operators.windows.evictors import EvictorContext
+from penstock.operators.windows.triggers import OnMergeContext
+from penstock.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from penstock.state.objects import reduce_callable
+
+if TYPE_CHECKING:
+    from penstock.operators.logic import OperatorContext
+    from penstock.operators.metrics import MetricGroup
+    from penstock.operators.results import SideOutputs
+    from penstock.operators.timers import TimerService
+    from penstock.state.api import KeyedStateStore
+    from penstock.state.keyed import KeyedState
+
+
+class _GlobalState:
+    """The keyed state with states bound to the key alone, whatever the namespace."""
+
+    def __init__(self, state: KeyedState) -> None:
+        self._state = state
+
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        return self._state.get_state(descriptor, ignore_namespace=True)
+
+
+class WindowRuntimeContext(RuntimeContext):
+    """The runtime context of a window operator: its state is that of the key, over all windows."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        super().__init__(context)
+        if context.keyed_state is not None:
+            self._state = _GlobalState(context.keyed_state)  # type: ignore[assignment]
+
+
+class _NoWindowState(OperatorKeyedState):
+    """Refuses per-window state where windows merge: there would be no one to merge it."""
+
+    def _get(self, descriptor: Any, kind: type[StateDescriptor], method: str) -> Any:
+        raise ProgramError(
+            f"operator '{self._operator_name}' asked for per-window state "
+            f"'{descriptor.get_name()}', but its windows merge, so state of one window cannot be "
+            "kept. Use context.global_state(), or windows that do not merge."
+        )
+
+
+class _Times:
+    """The two times, as every context has them."""
+
+    _timers: TimerService
+    _metrics: MetricGroup
+
+    def get_current_processing_time(self) -> int:
+        return self._timers.current_processing_time()
+
+    def get_current_watermark(self) -> int:
+        return self._timers.current_watermark()
+
+    def get_metric_group(self) -> MetricGroup:
+        return self._metrics
+
+
+class AssignerContext(_Times, WindowAssignerContext):
+    """Given to assigners."""
+
+    def __init__(self, timers: TimerService, runtime_context: RuntimeContext) -> None:
+        self._timers = timers
+        self._runtime_context = runtime_context
+
+    def get_runtime_context(self) -> RuntimeContext:
+        return self._runtime_context
+
+
+class OperatorEvictorContext(_Times, EvictorContext):
+    """Given to evictors."""
+
+    def __init__(self, timers: TimerService, metrics: MetricGroup) -> None:
+        self._timers = timers
+        self._metrics = metrics
+
+
+class WindowTriggerContext(_Times, OnMergeContext):
+    """Given to triggers."""
+
+    def __init__(self, state: KeyedState, timers: TimerService, metrics: MetricGroup) -> None:
+        self._state = state
+        self._timers = timers
+        self._metrics = metrics
+        self._scoped: dict[str, StateDescriptor] = {}
+        self.merged_windows: list[Any] = []
+        self.get_current_watermark = timers.current_watermark  # type: ignore[method-assign]
+
+    def register_processing_time_timer(self, time: int) -> None:
+        state = self._state
+        state.processing_timers.add(time, state.key, state.namespace)
+
+    def register_event_time_timer(self, time: int) -> None:
+        state = self._state
+        state.event_timers.add(time, state.key, state.namespace)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        state = self._state
+        state.processing_timers.remove(time, state.key, state.namespace)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        state = self._state
+        state.event_timers.remove(time, state.key, state.namespace)
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        return self._state.get_state(self._own(state_descriptor))
+
+    def _own(self, descriptor: StateDescriptor) -> StateDescriptor:
+        """Returns the descriptor under a name that no window function's state can have."""
+        own = self._scoped.get(descriptor.name)
+        if own is None:
+            own = copy.copy(descriptor)
+            own.name = f"trigger:{descriptor.name}"
+            self._scoped[descriptor.name] = own
+        return own
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        state = self._state
+        own = self._own(state_descriptor)
+        key, target, sources = state.key, state.namespace, self.merged_windows
+        state.get_state(own)
+        if isinstance(own, ListStateDescriptor):
+            state.list_table(own.name).merge_namespaces(key, target, sources)
+        elif isinstance(own, MapStateDescriptor):
+            state.map_table(own.name).merge_namespaces(key, target, sources)
+        elif isinstance(own, ReducingStateDescriptor):
+            merge = reduce_callable(own.get_reduce_function())
+            state.value_table(own.name).merge_namespaces(key, target, sources, merge)
+        elif isinstance(own, AggregatingStateDescriptor):
+            merge = own.get_agg_function().merge
+            state.value_table(own.name).merge_namespaces(key, target, sources, merge)
+        else:
+            raise ProgramError(
+                f"merge_partitioned_state was given {state_descriptor!r}; two values cannot be "
+                "merged. Use a reducing, aggregating, list or map state in the trigger."
+            )
+
+
+class WindowFunctionContext(ProcessWindowFunction.Context, ProcessAllWindowFunction.Context):
+    """Given to process window functions of both kinds."""
+
+    def __init__(
+        self, context: OperatorContext, timers: TimerService, sides: SideOutputs, *, merging: bool
+    ) -> None:
+        state = context.keyed_state
+        assert state is not None
+        self._timers = timers
+        self._sides = sides
+        store = _NoWindowState if merging else OperatorKeyedState
+        self._window_state = store(state, context.name)
+        self._global_state = OperatorKeyedState(_GlobalState(state), context.name)  # type: ignore[arg-type]
+        self.current: Any = None
+
+    def window(self) -> Any:
+        return self.current
+
+    def current_processing_time(self) -> int:
+        return self._timers.current_processing_time()
+
+    def current_watermark(self) -> int:
+        return self._timers.current_watermark()
+
+    def window_state(self) -> KeyedStateStore:
+        return self._window_state
+
+    def global_state(self) -> KeyedStateStore:
+        return self._global_state
+
+    def output(self, tag: Any, value: Any) -> None:
+        self._sides.add(tag, value, self.current.max_timestamp())

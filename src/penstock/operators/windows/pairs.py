@@ -1,0 +1,91 @@
+"""Joins and co-groups in windows: two keyed inputs, one window operator.
+
+A record is kept as `(input index, record)`, so that assigners, triggers and evictors work as with
+one input. When a window fires, its contents are dealt out to both sides again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import product, repeat, starmap
+from typing import TYPE_CHECKING, Any
+
+from penstock.operators.adapters import as_co_group, as_flat_join, as_join
+from penstock.operators.windows.contents import ContentsSpec, Groups, RecordContents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from penstock.operators.logic import OperatorContext
+
+
+class PairRecords(RecordContents):
+    """Records of both inputs, in order of arrival; `side` is the input they now come from."""
+
+    side = 0
+
+    def add(self, key: Any, window: Any, value: Any) -> None:
+        self.table.extend(key, window, ((self.side, value),))
+
+    def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
+        extend, side = self.table.extend, self.side
+        for key, values in groups.items():
+            extend(key, window, list(zip(repeat(side), values)))
+        return groups
+
+
+@dataclass(frozen=True, slots=True)
+class PairContents(ContentsSpec):
+    """All records of both inputs."""
+
+    def open(self, context: OperatorContext) -> PairRecords:
+        return PairRecords(context)
+
+
+class PairFunction(ABC):
+    """What is made of the two sides of a window; wraps a user's function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.adapt(function)
+
+    @abstractmethod
+    def adapt(self, function: Any) -> Callable[[list[Any], list[Any]], Iterable[Any] | None]:
+        """Returns `(left records, right records) -> results`, for a function or its copy."""
+
+
+class JoinPairs(PairFunction):
+    """An inner join: one result for each pair of a window, left records outermost."""
+
+    def adapt(self, function: Any) -> Callable[[list[Any], list[Any]], Iterable[Any] | None]:
+        join = as_join(function)
+        return lambda left, right: list(starmap(join, product(left, right)))
+
+
+class FlatJoinPairs(PairFunction):
+    """An inner join with any number of results per pair."""
+
+    def adapt(self, function: Any) -> Callable[[list[Any], list[Any]], Iterable[Any] | None]:
+        join = as_flat_join(function)
+
+        def pairs(left: list[Any], right: list[Any]) -> list[Any]:
+            results: list[Any] = []
+            for found in starmap(join, product(left, right)):
+                if found is not None:
+                    results += found
+            return results
+
+        return pairs
+
+
+class CoGroupPairs(PairFunction):
+    """One call per key and window with all records of both sides; one side may be empty."""
+
+    def adapt(self, function: Any) -> Callable[[list[Any], list[Any]], Iterable[Any] | None]:
+        return as_co_group(function)
+
+
+def deal_out(elements: Sequence[tuple[int, Any]]) -> tuple[list[Any], list[Any]]:
+    """Returns the records of the first and of the second input."""
+    return [v for side, v in elements if side == 0], [v for side, v in elements if side == 1]

@@ -1,0 +1,133 @@
+"""Windows: finite parts of a stream of records, and the namespaces of window state and timers.
+
+Windows are dictionary keys on every hot path, so they are tuples: hashing and comparing run in C.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Window(ABC):
+    """A group of records; `max_timestamp` is the last instant that belongs to it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def max_timestamp(self) -> int:
+        """Returns the largest timestamp that still belongs to the window."""
+
+
+class _Interval(NamedTuple):
+    start: int
+    end: int
+
+
+class TimeWindow(_Interval, Window):
+    """The interval from `start` (inclusive) to `end` (exclusive), in milliseconds."""
+
+    __slots__ = ()
+
+    def max_timestamp(self) -> int:
+        return self[1] - 1
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Whether the windows overlap or touch; touching counts (`semantics.md` section 6.4)."""
+        return self[0] <= other[1] and self[1] >= other[0]
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        """Returns the smallest window that covers both."""
+        return TimeWindow(min(self[0], other[0]), max(self[1], other[1]))
+
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """Returns the start of the window of that size that holds the timestamp.
+
+        Python's `%` rounds toward minus infinity, so timestamps before 1970 need nothing special.
+        """
+        return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
+        """Calls `callback.merge(windows, result)` for each set of windows that meet."""
+        ordered = sorted(set(windows))
+        position = 0
+        while position < len(ordered):
+            group = [ordered[position]]
+            result = group[0]
+            position += 1
+            while position < len(ordered) and result.intersects(ordered[position]):
+                group.append(ordered[position])
+                result = result.cover(ordered[position])
+                position += 1
+            if len(group) > 1:
+                callback.merge(set(group), result)
+
+    def __repr__(self) -> str:
+        return f"TimeWindow(start={self[0]}, end={self[1]})"
+
+
+class MergeCallback(ABC):
+    """What a merging assigner calls for each set of windows that become one."""
+
+    @abstractmethod
+    def merge(self, to_be_merged: Iterable[TimeWindow], merge_result: TimeWindow) -> None:
+        """Says that these windows become `merge_result`."""
+
+
+class _Id(NamedTuple):
+    id: int
+
+
+class CountWindow(_Id, Window):
+    """The window number `id` of a key, counted in records."""
+
+    __slots__ = ()
+
+    def max_timestamp(self) -> int:
+        return MAX_TIMESTAMP
+
+    def __repr__(self) -> str:
+        return f"CountWindow(id={self[0]})"
+
+
+class GlobalWindow(Window):
+    """The one window that holds everything; all instances are the same object."""
+
+    __slots__ = ()
+    _instance: GlobalWindow | None = None
+
+    def __new__(cls) -> GlobalWindow:
+        if GlobalWindow._instance is None:
+            GlobalWindow._instance = super().__new__(cls)
+        return GlobalWindow._instance
+
+    @staticmethod
+    def get() -> GlobalWindow:
+        return GLOBAL_WINDOW
+
+    def max_timestamp(self) -> int:
+        return MAX_TIMESTAMP
+
+    def __reduce__(self) -> tuple[type[GlobalWindow], tuple[()]]:
+        return GlobalWindow, ()
+
+    def __repr__(self) -> str:
+        return "GlobalWindow"
+
+
+GLOBAL_WINDOW: Final = GlobalWindow()
+
+
+def time_window(start: int, size: int) -> TimeWindow:
+    """Returns `[start, start + size)`, with both ends clamped to the int64 range.
+
+    `start` is an unclamped sum: the end is computed from it, so that windows still tile there.
+    """
+    return TimeWindow(max(start, MIN_TIMESTAMP), min(start + size, MAX_TIMESTAMP))
