@@ -9,7 +9,8 @@ from __future__ import annotations
 import operator
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import Any, Final
 
 from penstock.core.errors import ProgramError
@@ -34,23 +35,40 @@ from penstock.runtime.frames import BatchCodec, Frame, FrameKind
 FRAME_RECORDS: Final = 16_384
 """Records after which a frame is sent; larger frames only cost memory."""
 
-_TARGET_CACHE_KEYS: Final = 1_000_000
+_BOOK_KEYS: Final = 2_000_000
+"""Keys that a sender remembers before it starts anew."""
 
 
-class TargetCache(dict[Any, int]):
-    """Key to subtask, computed once per key while it fits."""
+class KeyBook(dict[Any, int]):
+    """Numbers the keys that one sender has seen, and knows who owns them.
+
+    A key is hashed once per record, here; from then on until the receiver reads the frame it is a
+    small number.
+
+    Attributes:
+        names: Key by number.
+        owners: Subtask by number.
+    """
 
     def __init__(self, parallelism: int, max_parallelism: int) -> None:
         super().__init__()
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
+        self.names: list[Any] = []
+        self.owners: list[int] = []
 
     def __missing__(self, key: Any) -> int:
-        if len(self) >= _TARGET_CACHE_KEYS:
-            self.clear()
         group = key_group(key, self._max_parallelism)
-        target = self[key] = subtask_of(group, self._parallelism, self._max_parallelism)
-        return target
+        number = self[key] = len(self.names)
+        self.names.append(key)
+        self.owners.append(subtask_of(group, self._parallelism, self._max_parallelism))
+        return number
+
+    def shrink(self) -> None:
+        """Forgets all keys; nothing may hold numbers any more."""
+        self.clear()
+        self.names.clear()
+        self.owners.clear()
 
 
 class ExchangeWriter:
@@ -67,7 +85,8 @@ class ExchangeWriter:
         self._partitioner = partitioner
         self._targets = targets
         self._channel = channel
-        self._codec = BatchCodec()
+        self._book = partitioner.book if isinstance(partitioner, ByKeyGroup) else None
+        self._codec = BatchCodec(None if self._book is None else self._book.names)
         self._pending: list[list[Batch]] = [[] for _ in range(targets)]
         self._pending_counts = [0] * targets
         self._sequences = [0] * targets
@@ -86,7 +105,12 @@ class ExchangeWriter:
     def write(self, batch: Batch) -> None:
         if not batch.values:
             return
+        if self._book is not None and len(self._book) > _BOOK_KEYS:
+            self.flush()
+            self._book.shrink()
         for target, part in self._partitioner.split(batch):
+            if not part.values:
+                continue
             self._pending[target].append(part)
             self._pending_counts[target] += len(part)
             if self._pending_counts[target] >= FRAME_RECORDS:
@@ -214,18 +238,34 @@ class ByFunction(Partitioner):
 
     @abstractmethod
     def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
-        """Returns the target of each record, and keys if batches carry them."""
+        """Returns the target of each record, and numbers of keys if batches carry keys.
+
+        With one target, the targets may be left out.
+        """
 
     def split(self, batch: Batch) -> Iterable[tuple[int, Batch]]:
         targets, keys = self.route(batch)
-        indexes: list[list[int]] = [[] for _ in range(self._targets)]
-        for index, target in enumerate(targets):
-            indexes[target].append(index)
-        for target, chosen in enumerate(indexes):
-            if len(chosen) == len(targets):
-                yield target, Batch(batch.values, batch.timestamps, keys)
-            elif chosen:
-                yield target, _gather(batch, keys, chosen)
+        if self._targets == 1:
+            yield 0, Batch(batch.values, batch.timestamps, keys)
+        elif self._targets == 2:
+            # The commonest case on small machines, and `compress` is twice as fast as indexes.
+            yield 0, _select(batch, keys, [not target for target in targets])
+            yield 1, _select(batch, keys, targets)
+        else:
+            indexes: list[list[int]] = [[] for _ in range(self._targets)]
+            for index, target in enumerate(targets):
+                indexes[target].append(index)
+            for target, chosen in enumerate(indexes):
+                if chosen:
+                    yield target, _gather(batch, keys, chosen)
+
+
+def _select(batch: Batch, keys: list[Any] | None, chosen: Sequence[bool | int]) -> Batch:
+    return Batch(
+        list(compress(batch.values, chosen)),
+        None if batch.timestamps is None else list(compress(batch.timestamps, chosen)),
+        None if keys is None else list(compress(keys, chosen)),
+    )
 
 
 def _gather(batch: Batch, keys: list[Any] | None, chosen: list[int]) -> Batch:
@@ -250,18 +290,21 @@ class ByKeyGroup(ByFunction):
     ) -> None:
         super().__init__(targets, name)
         self._selector = selector
-        self._cache = TargetCache(targets, max_parallelism)
+        self.book = KeyBook(targets, max_parallelism)
 
     def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
         records = iter(batch.values)
         with user_code(self._name, batch.values, records):
             keys = list(map(self._selector, records))
         try:
-            return list(map(self._cache.__getitem__, keys)), keys
+            numbers = list(map(self.book.__getitem__, keys))
         except TypeError:
             for value, key in zip(batch.values, keys, strict=True):
                 _check_hashable(key, value)
             raise
+        if self._targets == 1:
+            return [], numbers
+        return list(map(self.book.owners.__getitem__, numbers)), numbers
 
 
 def _check_hashable(key: Any, value: Any) -> None:

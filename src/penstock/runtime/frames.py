@@ -52,9 +52,14 @@ class Frame(NamedTuple):
 
 
 class BatchCodec:
-    """Turns batches into payloads; remembers per exchange which values `marshal` cannot take."""
+    """Turns batches into payloads; remembers per exchange which values `marshal` cannot take.
 
-    def __init__(self) -> None:
+    Args:
+        names: Behind a `key_by`: key by number; batches to encode then carry numbers for keys.
+    """
+
+    def __init__(self, names: list[Any] | None = None) -> None:
+        self._names = names
         self._marshal_values = True
         self._marshal_keys = True
 
@@ -62,11 +67,23 @@ class BatchCodec:
         values, self._marshal_values = _dump(batch.values, try_marshal=self._marshal_values)
         timestamps = batch.timestamps
         times = None if timestamps is None else array("q", timestamps).tobytes()
-        if batch.keys is None:
-            return marshal.dumps((values, times, None, None))
-        distinct, indexes = _dictionary(batch.keys)
-        keys, self._marshal_keys = _dump(distinct, try_marshal=self._marshal_keys)
-        return marshal.dumps((values, times, keys, indexes))
+        numbers = batch.keys
+        if self._names is None or numbers is None:
+            return marshal.dumps((values, times, None, None, None))
+        name = self._names.__getitem__
+        distinct = set(numbers)
+        if len(distinct) * 4 > len(numbers):
+            # Few keys repeat: a dictionary would only add to them.
+            keys, self._marshal_keys = _dump(
+                list(map(name, numbers)), try_marshal=self._marshal_keys
+            )
+            return marshal.dumps((values, times, keys, None, None))
+        # Repeated keys come out of the frame as one object each, whose hash Python has cached.
+        order = list(distinct)
+        keys, self._marshal_keys = _dump(list(map(name, order)), try_marshal=self._marshal_keys)
+        return marshal.dumps(
+            (values, times, keys, array("I", order).tobytes(), array("I", numbers).tobytes())
+        )
 
 
 def _dump(items: list[Any], *, try_marshal: bool) -> tuple[bytes, bool]:
@@ -84,32 +101,19 @@ def _load(data: bytes) -> list[Any]:
     return loaded
 
 
-def _dictionary(keys: list[Any]) -> tuple[list[Any], bytes | None]:
-    """Returns distinct keys and indexes into them, or all keys where few repeat.
-
-    Repeated keys come out of the frame as one object each, whose hash Python then has cached.
-    """
-    distinct = dict.fromkeys(keys)
-    if len(distinct) * 4 > len(keys):
-        return keys, None
-    numbers = dict(zip(distinct, range(len(distinct)), strict=True))
-    return list(distinct), array("I", map(numbers.__getitem__, keys)).tobytes()
-
-
 def decode_batch(payload: bytes) -> Batch:
     """Reads what `BatchCodec.encode` wrote."""
-    values, times, keys, indexes = marshal.loads(payload)
+    values, times, keys, order, numbers = marshal.loads(payload)
     batch = Batch(_load(values))
     if times is not None:
-        timestamps = array("q")
-        timestamps.frombytes(times)
-        batch.timestamps = timestamps.tolist()
+        batch.timestamps = _integers("q", times)
     if keys is not None:
-        distinct = _load(keys)
-        if indexes is None:
-            batch.keys = distinct
-        else:
-            numbers = array("I")
-            numbers.frombytes(indexes)
-            batch.keys = list(map(distinct.__getitem__, numbers))
+        batch.keys = _load(keys)
+        if order is not None:
+            names = dict(zip(_integers("I", order), batch.keys, strict=True))
+            batch.keys = list(map(names.__getitem__, array("I", numbers)))
     return batch
+
+
+def _integers(kind: str, data: bytes) -> list[int]:
+    return array(kind, data).tolist()
