@@ -89,11 +89,11 @@ def find_wrong(contender: Contender, source: Path, folder: Path) -> str:
     """Compares what a run left with what was computed independently."""
     if contender.output is Output.PRINTED:
         write_printed_rows(folder / "stdout", folder / "output")
-    results = [path for path in data.result_files(folder / "output")]
+    results = data.result_files(folder / "output")
     if contender.workload == "windows":
         lines = [line for path in results for line in path.read_text().splitlines()]
         return data.wrong_windows(source, lines)
-    return data.wrong_users(source, results)
+    return data.wrong_users(source, results, every_count=contender.every_count)
 
 
 def write_printed_rows(printed: Path, target: Path) -> None:
