@@ -24,6 +24,7 @@ from penstock.launch.settings import IN_PROCESS, JobSettings, read_settings
 from penstock.runtime.driver import EpochRunner, EpochSummary, JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sink_commits import SinkCommits
+from penstock.runtime.specs import with_sources_cut
 
 Listener = Callable[[EpochSummary], None]
 
@@ -132,7 +133,7 @@ def execute_async(
     graph: StreamGraph, configuration: Configuration, listener: Listener | None = None
 ) -> LocalJob:
     """Compiles a program, starts it and returns at once."""
-    compiled = compile_graph(graph)
+    compiled = with_sources_cut(compile_graph(graph))
     job_id = uuid.uuid4().hex
     job = LocalJob(compiled, read_settings(configuration, job_id), job_id, listener)
     job.start()

@@ -80,4 +80,9 @@ def _state(configuration: Configuration, job_id: str) -> StateSettings:
         inline_threshold_bytes=configuration.get_size_bytes(
             "execution.checkpointing.data-inline-threshold"
         ),
+        local_directory=(
+            None
+            if configuration.get_boolean("penstock.state.local.shared")
+            else tempfile.gettempdir()
+        ),
     )

@@ -24,9 +24,11 @@ class StateSettings:
 
     Attributes:
         backend: `hashmap` or `rocksdb`.
-        directory: Local directory of this job's state files.
+        directory: Directory of this job's state files that every worker sees.
         scratch_directory: Where sinks keep pending output that the driver reads too.
         inline_threshold_bytes: Up to this size, bytes travel in the handle.
+        local_directory: Where each executor keeps copies of its own, when `directory` is remote or
+            slow; None when `directory` is local to all.
         options: Settings of the backend itself.
     """
 
@@ -34,6 +36,7 @@ class StateSettings:
     directory: str
     scratch_directory: str
     inline_threshold_bytes: int = 20 * 1024
+    local_directory: str | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
 

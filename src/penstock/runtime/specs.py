@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.connectors.sink import Sink
 from penstock.connectors.source import Source
+from penstock.graph.job_graph import JobGraph, Stage
 from penstock.operators.watermarks import WatermarkStrategy
 
 
@@ -22,3 +23,17 @@ class SinkSpec:
     """A sink."""
 
     sink: Sink
+
+
+def with_sources_cut(graph: JobGraph) -> JobGraph:
+    """Tells every source how many subtasks will read it."""
+    return replace(graph, stages=tuple(_with_source_cut(stage) for stage in graph.stages))
+
+
+def _with_source_cut(stage: Stage) -> Stage:
+    if not stage.is_source:
+        return stage
+    head = stage.operators[0]
+    source = head.spec.source.with_parallelism(stage.parallelism)
+    spec = replace(head.spec, source=source)
+    return replace(stage, operators=(replace(head, spec=spec), *stage.operators[1:]))

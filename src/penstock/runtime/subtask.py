@@ -8,14 +8,17 @@ another one, state, timers and logics are restored in place, and what an aborted
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from penstock.core.clock import EpochClock
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
+from penstock.core.mirrored_area import MirroredFileArea
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.graph.job_graph import Edge, Stage
 from penstock.graph.nodes import NodeKind
@@ -30,6 +33,7 @@ from penstock.runtime.records import (
     EpochPlan,
     JobProgram,
     OperatorMetrics,
+    StateSettings,
     SubtaskPlan,
     SubtaskReport,
     SubtaskVersion,
@@ -50,7 +54,7 @@ class Subtask:
         self._stage = stage
         self._index = index
         self._clock = EpochClock()
-        self._area = FileArea(program.state.directory, program.state.inline_threshold_bytes)
+        self._area = _open_area(program.state)
         self._held: str | None = None
         self._frames: list[Frame] = []
         self._inputs = sorted(program.graph.inputs_of(stage), key=_reading_order)
@@ -296,6 +300,16 @@ class Subtask:
         """Closes every operator."""
         for logic in self._logics:
             logic.close()
+
+
+def _open_area(state: StateSettings) -> FileArea:
+    threshold = state.inline_threshold_bytes
+    if state.local_directory is None:
+        return FileArea(state.directory, threshold)
+    # Spark gives each executor directories of its own, and removes them when it ends.
+    own = os.environ.get("SPARK_LOCAL_DIRS", state.local_directory).split(",")[0]
+    local = Path(own) / "penstock" / Path(state.directory).parent.name
+    return MirroredFileArea(local, state.directory, threshold)
 
 
 def _reading_order(edge: Edge) -> tuple[bool, int, int]:

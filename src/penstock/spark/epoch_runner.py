@@ -24,10 +24,14 @@ from penstock.runtime.level_task import (
     run_level_task,
 )
 from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
+from penstock.state.codec import register_by_value_pickler
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
+
+# State may hold instances of classes from the user's main program, which a worker knows by value.
+register_by_value_pickler(cloudpickle.dumps)
 
 _CACHE = SubtaskCache()
 """Of this worker process."""
