@@ -1,0 +1,70 @@
+"""What goes wrong with stored snapshots.
+
+    PenstockError
+    ├── CheckpointError
+    │   ├── StorageError             the request failed and changed nothing
+    │   │   ├── ObjectExistsError    put-if-absent found the name taken
+    │   │   ├── ObjectMissingError   the file, or the directory it should be in, does not exist
+    │   │   └── CapabilityError      this storage cannot do it at all
+    │   ├── UnknownOutcomeError      the request may have taken effect: never delete, read again
+    │   └── FencedError              another leader writes now: stop
+    └── StateError
+        └── DamagedError             bytes differ from what was written (core.envelope)
+            └── ContentError         a data file has another length or checksum than its handle
+
+`UnknownOutcomeError` is not a `StorageError`, so that nobody takes "unknown" for "failed".
+"""
+
+from __future__ import annotations
+
+from penstock.core.envelope import DamagedError
+from penstock.core.errors import PenstockError
+
+
+class CheckpointError(PenstockError):
+    """A checkpoint or savepoint cannot be written, found or removed."""
+
+
+class StorageError(CheckpointError):
+    """A request failed and changed nothing.
+
+    Attributes:
+        retryable: Whether the same request may succeed a moment later.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = True) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class ObjectExistsError(StorageError):
+    """The name is taken."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
+
+
+class ObjectMissingError(StorageError):
+    """The file or its directory does not exist."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
+
+
+class CapabilityError(StorageError):
+    """The storage cannot do what is needed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
+
+
+class UnknownOutcomeError(CheckpointError):
+    """A request may or may not have taken effect."""
+
+
+class FencedError(CheckpointError):
+    """Another leader has taken over."""
+
+
+class ContentError(DamagedError):
+    """A file has another length or checksum than its handle says."""

@@ -1,0 +1,95 @@
+"""Plain data in manifests: what goes in comes out equal and of the same type, or is refused.
+
+msgpack has no tuples, sets or large integers and no text with lone surrogates (which file names on
+Linux may hold). They travel as extension types; everything else of a type not listed here is
+refused by name, never changed silently and never pickled.
+
+    ext 1 tuple · ext 2 large integer · ext 3 text with surrogates · ext 4 set · ext 5 frozenset
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from penstock.core.errors import ProgramError
+
+_TUPLE: Final = 1
+_INTEGER: Final = 2
+_TEXT: Final = 3
+_SET: Final = 4
+_FROZENSET: Final = 5
+_MAX_DEPTH: Final = 100
+_SIMPLE: Final = frozenset({type(None), bool, float, bytes})
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def to_stored(value: Any, what: str) -> Any:
+    """Returns `value` in the form that msgpack can hold.
+
+    Raises:
+        ProgramError: A part of it is not plain data; the text names `what`.
+    """
+    return _to_stored(value, what, 0)
+
+
+def _to_stored(value: Any, what: str, depth: int) -> Any:  # noqa: PLR0911 - one branch per type
+    kind = type(value)
+    if kind in _SIMPLE:
+        return value
+    if kind is str:
+        return _text(value)
+    if kind is int:
+        if -(2**63) <= value < 2**64:
+            return value
+        length = value.bit_length() // 8 + 1
+        return msgspec.msgpack.Ext(_INTEGER, value.to_bytes(length, "big", signed=True))
+    if depth >= _MAX_DEPTH:
+        raise ProgramError(f"{what} holds data nested deeper than {_MAX_DEPTH} levels.")
+    if kind is list:
+        return [_to_stored(part, what, depth + 1) for part in value]
+    if kind is dict:
+        return {
+            _to_stored(key, what, depth + 1): _to_stored(part, what, depth + 1)
+            for key, part in value.items()
+        }
+    if kind is tuple:
+        return _extension(_TUPLE, [_to_stored(part, what, depth + 1) for part in value])
+    if kind is set or kind is frozenset:
+        # Sorted by their bytes, so that equal sets give equal manifests.
+        parts = sorted((_to_stored(part, what, depth + 1) for part in value), key=_encoder.encode)
+        return _extension(_SET if kind is set else _FROZENSET, parts)
+    raise ProgramError(
+        f"{what} holds a {kind.__module__}.{kind.__qualname__}, which is not plain data. Use None, "
+        "bool, int, float, str, bytes, list, tuple, dict, set and frozenset; for a dataclass: "
+        "dataclasses.astuple()."
+    )
+
+
+def from_extension(code: int, data: memoryview) -> Any:
+    """Reads an extension type; the hook of msgspec's decoder."""
+    if code == _INTEGER:
+        return int.from_bytes(data, "big", signed=True)
+    if code == _TEXT:
+        return bytes(data).decode("utf-8", "surrogatepass")
+    makers = {_TUPLE: tuple, _SET: set, _FROZENSET: frozenset}
+    if code in makers:
+        return makers[code](_decoder.decode(data))
+    raise msgspec.ValidationError(f"extension type {code} is unknown")
+
+
+_decoder = msgspec.msgpack.Decoder(ext_hook=from_extension)
+
+
+def _text(value: str) -> Any:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return msgspec.msgpack.Ext(_TEXT, value.encode("utf-8", "surrogatepass"))
+    return value
+
+
+def _extension(code: int, parts: list[Any]) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(code, _encoder.encode(parts))

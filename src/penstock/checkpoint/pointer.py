@@ -1,0 +1,148 @@
+"""The pointer: the versioned record that says which checkpoints are complete. It decides.
+
+A checkpoint counts from the moment the pointer names it, and not before; its files are deleted only
+after the pointer, read back, names it no more. What was taken out waits in `subsumed` until its
+files are gone, so a successor finishes a deletion that its predecessor began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.core.envelope import DamagedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from penstock.core.versioned import Outcome, RecordVersion, Unknown, VersionedRecord
+
+
+class PointerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One completed snapshot.
+
+    Attributes:
+        checkpoint_id: Its number.
+        directory: Absolute place of its directory.
+        size_bytes: Length of its `_metadata`.
+        sha256: Checksum of its `_metadata`, so that a swapped file is noticed.
+        is_savepoint: Whether it is a savepoint (a restored one).
+        is_owned: Whether its files are ours to delete.
+    """
+
+    checkpoint_id: int
+    directory: str
+    size_bytes: int
+    sha256: str
+    is_savepoint: bool = False
+    is_owned: bool = True
+
+
+class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Content of the record.
+
+    Attributes:
+        completed: Retained snapshots, oldest first; the last one is where recovery starts.
+        subsumed: Former ones whose files may not all be deleted yet.
+    """
+
+    completed: tuple[PointerEntry, ...] = ()
+    subsumed: tuple[PointerEntry, ...] = ()
+
+    @property
+    def latest(self) -> PointerEntry | None:
+        return self.completed[-1] if self.completed else None
+
+    def adding(self, entry: PointerEntry) -> Pointer:
+        """Returns the pointer with a newer snapshot."""
+        assert self.latest is None or entry.checkpoint_id > self.latest.checkpoint_id
+        return msgspec.structs.replace(self, completed=(*self.completed, entry))
+
+    def subsuming(self, checkpoint_ids: Collection[int]) -> Pointer:
+        """Returns the pointer without some snapshots; owned ones wait for their deletion."""
+        gone = [entry for entry in self.completed if entry.checkpoint_id in checkpoint_ids]
+        return Pointer(
+            completed=tuple(entry for entry in self.completed if entry not in gone),
+            subsumed=(*self.subsumed, *(entry for entry in gone if entry.is_owned)),
+        )
+
+    def forgetting(self, checkpoint_ids: Collection[int]) -> Pointer:
+        """Returns the pointer after the files of some subsumed snapshots were deleted."""
+        left = (entry for entry in self.subsumed if entry.checkpoint_id not in checkpoint_ids)
+        return msgspec.structs.replace(self, subsumed=tuple(left))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPointer:
+    """A pointer, and the version of the record that said so."""
+
+    pointer: Pointer
+    version: RecordVersion | None
+
+
+class PointerRecord:
+    """Reads and publishes the pointer of one job.
+
+    Args:
+        record: Where it is kept.
+        leader_epoch: Epoch in which the caller leads.
+        new_write_id: Gives ids that are unique for ever.
+    """
+
+    def __init__(
+        self, record: VersionedRecord, leader_epoch: int, new_write_id: Callable[[], str]
+    ) -> None:
+        self._record = record
+        self._leader_epoch = leader_epoch
+        self._new_write_id = new_write_id
+
+    @property
+    def place(self) -> str:
+        return self._record.place
+
+    def take_over(self) -> Outcome:
+        """Locks older leaders out; the first thing that a new leader does."""
+        return self._record.fence(
+            leader_epoch=self._leader_epoch,
+            write_id=self._new_write_id(),
+            initial=msgspec.msgpack.encode(Pointer()),
+        )
+
+    def read(self) -> ReadPointer:
+        """Returns what the record says; an empty pointer before the first write."""
+        version = self._record.read()
+        if version is None:
+            return ReadPointer(Pointer(), None)
+        return ReadPointer(decode_pointer(version, self.place), version)
+
+    def publish(self, pointer: Pointer, expected: RecordVersion | None) -> Outcome:
+        """P7: makes `pointer` the truth, if the record still is `expected`. The only commit point.
+
+        Returns:
+            Committed: It counts. Rejected: it does not; with `fenced` another leader is at work.
+            Unknown: call `settle` until known; delete, trigger and abort nothing until then.
+        """
+        return self._record.compare_and_set(
+            expected,
+            msgspec.msgpack.encode(pointer),
+            leader_epoch=self._leader_epoch,
+            write_id=self._new_write_id(),
+        )
+
+    def settle(self, unknown: Unknown) -> Outcome:
+        """Asks again what became of an earlier `publish`."""
+        return self._record.settle(unknown)
+
+
+def decode_pointer(version: RecordVersion, place: str) -> Pointer:
+    """Reads the pointer out of a version of its record.
+
+    Raises:
+        DamagedError: It is no pointer.
+    """
+    try:
+        return msgspec.msgpack.decode(version.value, type=Pointer)
+    except msgspec.DecodeError as error:
+        raise DamagedError(f"the pointer {place} is whole but malformed: {error}.") from error

@@ -1,0 +1,109 @@
+"""The registry of shared files: which checkpoint used a file last, and so when it may go.
+
+A pure value (`semantics.md` section 2.6). There are no counts to raise and lower, so a crash cannot
+make them drift: the registry is a fold over the retained manifests, and rebuilding it from them
+gives the same one.
+
+    register n            last_used = max(last_used, n) for every shared file that n names
+    unregister below L    entries with last_used < L leave; their files may be deleted, unless a
+                          snapshot that we do not own brought them
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from penstock.checkpoint.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFile:
+    """One entry.
+
+    Attributes:
+        path: Absolute place; the key of the entry.
+        size_bytes: Length.
+        sha256: Hex digest.
+        created_by: Checkpoint that uploaded it.
+        last_used: Highest registered checkpoint that names it.
+    """
+
+    path: str
+    size_bytes: int
+    sha256: str
+    created_by: int
+    last_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRegistry:
+    """All shared files of a job's retained checkpoints.
+
+    Attributes:
+        files: Entries by path.
+        unclaimed_up_to: Highest restored id that the job does not own; files created at or below
+            it are somebody else's and never deleted.
+    """
+
+    files: dict[str, SharedFile] = field(default_factory=dict)
+    unclaimed_up_to: int = 0
+
+    @classmethod
+    def rebuilt(cls, manifests: Iterable[Manifest], unclaimed_up_to: int = 0) -> SharedRegistry:
+        """Returns the registry of some retained checkpoints."""
+        registry = cls(unclaimed_up_to=unclaimed_up_to)
+        for manifest in manifests:
+            registry = registry.registered(manifest)
+        return registry
+
+    def registered(self, manifest: Manifest) -> SharedRegistry:
+        """Returns the registry after a checkpoint completed.
+
+        Raises:
+            CheckpointError: It names a known file with another content: a name was reused.
+        """
+        files = dict(self.files)
+        for path, handle in manifest.shared_files.items():
+            known = files.get(path)
+            if known is None:
+                files[path] = SharedFile(
+                    path,
+                    handle.size_bytes,
+                    handle.sha256,
+                    handle.created_by,
+                    manifest.checkpoint_id,
+                )
+            elif (known.size_bytes, known.sha256) != (handle.size_bytes, handle.sha256):
+                raise CheckpointError(
+                    f"checkpoint {manifest.checkpoint_id} names the shared file {path} with "
+                    f"{handle.size_bytes:,} bytes and SHA-256 {handle.sha256}, but checkpoint "
+                    f"{known.last_used} knows it with {known.size_bytes:,} bytes and SHA-256 "
+                    f"{known.sha256}. Run `penstock verify` on both."
+                )
+            elif known.last_used < manifest.checkpoint_id:
+                files[path] = replace(known, last_used=manifest.checkpoint_id)
+        return replace(self, files=files)
+
+    def unregistered_below(
+        self, lowest_retained: int, *, in_use: Collection[str] = ()
+    ) -> tuple[SharedRegistry, tuple[SharedFile, ...]]:
+        """Returns the registry without files that nobody needs any more, and those to delete.
+
+        Args:
+            lowest_retained: Lowest id that is still retained.
+            in_use: Paths that checkpoints under way are going to name; they stay.
+        """
+        left: dict[str, SharedFile] = {}
+        deleted: list[SharedFile] = []
+        for path, file in self.files.items():
+            if file.last_used >= lowest_retained or path in in_use:
+                left[path] = file
+            elif file.created_by > self.unclaimed_up_to:
+                deleted.append(file)
+        return replace(self, files=left), tuple(deleted)
