@@ -60,10 +60,14 @@ def read_input(source: Path) -> str:
 
 def expected_windows(source: Path) -> set[str]:
     r"""The lines `start \t end \t channel \t behavior \t count` that a job has to write."""
-    rows = duckdb.connect().execute(f"""
+    rows = (
+        duckdb.connect()
+        .execute(f"""
         SELECT ts // 60000 * 60000 AS begin, begin + 60000, channel, behavior, count(*)
         FROM {read_input(source)} GROUP BY ALL
-    """).fetchall()
+    """)
+        .fetchall()
+    )
     return {"\t".join(map(str, row)) for row in rows}
 
 
@@ -99,7 +103,9 @@ def wrong_users(source: Path, results: list[Path], *, every_count: bool) -> str:
         f"read_csv({[str(path) for path in results]}, delim='\t', header=false,"
         " auto_detect=false, columns={'id': 'BIGINT', 'n': 'BIGINT'})"
     )
-    wrong = duckdb.connect().execute(f"""
+    wrong = (
+        duckdb.connect()
+        .execute(f"""
         WITH expected AS (SELECT id, count(*) AS n FROM {read_input(source)} GROUP BY id),
              given AS (SELECT id, count(*) AS lines, count(DISTINCT n) AS counts,
                               min(n) AS first, max(n) AS last FROM {given} GROUP BY id)
@@ -108,5 +114,7 @@ def wrong_users(source: Path, results: list[Path], *, every_count: bool) -> str:
         WHERE coalesce(last <> expected.n OR first < 1 OR lines <> counts
                        OR ({every_count} AND lines <> expected.n), true)
         LIMIT 3
-    """).fetchall()
+    """)
+        .fetchall()
+    )
     return f"users (id, expected, lines, distinct, first, last): {wrong}" if wrong else ""

@@ -1,0 +1,122 @@
+"""Every program in the documentation and every example runs, and prints what the page says.
+
+The Python blocks of a page are one program, run top to bottom in a process of its own; line numbers
+in its errors are those of the page. A block ```` ```text output ```` lists lines that the program
+prints, in any order, since subtasks run side by side. A block ```` ```python no-run ```` is only
+compiled; the text beside it says what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if "_build" not in path.parts and path.exists()
+]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TIMEOUT_SECONDS = 180
+
+
+@dataclass
+class Page:
+    """What a page runs and promises."""
+
+    program: str = ""
+    not_run: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
+
+
+def read_page(text: str) -> Page:
+    """Splits a page; lines outside its program become empty, so that numbers agree."""
+    page = Page()
+    program: list[str] = []
+    kind = None
+    for line in text.splitlines():
+        fence = re.match(r"```\s*(.*)$", line)
+        kept = ""
+        if fence:
+            kind = fence.group(1).strip() if kind is None else None
+            if kind == "python no-run":
+                page.not_run.append("")
+        elif kind == "python":
+            kept = line
+        elif kind == "python no-run":
+            page.not_run[-1] += line + "\n"
+        elif kind == "text output":
+            page.output.append(line)
+        program.append(kept)
+    assert kind is None, f"a block ```{kind} is not closed"
+    page.program = "\n".join(program) + "\n"
+    return page
+
+
+def run(program: Path, folder: Path) -> str:
+    """Runs a program in an empty folder; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, program],
+        cwd=folder,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def missing_lines(promised: list[str], printed: str) -> list[str]:
+    """Promised lines that were not printed, or not as often."""
+    return sorted((Counter(promised) - Counter(printed.splitlines())).elements())
+
+
+def test_reading_a_page() -> None:
+    page = read_page(
+        "# Title\n```python\na = 1\n```\ntext\n```python no-run\nb(\n)\n```\n"
+        "```python\nprint(a)\n```\n```text output\n1\n```\n```sh\nls\n```\n"
+    )
+    assert page.program.splitlines()[2] == "a = 1", "line numbers are the page's"
+    assert page.program.split() == ["a", "=", "1", "print(a)"]
+    assert page.not_run == ["b(\n)\n"]
+    assert page.output == ["1"]
+
+
+def test_missing_lines_are_counted() -> None:
+    assert missing_lines(["a", "a", "b"], "b\na\nc\n") == ["a"]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_blocks_compile(path: Path) -> None:
+    page = read_page(path.read_text(encoding="utf-8"))
+    for block in (page.program, *page.not_run):
+        compile(block, str(path), "exec")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "path",
+    [path for path in PAGES if read_page(path.read_text(encoding="utf-8")).program.strip()],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_page_runs(path: Path, tmp_path: Path) -> None:
+    page = read_page(path.read_text(encoding="utf-8"))
+    program = tmp_path / f"{path.stem}.py"
+    program.write_text(page.program)
+    assert missing_lines(page.output, run(program, tmp_path)) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_example_runs(path: Path, tmp_path: Path) -> None:
+    run(path, tmp_path)
