@@ -35,7 +35,6 @@ BANNED_WORDS = {
     r"\bjob-manager\b|\bmaster node\b": "job manager",
     r"\bsub-tasks?\b": "subtask",
     r"\bwater-marks?\b": "watermark",
-    r"\bkeygroups?\b(?! ?import|\.py)": "key group",
     r"\b[Uu]tilize|\b[Ll]everag(e|es|ing)\b|\b[Ss]eamless|\b[Bb]lazing": "a plain word",
     r"\b[Aa]s an AI\b|\blanguage model\b|\b[Cc]o-[Aa]uthored-[Bb]y\b": "nothing",
 }
