@@ -52,7 +52,7 @@ class SinkWriter(ABC):
     def prepare_commit(self) -> list[Any]:
         """Makes what was written durable and returns committables (plain data)."""
 
-    def close(self) -> None:  # noqa: B027 - optional
+    def close(self) -> None:
         """Releases files, also after an error; pending output may stay for `abort` to find."""
 
 
@@ -86,17 +86,17 @@ class Committer(ABC):
     def commit(self, committables: list[Any], context: CommitContext) -> None:
         """Commits; called again with the same committables after a failure."""
 
-    def abort(self, committables: list[Any], context: CommitContext) -> None:  # noqa: B027 - optional
+    def abort(self, committables: list[Any], context: CommitContext) -> None:
         """Removes pending output that will never count."""
 
     def snapshot(self) -> Any:
         """Plain data that the committer keeps between commits (an open part file), or None."""
         return None
 
-    def restore(self, state: Any) -> None:  # noqa: B027 - optional
+    def restore(self, state: Any) -> None:
         """Takes back what `snapshot` returned."""
 
-    def close(self) -> None:  # noqa: B027 - optional
+    def close(self) -> None:
         """The job ended."""
 
 
@@ -111,7 +111,7 @@ class Sink(ABC):
     def create_committer(self) -> Committer:
         """Makes the committer; runs in the driver, once per job attempt."""
 
-    def close(self) -> None:  # noqa: B027 - optional
+    def close(self) -> None:
         """Releases what writers shared, such as a connection; runs in the worker."""
 
     def default_name(self) -> str:

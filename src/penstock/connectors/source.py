@@ -104,7 +104,7 @@ class SourceReader(ABC):
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
         """Reads from `position`; must not depend on what was read before."""
 
-    def close(self) -> None:  # noqa: B027 - optional
+    def close(self) -> None:
         """Releases files and connections."""
 
 

@@ -1,0 +1,156 @@
+"""Records that go back to the program: `execute_and_collect`.
+
+1. A writer puts an epoch's records into a committable as pickled chunks.
+2. The committer, in the driver, hands them to the receiver that the program registered under the
+   sink's name. Receiver and driver live in one process; the sink itself is pickled to workers and
+   knows only the name.
+3. The receiver remembers the last epoch it was given, so that a commit that is repeated after a
+   recovery shows nothing twice.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
+from penstock.core.errors import ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RECEIVERS: Final[dict[str, CollectedResults]] = {}
+
+
+class CollectedResults:
+    """The records of one collect sink, in the order in which they were committed.
+
+    Iterating waits for records and ends when the job has. `put` may come from another thread.
+
+    Args:
+        name: Name that the sink carries; unique within the process.
+        max_buffered: How many records wait at most; then the job waits for the program. None where
+            the job runs in the thread that iterates, which would wait for itself.
+    """
+
+    def __init__(self, name: str, max_buffered: int | None = None) -> None:
+        if name in _RECEIVERS:
+            raise ProgramError(f"a receiver named {name!r} exists already; names are unique.")
+        self.name = name
+        self._max_buffered = max_buffered
+        self._changed = threading.Condition()
+        self._chunks: deque[list[Any]] = deque()
+        self._buffered = 0
+        self._last_epoch = 0
+        self._is_finished = False
+        self._is_closed = False
+        self._error: BaseException | None = None
+        _RECEIVERS[name] = self
+
+    def put(self, epoch: int, chunks: list[list[Any]]) -> None:
+        """Takes all records of an epoch; one that came before is skipped."""
+        with self._changed:
+            if epoch <= self._last_epoch:
+                return
+            self._last_epoch = epoch
+            for chunk in chunks:
+                while self._is_full() and not self._is_closed:
+                    self._changed.wait()
+                if self._is_closed:
+                    return
+                self._chunks.append(chunk)
+                self._buffered += len(chunk)
+                self._changed.notify_all()
+
+    def _is_full(self) -> bool:
+        return self._max_buffered is not None and self._buffered >= self._max_buffered
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """The job ended; whoever iterates sees the rest, then the error if there is one."""
+        with self._changed:
+            self._is_finished = True
+            self._error = error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """The program wants no more; later records are dropped, and a waiting job goes on."""
+        with self._changed:
+            self._is_closed = True
+            self._chunks.clear()
+            self._buffered = 0
+            self._changed.notify_all()
+        _RECEIVERS.pop(self.name, None)
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            with self._changed:
+                while not (self._chunks or self._is_finished or self._is_closed):
+                    self._changed.wait()
+                if self._is_closed or not self._chunks:
+                    break
+                chunk = self._chunks.popleft()
+                self._buffered -= len(chunk)
+                self._changed.notify_all()
+            yield from chunk
+        if self._error is not None and not self._is_closed:
+            raise self._error
+
+
+class CollectSink(Sink):
+    """Sends records to the `CollectedResults` of the same name.
+
+    Args:
+        name: The receiver's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return _CollectWriter(context)
+
+    def create_committer(self) -> Committer:
+        return _CollectCommitter(self.name)
+
+    def default_name(self) -> str:
+        return "Collect Sink"
+
+
+class _CollectWriter(SinkWriter):
+    def __init__(self, context: WriterContext) -> None:
+        self._context = context
+        self._chunks: list[bytes] = []
+
+    def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
+        # Pickled at once: a function may change a record after it has been written.
+        self._chunks.append(pickle.dumps(values, pickle.HIGHEST_PROTOCOL))
+
+    def prepare_commit(self) -> list[Any]:
+        if not self._chunks:
+            return []
+        context = self._context
+        return [(context.epoch, context.subtask, self._chunks)]
+
+
+class _CollectCommitter(Committer):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def commit(self, committables: list[Any], context: CommitContext) -> None:
+        if not committables:
+            return
+        receiver = _RECEIVERS.get(self._name)
+        if receiver is None:
+            return  # The program closed its iterator; nobody waits for the rest.
+        for epoch, chunks in by_epoch(committables).items():
+            receiver.put(epoch, [pickle.loads(chunk) for chunk in chunks])
+
+
+def by_epoch(committables: list[Any]) -> dict[int, list[Any]]:
+    """Groups `(epoch, subtask, chunks)`: epochs in order, in each the subtasks in order."""
+    grouped: dict[int, list[Any]] = {}
+    for epoch, _, chunks in sorted(committables, key=lambda item: item[:2]):
+        grouped.setdefault(epoch, []).extend(chunks)
+    return grouped

@@ -1,0 +1,176 @@
+"""The committing half of the file sink: pending files become part files, each exactly once.
+
+Pending files of one bucket and subtask collect in the *open* part, still hidden, until the rolling
+policy closes it. Then they become one part file, called after the first of them:
+
+1. one pending file: it is renamed;
+2. several: a list of them is written (`.<part>.sources`), they are joined into a hidden file,
+   that is renamed, then they are deleted, then the list.
+
+The rename is the moment at which records become visible. Whatever is repeated after a crash finds
+out from the directory what was done before: a part file that exists was finished, and what its list
+still names is deleted and not joined again. The open part is the committer's state; a restored
+state may be older than the directory, never newer.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.file_sink.rolling import PartInfo
+from penstock.connectors.file_sink.writer import (
+    PENDING_SUFFIX,
+    FileSinkSettings,
+    make_durable,
+    sink_digest,
+)
+from penstock.connectors.sink import CommitContext, Committer
+from penstock.core.errors import JobExecutionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Entry = dict[str, Any]
+"""A committable of the writer: one pending file."""
+
+
+class FileCommitter(Committer):
+    """Makes part files visible."""
+
+    def __init__(self, settings: FileSinkSettings) -> None:
+        self._settings = settings
+        self._open: list[Entry] = []
+        self._done: set[str] = set()
+        self._buckets: set[str] = set()
+
+    def commit(self, committables: list[Any], context: CommitContext) -> None:
+        entries = {
+            entry["pending"]: entry
+            for entry in (*self._open, *committables)
+            if entry["pending"] not in self._done
+        }
+        done = {entry["pending"] for entry in committables if entry["pending"] in self._done}
+        left: list[Entry] = []
+        for group in _groups(entries.values()):
+            self._buckets.add(group[0]["bucket"])
+            pending = self._unfinished(group)
+            for part, is_closed in self._parts(pending, context):
+                if is_closed:
+                    self._publish(part)
+                else:
+                    left += part
+        self._done = done | (entries.keys() - {entry["pending"] for entry in left})
+        self._open = left
+        if context.final:
+            self._sweep(context)
+
+    def abort(self, committables: list[Any], context: CommitContext) -> None:
+        for entry in committables:
+            self._buckets.add(entry["bucket"])
+            self._path(entry, "pending").unlink(missing_ok=True)
+
+    def snapshot(self) -> Any:
+        return {"open": list(self._open), "done": sorted(self._done)}
+
+    def restore(self, state: Any) -> None:
+        self._open = list(state["open"]) if state else []
+        self._done = set(state["done"]) if state else set()
+
+    # -- which pending files make a part ----------------------------------------------------------
+
+    def _parts(
+        self, entries: list[Entry], context: CommitContext
+    ) -> Iterable[tuple[list[Entry], bool]]:
+        """Yields runs of entries, and whether each is a closed part."""
+        policy = self._settings.policy
+        part: list[Entry] = []
+        size = 0
+        for entry in entries:
+            part.append(entry)
+            size += entry["size"]
+            if size >= policy.part_size:
+                yield part, True
+                part, size = [], 0
+        if part:
+            info = PartInfo(size, part[0]["written_ms"], part[-1]["written_ms"])
+            yield part, context.final or policy.should_roll(info, context.now_ms)
+
+    # -- what an earlier commit did ---------------------------------------------------------------
+
+    def _unfinished(self, entries: list[Entry]) -> list[Entry]:
+        """Returns the entries that are in no part file yet."""
+        unfinished: list[Entry] = []
+        finished: set[str] = set()
+        some_part_exists = False
+        for entry in entries:
+            sources = self._hidden(entry, "sources")
+            if self._path(entry, "part").exists():
+                some_part_exists = True
+                finished |= self._finish(entry, sources)
+            if entry["pending"] in finished:
+                continue
+            if self._path(entry, "pending").exists():
+                unfinished.append(entry)
+            elif not some_part_exists:
+                raise JobExecutionError(
+                    f"the output of epoch {entry['epoch']} is lost: there is neither "
+                    f"{self._path(entry, 'pending')} nor {self._path(entry, 'part')}. If the part "
+                    "file was moved away on purpose, put it back, or an empty file of that name."
+                )
+        return unfinished
+
+    def _finish(self, entry: Entry, sources: Path) -> set[str]:
+        """Deletes what a finished part was joined from; returns the names."""
+        if not sources.exists():
+            return {entry["pending"]}
+        names: list[str] = json.loads(sources.read_text(encoding="utf-8"))
+        for name in names:
+            sources.with_name(name).unlink(missing_ok=True)
+        sources.unlink()
+        return set(names)
+
+    # -- making parts -----------------------------------------------------------------------------
+
+    def _publish(self, part: list[Entry]) -> None:
+        first = part[0]
+        target = self._path(first, "part")
+        pending = [self._path(entry, "pending") for entry in part]
+        if len(part) == 1 and self._settings.output_format.is_complete:
+            pending[0].rename(target)
+            make_durable(target.parent)
+            return
+        sources, joined = self._hidden(first, "sources"), self._hidden(first, "joined")
+        sources.write_text(json.dumps([path.name for path in pending]), encoding="utf-8")
+        make_durable(sources)
+        self._settings.output_format.join(pending, joined)
+        make_durable(joined)
+        make_durable(target.parent)
+        joined.rename(target)
+        make_durable(target.parent)
+        for path in pending:
+            path.unlink(missing_ok=True)
+        sources.unlink()
+
+    def _path(self, entry: Entry, name: str) -> Path:
+        return Path(self._settings.base_path, entry["bucket"], entry[name])
+
+    def _hidden(self, entry: Entry, kind: str) -> Path:
+        return self._path(entry, "part").with_name(f".{entry['part']}.{kind}")
+
+    def _sweep(self, context: CommitContext) -> None:
+        """Deletes pending files of attempts that died, when nothing else can be pending."""
+        digest = f"-{sink_digest(context.job_id, context.uid)}"
+        for bucket in self._buckets:
+            for path in Path(self._settings.base_path, bucket).glob(f".*{PENDING_SUFFIX}"):
+                if digest in path.name:
+                    path.unlink(missing_ok=True)
+
+
+def _groups(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Returns entries by bucket and subtask, each group in the order of writing."""
+    groups: dict[tuple[str, int], list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: (entry["epoch"], entry["number"])):
+        groups.setdefault((entry["bucket"], entry["subtask"]), []).append(entry)
+    return [groups[key] for key in sorted(groups)]

@@ -1,0 +1,271 @@
+"""How records become the bytes of output files."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import importlib
+import io
+import json
+import shutil
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.connectors.arrow_tables import Schema, to_table
+from penstock.core.errors import JobExecutionError, ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+
+_FLUSH_BYTES: Final = 1024 * 1024
+
+
+class OutputFormat(ABC):
+    """Writes pending files and joins them to part files.
+
+    Attributes:
+        is_complete: Whether a pending file alone is a part file already.
+    """
+
+    is_complete: bool = True
+
+    @abstractmethod
+    def open(self, path: Path) -> PendingFile:
+        """Begins a pending file."""
+
+    @abstractmethod
+    def join(self, sources: list[Path], target: Path) -> None:
+        """Writes one part file from pending files, in their order."""
+
+
+class PendingFile(ABC):
+    """One file that is being written."""
+
+    @abstractmethod
+    def write(self, values: list[Any]) -> None:
+        """Adds records."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Returns its size so far, roughly."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Completes the file; the caller makes it durable."""
+
+
+# -- formats in which files can be put one behind the other ---------------------------------------
+
+
+class Encoder(OutputFormat):
+    """Turns records into bytes, one after the other: a row format.
+
+    Args:
+        encode: Takes a list of records and returns their bytes.
+        header: What each part file begins with.
+    """
+
+    def __init__(self, encode: Callable[[list[Any]], bytes], header: bytes = b"") -> None:
+        self._encode = encode
+        self._header = header
+        self.is_complete = not header
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """Writes `str` of each record and a newline."""
+        try:
+            charset = codecs.lookup(charset_name).name
+        except LookupError as error:
+            raise ProgramError(f"the charset {charset_name!r} is not known to Python.") from error
+        return Encoder(_StringEncoder(charset))
+
+    def open(self, path: Path) -> PendingFile:
+        return _EncodedFile(path, self._encode)
+
+    def join(self, sources: list[Path], target: Path) -> None:
+        with target.open("wb") as output:
+            output.write(self._header)
+            for source in sources:
+                with source.open("rb") as file:
+                    shutil.copyfileobj(file, output, 1024 * 1024)
+
+
+class _EncodedFile(PendingFile):
+    """Keeps no file open: an epoch may write to more buckets than there are file descriptors."""
+
+    def __init__(self, path: Path, encode: Callable[[list[Any]], bytes]) -> None:
+        self._path = path
+        self._encode = encode
+        self._parts: list[bytes] = []
+        self._buffered = 0
+        self._flushed = 0
+        path.touch(exist_ok=False)
+
+    def write(self, values: list[Any]) -> None:
+        data = self._encode(values)
+        self._parts.append(data)
+        self._buffered += len(data)
+        if self._buffered >= _FLUSH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._path.open("ab") as file:
+            file.writelines(self._parts)
+        self._flushed += self._buffered
+        self._parts, self._buffered = [], 0
+
+    def size(self) -> int:
+        return self._flushed + self._buffered
+
+    def close(self) -> None:
+        if self._parts:
+            self._flush()
+
+
+class _StringEncoder:
+    def __init__(self, charset: str) -> None:
+        self._charset = charset
+
+    def __call__(self, values: list[Any]) -> bytes:
+        try:
+            text = "\n".join(values)
+        except TypeError:
+            text = "\n".join(map(str, values))
+        return (text + "\n").encode(self._charset)
+
+
+class _JsonEncoder:
+    def __call__(self, values: list[Any]) -> bytes:
+        plain = [value.as_dict(True) if hasattr(value, "as_dict") else value for value in values]
+        try:
+            return b"\n".join(map(msgspec.json.encode, plain)) + b"\n"
+        except (msgspec.MsgspecError, TypeError, ValueError):
+            # Slower, but its error names what it cannot encode, and it takes subclasses of dict.
+            return "".join(json.dumps(value) + "\n" for value in plain).encode()
+
+
+class _CsvEncoder:
+    def __init__(self, columns: Sequence[str] | None, delimiter: str) -> None:
+        self._columns = None if columns is None else list(columns)
+        self._delimiter = delimiter
+
+    def __call__(self, values: list[Any]) -> bytes:
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=self._delimiter, lineterminator="\n")
+        writer.writerows(map(self._row, values))
+        return text.getvalue().encode()
+
+    def _row(self, value: Any) -> Sequence[Any]:
+        if hasattr(value, "get_row_kind"):
+            row: list[Any] = list(value)
+        elif isinstance(value, dict):
+            if self._columns is None:
+                raise JobExecutionError("dicts need BulkWriterFactory.csv(columns=[...]).")
+            unknown = [name for name in value if name not in self._columns]
+            if unknown:
+                raise JobExecutionError(
+                    f"a record has a column {unknown[0]!r}; the columns are "
+                    f"{', '.join(self._columns)}."
+                )
+            return [value.get(name) for name in self._columns]
+        elif isinstance(value, tuple | list):
+            row = list(value)
+        else:
+            row = [value]
+        if self._columns is not None and len(row) != len(self._columns):
+            raise JobExecutionError(
+                f"a record has {len(row)} fields instead of {len(self._columns)}: {value!r:.200}."
+            )
+        return row
+
+
+# -- formats that are written as a whole -----------------------------------------------------------
+
+
+class BulkWriterFactory:
+    """Formats for `FileSink.for_bulk_format`."""
+
+    @staticmethod
+    def parquet(schema: Schema = None, compression: str = "snappy") -> OutputFormat:
+        """Writes Parquet.
+
+        Args:
+            schema: A `pyarrow.Schema` or names of columns; None = inferred. Files of a bucket that
+                are joined must agree, so give a schema where columns may hold only None.
+            compression: As for `pyarrow.parquet`.
+        """
+        return ParquetOutput(schema, compression)
+
+    @staticmethod
+    def csv(
+        columns: Sequence[str] | None = None, *, header: bool = True, delimiter: str = ","
+    ) -> OutputFormat:
+        """Writes CSV; the header is the names of the columns, once per part file."""
+        first = b""
+        if header and columns is not None:
+            first = _CsvEncoder(None, delimiter)([list(columns)])
+        return Encoder(_CsvEncoder(columns, delimiter), first)
+
+    @staticmethod
+    def json() -> OutputFormat:
+        """Writes one JSON document on each line."""
+        return Encoder(_JsonEncoder())
+
+
+class ParquetOutput(OutputFormat):
+    """Parquet, one row group per epoch."""
+
+    def __init__(self, schema: Schema, compression: str) -> None:
+        self._schema = schema
+        self._compression = compression
+
+    def open(self, path: Path) -> PendingFile:
+        return _ParquetPending(path, self._schema, self._compression)
+
+    def join(self, sources: list[Path], target: Path) -> None:
+        arrow: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+
+        schemas = [parquet.read_schema(source) for source in sources]
+        try:
+            schema = arrow.unify_schemas(schemas, promote_options="permissive")
+        except arrow.ArrowException as error:
+            raise JobExecutionError(
+                f"the records for {target.name} have columns that do not fit together: {error}. "
+                "Give the format a pyarrow.Schema."
+            ) from error
+        with parquet.ParquetWriter(target, schema, compression=self._compression) as writer:
+            for source in sources:
+                table = parquet.read_table(source)
+                for field in schema:
+                    if field.name not in table.column_names:
+                        table = table.append_column(field, arrow.nulls(len(table), field.type))
+                writer.write_table(table.select(schema.names).cast(schema))
+
+
+class _ParquetPending(PendingFile):
+    def __init__(self, path: Path, schema: Schema, compression: str) -> None:
+        self._path = path
+        self._schema = schema
+        self._compression = compression
+        self._tables: list[Any] = []
+
+    def write(self, values: list[Any]) -> None:
+        if values:
+            self._tables.append(to_table(values, self._schema))
+
+    def size(self) -> int:
+        return sum(table.nbytes for table in self._tables)
+
+    def close(self) -> None:
+        arrow: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+
+        if self._tables:
+            table = arrow.concat_tables(self._tables, promote_options="permissive")
+            self._tables = []
+            parquet.write_table(table, self._path, compression=self._compression)

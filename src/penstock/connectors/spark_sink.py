@@ -1,0 +1,205 @@
+"""Records as DataFrames: whatever Spark can write, or a function of the user's.
+
+1. Each subtask writes an epoch's records to one Parquet file under the scratch directory.
+2. The committer makes one DataFrame of all files of a commit and hands it to the user's function,
+   with the epoch as its id, or appends it through Spark's writer.
+3. A marker beside the files remembers the last commit. A crash between Spark's commit and the
+   marker makes the commit happen again: at least once. It is exactly once where the target knows
+   the id: Delta tables do (`txnVersion`), and a function can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.arrow_tables import Schema, to_table
+from penstock.connectors.file_sink.writer import make_durable
+from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
+from penstock.core.errors import EnvironmentError_, JobExecutionError, ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_TABLE_ROWS_LIMIT = 1_000_000
+"""Up to so many rows go to Spark through the driver's memory, when files differ in their types."""
+
+
+class SparkSink(Sink):
+    """Writes through Spark; give either a function or a format.
+
+    Args:
+        function: Called in the driver as `function(df, epoch_id)` for each commit with records. An
+            id may come again after a failure, with the same records.
+        output_format: A format of `DataFrameWriter`, such as `parquet` or `delta`.
+        path: Where the format writes; None for formats that take a table or an address by option.
+        options: Options of the format.
+        mode: Save mode of the writer.
+        partition_by: Columns by which the format partitions.
+        schema: A `pyarrow.Schema` or names of columns; None = inferred from the records.
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument per part of a DataFrameWriter call
+        self,
+        function: Callable[[Any, int], None] | None = None,
+        *,
+        output_format: str | None = None,
+        path: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        mode: str = "append",
+        partition_by: tuple[str, ...] = (),
+        schema: Schema = None,
+    ) -> None:
+        if (function is None) == (output_format is None):
+            raise ProgramError(
+                "to_spark needs either a function(df, epoch_id) or a format such as 'parquet'."
+            )
+        if mode != "append":
+            raise ProgramError(
+                f"mode {mode!r}: a stream can only append. For anything else give a function, "
+                "which may write each DataFrame as it likes."
+            )
+        self._function = function
+        self._format = output_format
+        self._path = path
+        self._options = dict(options or {})
+        self._partition_by = tuple(partition_by)
+        self._schema = schema
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return _SparkWriter(context, self._schema)
+
+    def create_committer(self) -> Committer:
+        return _SparkCommitter(self)
+
+    def save(self, df: Any, epoch: int, context: CommitContext) -> None:
+        """Hands one DataFrame on."""
+        if self._function is not None:
+            self._function(df, epoch)
+            return
+        options = dict(self._options)
+        if self._format == "delta":
+            options.setdefault("txnAppId", f"{context.job_id}-{context.uid}")
+            options.setdefault("txnVersion", epoch)
+        writer = df.write.format(self._format).mode("append").options(**options)
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        if self._path is None:
+            writer.save()
+        else:
+            writer.save(self._path)
+
+    def default_name(self) -> str:
+        return "Spark Sink"
+
+
+def _folder(scratch_dir: str, job_id: str, uid: str) -> Path:
+    digest = hashlib.sha256(f"{job_id}/{uid}".encode()).hexdigest()[:16]
+    return Path(scratch_dir, f"sink-{digest}")
+
+
+class _SparkWriter(SinkWriter):
+    def __init__(self, context: WriterContext, schema: Schema) -> None:
+        self._context = context
+        self._schema = schema
+        self._tables: list[Any] = []
+
+    def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
+        if values:
+            self._tables.append(to_table(values, self._schema))
+
+    def prepare_commit(self) -> list[Any]:
+        if not self._tables:
+            return []
+        arrow: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+        context = self._context
+        folder = _folder(context.scratch_dir, context.job_id, context.uid)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{context.attempt_id}-{context.subtask}.parquet"
+        try:
+            table = arrow.concat_tables(self._tables, promote_options="permissive")
+        except arrow.ArrowException as error:
+            raise _mixed_types(error) from error
+        parquet.write_table(table, path)
+        make_durable(path)
+        make_durable(folder)
+        self._tables = []
+        return [{"path": str(path), "epoch": context.epoch, "subtask": context.subtask}]
+
+
+class _SparkCommitter(Committer):
+    def __init__(self, sink: SparkSink) -> None:
+        self._sink = sink
+
+    def commit(self, committables: list[Any], context: CommitContext) -> None:
+        if not committables:
+            return
+        if context.spark is None:
+            raise EnvironmentError_(
+                f"the sink {context.uid} writes through Spark, but the job runs without it. Run it "
+                "on Spark, or collect the records in a test."
+            )
+        marker = Path(committables[0]["path"]).parent / "committed"
+        # The newest epoch inside names the commit: the same files always have the same id.
+        epoch = max(item["epoch"] for item in committables)
+        if _last_commit(marker) < epoch:
+            ordered = sorted(committables, key=lambda item: (item["epoch"], item["subtask"]))
+            paths = [item["path"] for item in ordered]
+            missing = [path for path in paths if not Path(path).exists()]
+            if missing:
+                raise JobExecutionError(
+                    f"the output of sink {context.uid} in {missing[0]} is lost; the scratch "
+                    "directory must stay until the job has ended."
+                )
+            self._sink.save(_data_frame(paths, context.spark), epoch, context)
+            _remember(marker, epoch)
+        self.abort(committables, context)
+
+    def abort(self, committables: list[Any], context: CommitContext) -> None:
+        for item in committables:
+            path = Path(item["path"])
+            path.unlink(missing_ok=True)
+            path.with_suffix(".unified.parquet").unlink(missing_ok=True)
+
+
+def _last_commit(marker: Path) -> int:
+    return int(marker.read_text()) if marker.exists() else 0
+
+
+def _remember(marker: Path, epoch: int) -> None:
+    """Replaces the marker at once, so that it is never half written."""
+    new = marker.with_name("committed.new")
+    new.write_text(str(epoch))
+    make_durable(new)
+    new.rename(marker)
+    make_durable(marker.parent)
+
+
+def _data_frame(paths: list[str], spark: Any) -> Any:
+    """Returns one DataFrame of all files; inferred types may differ from file to file."""
+    arrow: Any = importlib.import_module("pyarrow")
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    schemas = [parquet.read_schema(path) for path in paths]
+    if all(schema.equals(schemas[0]) for schema in schemas):
+        return spark.read.parquet(*paths)
+    tables = [parquet.read_table(path) for path in paths]
+    try:
+        table = arrow.concat_tables(tables, promote_options="permissive")
+    except arrow.ArrowException as error:
+        raise _mixed_types(error) from error
+    if len(table) <= _TABLE_ROWS_LIMIT:
+        return spark.createDataFrame(table)
+    # One file of the common types takes the place of the first; the rest is in it.
+    unified = Path(paths[0]).with_suffix(".unified.parquet")
+    parquet.write_table(table, unified)
+    return spark.read.parquet(str(unified))
+
+
+def _mixed_types(error: Exception) -> JobExecutionError:
+    return JobExecutionError(
+        f"the records have columns of types that do not fit together: {error}. Give to_spark a "
+        "schema=pyarrow.schema([...])."
+    )
