@@ -11,7 +11,12 @@ import sys
 from pyflink.common import Configuration, Duration, Encoder, Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import ProcessWindowFunction, StreamExecutionEnvironment
-from pyflink.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
+from pyflink.datastream.connectors.file_system import (
+    FileEnumeratorProvider,
+    FileSink,
+    FileSource,
+    StreamFormat,
+)
 from pyflink.datastream.window import TumblingEventTimeWindows
 
 
@@ -39,7 +44,12 @@ def main(source, target, *settings):
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
 
-    lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), source).build()
+    # Each file spans the whole time, so it is read as one split, in order.
+    lines = (
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), source)
+        .set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator())
+        .build()
+    )
     counts = FileSink.for_row_format(target, Encoder.simple_string_encoder()).build()
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(
         Duration.of_seconds(50)
