@@ -17,7 +17,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 import penstock
-from penstock.core.errors import UserFunctionError
+from penstock.core.errors import PenstockError, UserFunctionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,7 +98,7 @@ def function_error(
         what: What was going on, when it was not a record.
     """
     cause_type = _qualified_name(type(error))
-    text, has_user_frames = _describe(error)
+    text, has_user_frames = _describe(error, in_user_call=True)
     lines = [text]
     if isinstance(context, str):
         name, uid, subtask = context, "", 0
@@ -130,23 +130,26 @@ def function_error(
 def describe_exception(error: BaseException) -> str:
     """Returns the traceback as text, without frames of Penstock and Spark if any others are there.
 
-    When none are: an error that rose right where an operator called a built-in (`map(int)`) has
-    nothing to show; any other is ours to explain, and keeps all its frames.
+    When none are, it is ours to explain, and all frames stay.
     """
-    return _describe(error)[0]
+    return _describe(error, in_user_call=False)[0]
 
 
-def _describe(error: BaseException) -> tuple[str, bool]:
+def _describe(error: BaseException, *, in_user_call: bool) -> tuple[str, bool]:
     """Returns the text, and whether it holds frames of the user."""
     try:
         text = traceback.TracebackException.from_exception(error)
         whole = "".join(text.format()).rstrip("\n")
         files = {frame.filename for frame in text.stack}
-        found = _drop_our_frames(text, set())
-        return (
-            "".join(text.format()).rstrip("\n") if found or len(files) <= 1 else whole,
-            found,
-        )
+        if _drop_our_frames(text, set()):
+            return "".join(text.format()).rstrip("\n"), True
+        if isinstance(error, PenstockError):
+            # Our own words say it all; where they were said does not matter.
+            return f"{type(error).__name__}: {error}", False
+        if in_user_call and len(files) == 1:
+            # The operator's loop called a built-in (`map(int)`): it has no frames to show.
+            return "".join(text.format()).rstrip("\n"), False
+        return whole, False
     except Exception:
         # An exception whose __str__ or notes raise must not hide the failure.
         return f"{_qualified_name(type(error))} (its text cannot be made)", True

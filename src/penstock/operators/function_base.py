@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class Function(ABC):  # noqa: B024 - each subclass says what is required
     """Base of all user functions with a life cycle."""
 
-    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Called once before the first record of a subtask; obtain state and connections here."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Called once when the subtask ends."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.times import NO_TIMESTAMP
+from penstock.core.times import MAX_WATERMARK, NO_TIMESTAMP
 from penstock.operators.adapters import as_instance
 from penstock.operators.errors import function_error, shorten, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
@@ -227,9 +227,15 @@ class KeyedProcessLogic(ProcessLogic):
         self.output.emit_watermark(watermark)
 
     def advance_processing_time(self, now_ms: int) -> None:
+        if self.watermark == MAX_WATERMARK:
+            return
         self.timer_context.domain = TimeDomain.PROCESSING_TIME
         super().advance_processing_time(now_ms)
         self.timer_results.flush(timestamped=False)
+
+    def next_processing_timer(self) -> int | None:
+        # Processing timers that are pending when the input ends are dropped.
+        return None if self.watermark == MAX_WATERMARK else super().next_processing_timer()
 
     def on_event_timer(self, time_ms: int, key: Any, namespace: Any) -> None:
         self._on_timer(time_ms, timestamped=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_reduce
-from penstock.operators.aggregations import aggregation
+from penstock.operators.aggregations import RollingAggregation, aggregation
 from penstock.operators.errors import user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
@@ -100,7 +100,7 @@ class ReduceLogic(FunctionLogic):
         self.output.emit(Batch(values, batch.timestamps))
 
     def _fold(self, keys: list[Any], inputs: list[Any]) -> list[Any]:
-        function, table, absent = self._call, self._table, _ABSENT
+        table, absent = self._table, _ABSENT
         # The table is asked once per key and batch.
         held: dict[Any, Any] = {}
         look = held.get
@@ -108,6 +108,9 @@ class ReduceLogic(FunctionLogic):
         append = values.append
         records = iter(inputs)
         with user_code(self.context, inputs, records):
+            function = self._call
+            if isinstance(function, RollingAggregation):
+                function = function.specialized(inputs)
             for key, value in zip(keys, records, strict=True):
                 current = look(key, absent)
                 if current is absent:

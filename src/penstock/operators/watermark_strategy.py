@@ -7,9 +7,9 @@ import operator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 from penstock.operators.watermark_generators import TimestampAssigner, WatermarkGenerator
-from penstock.operators.windows.durations import to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ class WatermarkStrategy:
         Args:
             max_out_of_orderness: A `Duration`, a `timedelta` or milliseconds.
         """
-        bound_ms = to_ms(max_out_of_orderness, "max_out_of_orderness")
+        bound_ms = to_millis(max_out_of_orderness, "max_out_of_orderness")
         if bound_ms < 0:
             raise ProgramError(
                 f"max_out_of_orderness is {bound_ms} ms; it must not be negative. "
@@ -103,7 +103,7 @@ class WatermarkStrategy:
 
     def with_idleness(self, idle_timeout: Any) -> WatermarkStrategy:
         """Lets others not wait for a split that had no record for that long."""
-        timeout_ms = to_ms(idle_timeout, "idle_timeout")
+        timeout_ms = to_millis(idle_timeout, "idle_timeout")
         if timeout_ms <= 0:
             raise ProgramError(f"idle_timeout is {timeout_ms} ms; it must be positive.")
         return replace(self, idle_timeout_ms=timeout_ms)
@@ -115,10 +115,10 @@ class WatermarkStrategy:
         update_interval: Any = DEFAULT_ALIGNMENT_INTERVAL_MS,
     ) -> WatermarkStrategy:
         """Pauses splits that are too far ahead of their group."""
-        drift_ms = to_ms(max_allowed_watermark_drift, "max_allowed_watermark_drift")
+        drift_ms = to_millis(max_allowed_watermark_drift, "max_allowed_watermark_drift")
         if update_interval is None:
             update_interval = DEFAULT_ALIGNMENT_INTERVAL_MS
-        interval_ms = to_ms(update_interval, "update_interval")
+        interval_ms = to_millis(update_interval, "update_interval")
         if not watermark_group or drift_ms < 0 or interval_ms <= 0:
             raise ProgramError(
                 f"watermark alignment with group {watermark_group!r}, drift {drift_ms} ms and "

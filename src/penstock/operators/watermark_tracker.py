@@ -243,11 +243,7 @@ class _Recorder(WatermarkOutput):
     def take(self) -> list[Emission]:
         emissions, self._emissions = self._emissions, []
         # Of several behind one record only the last means anything.
-        return [
-            emission
-            for emission, following in zip(emissions, [*emissions[1:], (None, None)], strict=True)
-            if emission[0] != following[0]
-        ]
+        return list(dict(emissions).items())
 
 
 def attributes_of(thing: Any) -> Any:

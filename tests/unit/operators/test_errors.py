@@ -1,0 +1,188 @@
+"""A user's exception, told with the user's own frames first."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.errors import ProgramError, UserFunctionError
+from penstock.operators.errors import RECORD_CHARACTERS, describe_exception, shorten, user_code
+from penstock.operators.functions import KeyedProcessFunction, MapFunction
+from penstock.operators.process import KeyedProcessSpec
+from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
+from penstock.testing.harness import OneOperatorHarness
+
+
+def parse(line):
+    return helper(line)
+
+
+def helper(line):
+    return int(line)
+
+
+def test_the_users_frames_come_first_and_ours_not_at_all():
+    harness = OneOperatorHarness(MapSpec(parse), name="Parse", subtask=1, parallelism=4)
+    with pytest.raises(UserFunctionError) as caught:
+        harness.process("1", "2", "x", "4")
+    error = caught.value
+    assert (error.operator_name, error.uid, error.subtask) == ("Parse", "Parse", 1)
+    assert error.record == "'x'"
+    assert error.cause_type == "ValueError"
+    lines = str(error).splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].endswith(", in parse")
+    assert "src/penstock" not in str(error)
+    text = str(error)
+    assert "in helper" in text
+    assert "ValueError: invalid literal for int() with base 10: 'x'" in text
+    assert text.endswith("in operator 'Parse' (uid 'Parse'), subtask 2 of 4\n  record: 'x'")
+
+
+def test_a_built_in_has_no_frames_to_show():
+    with pytest.raises(UserFunctionError) as caught:
+        OneOperatorHarness(MapSpec(int)).process("1", "x")
+    assert str(caught.value).startswith("ValueError: invalid literal")
+    assert caught.value.record == "'x'"
+
+
+@pytest.mark.parametrize("spec", [MapSpec(parse), FilterSpec(parse)])
+@pytest.mark.parametrize("timestamps", [None, [1, 2, 3]])
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_the_failing_record_is_found_wherever_it_stands(spec, timestamps, position):
+    values = ["1", "2", "3"]
+    values[position] = f"bad {position}"
+    with pytest.raises(UserFunctionError) as caught:
+        OneOperatorHarness(spec).process(*values, timestamps=timestamps)
+    assert caught.value.record == repr(f"bad {position}")
+
+
+def stop(value):
+    if value == 2:
+        raise StopIteration
+    return value
+
+
+@pytest.mark.parametrize("spec", [MapSpec(stop), FilterSpec(stop)])
+def test_a_stray_stop_iteration_does_not_end_the_batch_in_silence(spec):
+    with pytest.raises(UserFunctionError) as caught:
+        OneOperatorHarness(spec).process(1, 2, 3)
+    assert caught.value.cause_type == "StopIteration"
+    assert caught.value.record == "2"
+
+
+def test_no_iterable_is_answered_with_a_hint():
+    with pytest.raises(UserFunctionError) as caught:
+        OneOperatorHarness(FlatMapSpec(lambda value: 5)).process(1)
+    assert "'int' object is not iterable" in str(caught.value)
+    assert "hint: yield the results, or return an iterable" in str(caught.value)
+
+
+class Failing(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield 1
+        raise RuntimeError("half way")
+
+    def on_timer(self, timestamp, ctx):
+        raise RuntimeError("too late")
+
+
+def test_keyed_operators_name_the_key():
+    harness = OneOperatorHarness(KeyedProcessSpec(Failing()), key=lambda value: value["k"])
+    with pytest.raises(UserFunctionError) as caught:
+        harness.process({"k": "a"})
+    assert str(caught.value).endswith("  key: 'a'\n  record: {'k': 'a'}")
+    assert harness.values == []
+
+
+def test_a_timer_names_its_time_and_key():
+    harness = OneOperatorHarness(KeyedProcessSpec(Failing()), key=str)
+    harness.context.keyed_state.event_timers.add(50, "a", None)
+    with pytest.raises(UserFunctionError) as caught:
+        harness.watermark(60)
+    assert "during: on_timer for EVENT_TIME 50, key 'a'" in str(caught.value)
+    assert caught.value.record is None
+
+
+class BadOpen(MapFunction):
+    def open(self, runtime_context):
+        raise RuntimeError("no connection")
+
+    def map(self, value):
+        return value
+
+
+def test_open_is_named():
+    with pytest.raises(UserFunctionError, match=r"(?s)no connection.*during: open\(\)"):
+        OneOperatorHarness(MapSpec(BadOpen()))
+
+
+def test_an_error_of_a_later_operator_is_not_told_twice():
+    inner = UserFunctionError("inner", operator_name="later")
+    with pytest.raises(UserFunctionError) as caught, user_code("earlier"):
+        raise inner
+    assert caught.value is inner
+
+
+def test_what_is_no_exception_passes():
+    with pytest.raises(KeyboardInterrupt), user_code("operator"):
+        raise KeyboardInterrupt
+
+
+def test_causes_are_kept():
+    def load():
+        try:
+            helper("y")
+        except ValueError as error:
+            raise LookupError("no such thing") from error
+
+    with pytest.raises(UserFunctionError) as caught:
+        OneOperatorHarness(MapSpec(lambda value: load())).process(1)
+    text = str(caught.value)
+    assert text.index("ValueError") < text.index("direct cause") < text.index("LookupError")
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+
+class Endless:
+    def __repr__(self):
+        return "x" * 10_000
+
+
+def test_texts_of_records_are_short_and_never_fail():
+    assert shorten("abc") == "'abc'"
+    assert "Unprintable" in shorten(Unprintable())
+    assert "Unprintable" in shorten([Unprintable()])
+    for value in (Endless(), "y" * 10_000, list(range(10_000)), {i: i for i in range(1000)}):
+        assert len(shorten(value)) <= RECORD_CHARACTERS
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_an_exception_without_text_is_still_reported():
+    assert "Unspeakable" in describe_exception(Unspeakable())
+
+
+def test_our_own_words_need_no_traceback():
+    try:
+        raise ProgramError("do this instead")
+    except ProgramError as error:
+        # This very test is a frame of the user.
+        assert "test_our_own_words" in describe_exception(error)
+    assert describe_exception(ProgramError("do this instead")) == "ProgramError: do this instead"
+
+
+def test_an_error_inside_penstock_keeps_its_frames():
+    try:
+        OneOperatorHarness(MapSpec(parse)).process(timestamps=5)
+    except TypeError as error:
+        # Without this test's frame, as if a subtask had made the call.
+        ours = error.with_traceback(error.__traceback__.tb_next)
+        assert "harness.py" in describe_exception(ours)
+    else:
+        pytest.fail("a number is no list of timestamps")

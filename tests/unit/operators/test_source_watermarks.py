@@ -1,0 +1,177 @@
+"""One watermark out of the splits of a source subtask."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+
+from penstock.core.times import MIN_WATERMARK
+from penstock.operators.watermarks import SourceWatermarks, WatermarkGenerator, WatermarkStrategy
+
+MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
+
+
+@dataclass
+class Read:
+    values: list
+    timestamps: list | None = None
+    watermark: int | None = None
+    punctuated: list = field(default_factory=list)
+
+
+def read(*timestamps: int) -> Read:
+    return Read([f"r{timestamp}" for timestamp in timestamps], list(timestamps))
+
+
+def watermarks(strategy: WatermarkStrategy | None = MONOTONOUS, **options) -> SourceWatermarks:
+    return SourceWatermarks(strategy, name="source", **options)
+
+
+def test_the_slowest_split_decides():
+    source = watermarks()
+    source.add_split("a")
+    source.add_split("b")
+    assert list(source.assign("a", read(10, 20))) == [(["r10", "r20"], [10, 20], 19)]
+    assert source.current() == MIN_WATERMARK
+    list(source.assign("b", read(5)))
+    assert source.current() == 4
+    list(source.assign("b", read(50)))
+    assert source.current() == 19
+
+
+def test_a_split_that_was_not_announced_counts_from_its_first_read():
+    source = watermarks()
+    list(source.assign("a", read(20)))
+    assert source.current() == 19
+    list(source.assign("b", read(5)))
+    list(source.assign("a", read(30)))
+    assert source.current() == 19  # b is at 4
+
+
+def test_a_finished_split_no_longer_holds_the_others_back():
+    source = watermarks()
+    list(source.assign("a", read(20)))
+    list(source.assign("b", read(5)))
+    source.finish_split("b")
+    list(source.assign("a", read(30)))
+    assert source.current() == 29
+    source.finish_split("a")
+    source.finish_split("never heard of")
+    assert source.current() == 29
+
+
+class EveryRecord(WatermarkGenerator):
+    def on_event(self, event, event_timestamp, output):
+        output.emit_watermark(event_timestamp)
+
+    def on_periodic_emit(self, output):
+        pass
+
+
+def test_records_are_cut_where_the_watermark_rises():
+    source = watermarks(WatermarkStrategy.for_generator(EveryRecord))
+    seen = []
+    for values, timestamps, watermark in source.assign("a", read(1, 5, 3, 7, 6)):
+        seen.append((values, timestamps, watermark, source.current()))
+    assert seen == [
+        (["r1"], [1], 1, 1),
+        (["r5"], [5], 5, 5),
+        (["r3", "r7"], [3, 7], 7, 7),
+        (["r6"], [6], None, 7),
+    ]
+
+
+def test_a_source_with_watermarks_of_its_own():
+    own = Read(["a", "b", "c"], [1, 2, 3], watermark=30, punctuated=[(1, 10)])
+    for strategy in (None, WatermarkStrategy.no_watermarks()):
+        source = watermarks(strategy, source_emits=True)
+        assert list(source.assign("s", own)) == [
+            (["a"], [1], 10),
+            (["b", "c"], [2, 3], 30),
+        ]
+        assert source.current() == 30
+    # A generator of the program's replaces them.
+    source = watermarks(source_emits=True)
+    assert [watermark for *_, watermark in source.assign("s", own)] == [2]
+
+
+def test_a_watermark_without_records():
+    source = watermarks(None, source_emits=True)
+    assert list(source.assign("s", Read([], None, watermark=7))) == [([], None, 7)]
+    assert source.current() == 7
+
+
+def test_without_a_strategy_records_keep_what_they_have():
+    source = watermarks(None)
+    assert list(source.assign("s", Read(["a"], None))) == [(["a"], None, None)]
+    assert source.current() == MIN_WATERMARK
+
+
+def test_an_idle_split_is_not_waited_for():
+    source = watermarks(MONOTONOUS.with_idleness(1000))
+    list(source.assign("a", read(20)))
+    list(source.assign("b", read(5)))
+    source.on_epoch(0)
+    list(source.assign("a", read(30)))
+    source.on_epoch(100)
+    list(source.assign("a", read(40)))
+    source.on_epoch(1101)
+    assert source.current() == 39
+    assert source.status_change() is None  # a is still active
+    source.on_epoch(1200)
+    source.on_epoch(2201)
+    assert source.status_change() is True
+    assert source.status_change() is None
+    list(source.assign("b", read(50)))
+    assert source.status_change() is False
+    assert source.current() == 49
+
+
+def test_a_subtask_without_splits_turns_idle_too():
+    source = watermarks(MONOTONOUS.with_idleness(1000))
+    source.on_epoch(0)
+    assert source.next_check() == 1001
+    source.on_epoch(1001)
+    assert source.status_change() is True
+    source.add_split("a")
+    assert source.status_change() is False
+
+
+def test_without_idleness_a_subtask_without_splits_is_waited_for():
+    source = watermarks()
+    source.on_epoch(0)
+    source.on_epoch(10**9)
+    assert source.status_change() is None
+    assert source.next_check() is None
+
+
+def test_a_snapshot_holds_everything():
+    source = watermarks(MONOTONOUS.with_idleness(1000))
+    list(source.assign("a", read(20)))
+    list(source.assign("b", read(5)))
+    state = pickle.loads(pickle.dumps(source.snapshot()))
+    again = watermarks(MONOTONOUS.with_idleness(1000))
+    again.restore(state)
+    assert again.current() == 19
+    list(again.assign("a", read(50)))
+    assert again.current() == 19  # b is at 4
+    list(again.assign("b", read(31)))
+    assert again.current() == 30
+    again.restore(None)
+    assert again.current() == MIN_WATERMARK
+
+
+def test_splits_that_move_take_their_watermarks_along():
+    left, right = watermarks(), watermarks()
+    list(left.assign("a", read(20)))
+    list(right.assign("b", read(51)))
+    list(right.assign("c", read(41)))
+    states = [left.snapshot(), right.snapshot()]
+    one = watermarks()
+    one.restore_rescaled(states, ["b"])
+    assert one.current() == 50  # b is all it reads; min over the old ones was 19
+    two = watermarks()
+    two.restore_rescaled(states, ["a", "c"])
+    assert two.current() == 19
+    list(two.assign("a", read(100)))
+    assert two.current() == 40
