@@ -1,0 +1,134 @@
+"""The commit point and what follows it: publication, sinks, subsumption (P7-P11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.completed import CompletedCheckpoint, SnapshotKind
+from penstock.checkpoint.coordinator_state import CoordinatorState, Life, StopResult
+from penstock.checkpoint.facts import CheckpointDiscarded, SinkCommitDelayed
+from penstock.checkpoint.failures import CheckpointFailure, FailureReason
+from penstock.checkpoint.instructions import (
+    CompleteRequest,
+    NotifyAborted,
+    Publish,
+    ReReadPointer,
+    StepDown,
+)
+from penstock.checkpoint.pending import PendingCheckpoint, Phase
+from penstock.checkpoint.progress_steps import ask_again, complete
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.events import (
+        LeadershipLost,
+        PublicationRejected,
+        PublicationUnknown,
+        Published,
+        SinkCommitFailed,
+        SinksCommitted,
+    )
+
+
+def publish(state: CoordinatorState, pending: PendingCheckpoint) -> None:
+    """Asks for the commit point. From here on the checkpoint may count at any moment."""
+    state.pending[pending.checkpoint_id] = pending.moved(Phase.PUBLISHING)
+    latest = state.store.latest
+    kept, dropped = state.store.after_adding(pending.completed())
+    state.forgetting = state.deletions.forgotten
+    state.emit(
+        Publish(
+            pending.checkpoint_id,
+            None if latest is None else latest.checkpoint_id,
+            kept,
+            dropped,
+            state.forgetting,
+        )
+    )
+
+
+def on_published(state: CoordinatorState, event: Published) -> None:
+    """The checkpoint counts: its output becomes visible, older ones may go."""
+    pending = state.find(
+        event.checkpoint_id, "Published", Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN
+    )
+    if pending is None:
+        return
+    kept, dropped = state.store.after_adding(pending.completed())
+    completed = complete(state, pending)
+    state.store.replace(kept)
+    state.deletions.pointer_forgot(state.forgetting)
+    state.sinks.add(completed)
+    _abort_older(state, completed)
+    for old in dropped:
+        state.announce(CheckpointDiscarded(old.checkpoint_id))
+        if old.is_deletable:
+            state.deletions.delete(old)
+    request_id = pending.request.request_id
+    if pending.request.stop:
+        assert request_id is not None, "only a user stops a job"
+        state.stopping = StopResult(completed, request_id)
+    elif request_id is not None:
+        state.emit(CompleteRequest(request_id, completed))
+
+
+def _abort_older(state: CoordinatorState, completed: CompletedCheckpoint) -> None:
+    failure = CheckpointFailure(
+        FailureReason.CHECKPOINT_SUBSUMED, f"checkpoint {completed.checkpoint_id} completed first"
+    )
+    for pending in list(state.pending.values()):
+        is_older = pending.checkpoint_id < completed.checkpoint_id
+        if is_older and pending.request.kind is SnapshotKind.CHECKPOINT:
+            state.abort(pending, failure)
+
+
+def on_publication_rejected(state: CoordinatorState, event: PublicationRejected) -> None:
+    """Somebody else leads: stop, and leave everything to them."""
+    step_down(state, f"checkpoint {event.checkpoint_id} was not published: {event.message}")
+
+
+def on_leadership_lost(state: CoordinatorState, event: LeadershipLost) -> None:
+    """The same, noticed elsewhere."""
+    step_down(state, event.message)
+
+
+def step_down(state: CoordinatorState, message: str) -> None:
+    """Fails what people wait for, deletes nothing, and says nothing ever after."""
+    failure = CheckpointFailure(FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN, message)
+    waiting = [*state.triggering.stop(), *([state.reserving] if state.reserving else [])]
+    state.reserving = None
+    for pending in state.pending.values():
+        state.emit(NotifyAborted(pending.checkpoint_id, failure))
+        waiting.append(pending.request)
+    state.pending.clear()
+    request_ids = [request.request_id for request in waiting]
+    if state.stopping is not None:
+        request_ids.append(state.stopping.request_id)
+        state.stopping = None
+    for request_id in request_ids:
+        if request_id is not None:
+            state.emit(CompleteRequest(request_id, failure=failure))
+    state.move(Life.FENCED)
+    state.emit(StepDown(message))
+
+
+def on_publication_unknown(state: CoordinatorState, event: PublicationUnknown) -> None:
+    """Reads again until the outcome is known; until then nothing is deleted or aborted."""
+    pending = state.find(
+        event.checkpoint_id, "PublicationUnknown", Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN
+    )
+    if pending is None:
+        return
+    moved = ask_again(state, pending, Phase.PUBLICATION_UNKNOWN)
+    if moved.retry_ms is None:
+        state.emit(ReReadPointer(pending.checkpoint_id))
+
+
+def on_sinks_committed(state: CoordinatorState, event: SinksCommitted) -> None:
+    """Everything up to this checkpoint is visible."""
+    state.sinks.finished(event.checkpoint_id)
+
+
+def on_sink_commit_failed(state: CoordinatorState, event: SinkCommitFailed) -> None:
+    """Repeats the commit later; it is never given up, because the checkpoint promises it."""
+    state.announce(SinkCommitDelayed(event.checkpoint_id, event.message))
+    state.sinks.failed(event.checkpoint_id, state.now_ms)

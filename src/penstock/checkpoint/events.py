@@ -1,0 +1,295 @@
+"""What the coordinator is told. Each is a fact in the past tense; times come beside it.
+
+Every instruction that expects an answer gets exactly one, chosen among the events named there. A
+request that got no reply in time is answered by its `…Unknown`, or by its failure where nothing is
+lost by that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
+from penstock.checkpoint.failures import FailureReason
+from penstock.checkpoint.figures import CheckpointFigures
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.settings import ClaimMode
+    from penstock.core.job import JobStatus
+
+# -- life of the job ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Snapshots were found to start from, before the first `Started`.
+
+    Attributes:
+        checkpoints: What the pointer names, oldest first; or the one the user names.
+        last_id: Highest id ever reserved, as far as is known.
+        claim_mode: Set when the user named the snapshot.
+        subsumed: Former ones whose deletion a predecessor may not have finished.
+    """
+
+    checkpoints: tuple[CompletedCheckpoint, ...]
+    last_id: int = 0
+    claim_mode: ClaimMode | None = None
+    subsumed: tuple[CompletedCheckpoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """All tasks of an attempt run.
+
+    Attributes:
+        first_delay_ms: Random delay from `first_delay_range_ms`; only the first start uses it.
+    """
+
+    first_delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed; answers `ScheduleTick`, and may come at any other moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogChanged:
+    """The sources began or ceased to lag behind."""
+
+    backlog: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TasksFinished:
+    """Some tasks have ended while others run."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """The running attempt failed and will be restarted; answered by `Recover`."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """The job has ended; after cleaning up comes `Close`."""
+
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipLost:
+    """Another leader has taken over, or a durable write was refused for its leader epoch."""
+
+    message: str = ""
+
+
+# -- requests -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRequested:
+    """A user wants a checkpoint or savepoint; answered by `CompleteRequest`."""
+
+    request_id: str
+    kind: SnapshotKind
+    forced: bool = False
+    target: str | None = None
+    format: SavepointFormat = SavepointFormat.CANONICAL
+    full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """A user wants to stop with a savepoint; `CompleteRequest` and `FinishJob` answer."""
+
+    request_id: str
+    drain: bool = False
+    target: str | None = None
+    format: SavepointFormat = SavepointFormat.CANONICAL
+
+
+# -- progress -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class IdReserved:
+    """`ReserveId` succeeded: the durable counter has moved to this id."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdReservationFailed:
+    """`ReserveId` failed or got no reply; the id, if one was taken, is used up."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EpochCompleted:
+    """An epoch counts.
+
+    Attributes:
+        epoch: Its number.
+        snapshot: State of the job at its end; opaque.
+        stopped: The sources were stopped (and drained, if asked), no epoch follows.
+    """
+
+    epoch: int
+    snapshot: Any = field(repr=False)
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UploadCompleted:
+    """`Upload` is done: every file is durable.
+
+    Attributes:
+        checkpoint_id: Which.
+        uploaded: Durable handles; opaque.
+        figures: Sizes and durations.
+    """
+
+    checkpoint_id: int
+    uploaded: Any = field(default=None, repr=False)
+    figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UploadFailed:
+    """`Upload` failed, also after retries."""
+
+    checkpoint_id: int
+    message: str
+    reason: FailureReason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataWritten:
+    """`WriteMetadata` (or `ReReadMetadata`) found the metadata whole and durable."""
+
+    checkpoint_id: int
+    location: str
+    details: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFailed:
+    """The metadata does not exist and never will."""
+
+    checkpoint_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataUnknown:
+    """Nobody knows whether the metadata was written."""
+
+    checkpoint_id: int
+    message: str
+
+
+# -- the commit point -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The pointer names the checkpoint."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationRejected:
+    """Somebody else has changed the pointer or leads now: this coordinator is over."""
+
+    checkpoint_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationUnknown:
+    """Nobody knows whether the pointer has changed."""
+
+    checkpoint_id: int
+    message: str
+
+
+# -- after it -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SinksCommitted:
+    """Everything prepared up to this checkpoint is visible."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SinkCommitFailed:
+    """Some sink did not commit, or nobody knows; it will be asked again."""
+
+    checkpoint_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionCompleted:
+    """`DiscardPending` or `DeleteCheckpoint` is done."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFailed:
+    """Files may be left; the sweep finds them."""
+
+    checkpoint_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PointersRemoved:
+    """`RemovePointers` is done: nothing durable names these checkpoints any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointerRemovalUnknown:
+    """`RemovePointers` failed, or nobody knows; it will be asked again."""
+
+    message: str
+
+
+Event = (
+    Restored
+    | Started
+    | Ticked
+    | BacklogChanged
+    | TasksFinished
+    | AttemptFailed
+    | JobEnded
+    | LeadershipLost
+    | TriggerRequested
+    | StopRequested
+    | IdReserved
+    | IdReservationFailed
+    | EpochCompleted
+    | UploadCompleted
+    | UploadFailed
+    | MetadataWritten
+    | MetadataFailed
+    | MetadataUnknown
+    | Published
+    | PublicationRejected
+    | PublicationUnknown
+    | SinksCommitted
+    | SinkCommitFailed
+    | DeletionCompleted
+    | DeletionFailed
+    | PointersRemoved
+    | PointerRemovalUnknown
+)

@@ -1,0 +1,184 @@
+"""Settings of checkpointing, read from `execution.checkpointing.*` and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.checkpoint.retention import RetentionPolicy
+from penstock.core.duration import format_millis
+from penstock.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from penstock.core.configuration import Configuration
+
+PREFIX: Final = "execution.checkpointing."
+MINIMAL_TIME_MS: Final = 10
+"""Flink's least interval and timeout."""
+
+MAX_INLINE_THRESHOLD_BYTES: Final = 1024 * 1024
+UNLIMITED_FAILURES: Final = 2**31 - 1
+MAX_QUEUED_REQUESTS: Final = 1000
+
+
+class ClaimMode(Enum):
+    """Who owns the snapshot that a job starts from (`semantics.md` section 4)."""
+
+    NO_CLAIM = "NO_CLAIM"
+    CLAIM = "CLAIM"
+    LEGACY = "LEGACY"
+
+
+class StorageKind(Enum):
+    """Where checkpoints live."""
+
+    JOB_MANAGER = "jobmanager"
+    FILE_SYSTEM = "filesystem"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """What the configuration says about checkpoints. Times in milliseconds, sizes in bytes.
+
+    Attributes:
+        interval_ms: Time between periodic checkpoints; None when checkpointing is off.
+        timeout_ms: Longest time from trigger to completion.
+        min_pause_ms: Least time from a completion to the next periodic trigger.
+        max_concurrent: As configured; `concurrency` is what counts.
+        tolerable_failures: Consecutive failures that the job survives.
+        num_retained: Completed checkpoints to keep.
+        retention: Which checkpoints outlive the job.
+        interval_during_backlog_ms: None = as otherwise, 0 = none during backlog.
+        checkpoints_after_tasks_finish: Whether checkpoints go on when some tasks have finished.
+        storage: Where checkpoints live.
+        directory: Root of checkpoints, or None.
+        savepoint_directory: Where savepoints go when a request names no target, or None.
+        create_subdirectory: Whether the job id is a level of the path.
+        inline_threshold_bytes: Largest state chunk that is stored inside `_metadata`.
+        write_buffer_bytes: Buffer of a file being written; never below the threshold.
+        incremental: Whether a checkpoint may refer to files of earlier ones.
+        history_size: Checkpoints that the history shows.
+        max_queued_requests: Requests that may wait.
+    """
+
+    interval_ms: int | None = None
+    timeout_ms: int = 600_000
+    min_pause_ms: int = 0
+    max_concurrent: int = 1
+    tolerable_failures: int = 0
+    num_retained: int = 1
+    retention: RetentionPolicy = RetentionPolicy.NO_EXTERNALIZED_CHECKPOINTS
+    interval_during_backlog_ms: int | None = None
+    checkpoints_after_tasks_finish: bool = True
+    storage: StorageKind = StorageKind.JOB_MANAGER
+    directory: str | None = None
+    savepoint_directory: str | None = None
+    create_subdirectory: bool = True
+    inline_threshold_bytes: int = 20 * 1024
+    write_buffer_bytes: int = 20 * 1024
+    incremental: bool = False
+    history_size: int = 10
+    max_queued_requests: int = MAX_QUEUED_REQUESTS
+
+    def __post_init__(self) -> None:
+        _at_least("interval", self.interval_ms, MINIMAL_TIME_MS, is_time=True)
+        _at_least("timeout", self.timeout_ms, MINIMAL_TIME_MS, is_time=True)
+        _at_least("min-pause", self.min_pause_ms, 0, is_time=True)
+        _at_least("max-concurrent-checkpoints", self.max_concurrent, 1)
+        _at_least("tolerable-failed-checkpoints", self.tolerable_failures, 0)
+        _at_least("num-retained", self.num_retained, 1)
+        _at_least("data-inline-threshold", self.inline_threshold_bytes, 0)
+        if self.inline_threshold_bytes > MAX_INLINE_THRESHOLD_BYTES:
+            raise ConfigurationError(
+                f"{PREFIX}data-inline-threshold is {self.inline_threshold_bytes:,} bytes, but "
+                f"at most 1 MB ({MAX_INLINE_THRESHOLD_BYTES:,} bytes) fits into _metadata; "
+                "lower it, larger state is kept in files anyway."
+            )
+        self._check_backlog_interval()
+        if self.storage is StorageKind.FILE_SYSTEM and not self.directory:
+            raise ConfigurationError(
+                f"{PREFIX}storage is 'filesystem', but no directory is set; set {PREFIX}dir."
+            )
+
+    def _check_backlog_interval(self) -> None:
+        backlog, interval = self.interval_during_backlog_ms, self.interval_ms
+        if not backlog or interval is None or backlog >= interval:
+            return
+        raise ConfigurationError(
+            f"{PREFIX}interval-during-backlog is {format_millis(backlog)}, less than "
+            f"{PREFIX}interval ({format_millis(interval)}); set it to at least that, or to 0 "
+            "for no checkpoints during backlog."
+        )
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether periodic checkpoints are taken."""
+        return self.interval_ms is not None
+
+    @property
+    def period_ms(self) -> int | None:
+        """Time between periodic triggers; as in Flink never less than the pause."""
+        return None if self.interval_ms is None else max(self.interval_ms, self.min_pause_ms)
+
+    @property
+    def backlog_period_ms(self) -> int | None:
+        """The same during backlog; None when no periodic checkpoint is taken then."""
+        if self.interval_during_backlog_ms is None or self.interval_ms is None:
+            return self.period_ms
+        if self.interval_during_backlog_ms == 0:
+            return None
+        return max(self.interval_during_backlog_ms, self.min_pause_ms)
+
+    @property
+    def concurrency(self) -> int:
+        """Checkpoints that may be pending at once; a pause implies one."""
+        return 1 if self.min_pause_ms > 0 else self.max_concurrent
+
+    @property
+    def first_delay_range_ms(self) -> tuple[int, int]:
+        """Both ends, inclusive, of the range from which the first delay is drawn."""
+        return self.min_pause_ms, self.period_ms or self.min_pause_ms
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration) -> CheckpointSettings:
+        """Reads the settings.
+
+        Raises:
+            ConfigurationError: A value is malformed or out of range.
+        """
+
+        def read(name: str) -> Any:
+            return configuration.read(PREFIX + name)
+
+        directory = read("dir")
+        storage = read("storage") or ("filesystem" if directory else "jobmanager")
+        threshold = read("data-inline-threshold")
+        return cls(
+            interval_ms=read("interval"),
+            timeout_ms=read("timeout"),
+            min_pause_ms=read("min-pause"),
+            max_concurrent=read("max-concurrent-checkpoints"),
+            tolerable_failures=read("tolerable-failed-checkpoints"),
+            num_retained=read("num-retained"),
+            retention=RetentionPolicy(read("externalized-checkpoint-retention")),
+            interval_during_backlog_ms=read("interval-during-backlog"),
+            checkpoints_after_tasks_finish=read("checkpoints-after-tasks-finish"),
+            storage=StorageKind(storage),
+            directory=directory,
+            savepoint_directory=read("savepoint-dir"),
+            create_subdirectory=read("create-subdir"),
+            inline_threshold_bytes=threshold,
+            write_buffer_bytes=max(read("write-buffer-size"), threshold),
+            incremental=read("incremental"),
+            history_size=configuration.read("web.checkpoints.history"),
+        )
+
+
+def _at_least(name: str, value: int | None, least: int, *, is_time: bool = False) -> None:
+    if value is None or value >= least:
+        return
+    shown, limit = (format_millis(value), format_millis(least)) if is_time else (value, least)
+    raise ConfigurationError(
+        f"{PREFIX}{name} is {shown}, but it must be at least {limit}; raise it."
+    )

@@ -1,0 +1,64 @@
+"""Commits that the sinks still owe: one at a time, repeated until they are known to be done.
+
+Committing checkpoint n covers all that was prepared before it, so a newer one replaces an older
+one that waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.backoff import retry_delay_ms
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.completed import CompletedCheckpoint
+
+
+class SinkBacklog:
+    """Which checkpoint's output is to be committed, and which is being committed."""
+
+    def __init__(self) -> None:
+        self._due: CompletedCheckpoint | None = None
+        self._in_flight: CompletedCheckpoint | None = None
+        self._retries = 0
+        self.retry_ms: int | None = None
+        """When to try again; None unless a commit failed."""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every commit asked for is known to be done."""
+        return self._due is None and self._in_flight is None
+
+    @property
+    def in_flight(self) -> CompletedCheckpoint | None:
+        return self._in_flight
+
+    def add(self, checkpoint: CompletedCheckpoint) -> None:
+        """Asks for the output of a checkpoint."""
+        self._due = checkpoint
+        self._retries, self.retry_ms = 0, None
+
+    def start(self, now_ms: int) -> CompletedCheckpoint | None:
+        """Returns the commit that may begin now, if any."""
+        if self._due is None or self._in_flight is not None:
+            return None
+        if self.retry_ms is not None and now_ms < self.retry_ms:
+            return None
+        self._in_flight, self._due, self.retry_ms = self._due, None, None
+        return self._in_flight
+
+    def finished(self, checkpoint_id: int) -> None:
+        """The commit in flight is done."""
+        if self._in_flight is not None and self._in_flight.checkpoint_id == checkpoint_id:
+            self._in_flight = None
+            self._retries = 0
+
+    def failed(self, checkpoint_id: int, now_ms: int) -> None:
+        """The commit in flight has to be repeated, unless a newer one covers it."""
+        if self._in_flight is None or self._in_flight.checkpoint_id != checkpoint_id:
+            return
+        failed, self._in_flight = self._in_flight, None
+        if self._due is None:
+            self._due = failed
+        self.retry_ms = now_ms + retry_delay_ms(self._retries)
+        self._retries += 1
