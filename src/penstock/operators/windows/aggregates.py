@@ -69,11 +69,15 @@ class _Field(FoldedContents):
         self._kind = kind
         self._position = position
         self._rolling = aggregation(kind, position)
+        self.next = self._rolling  # type: ignore[assignment]
         self._access: dict[type, tuple[Get, Replace]] = {}
 
     def fold_new(self, values: Iterable[Any]) -> Any:
         records = iter(values)
         return self.fold(records, next(records))
+
+    def first(self, value: Any) -> Any:
+        return value
 
     def fold(self, values: Iterable[Any], accumulator: Any) -> Any:
         rest = list(values)

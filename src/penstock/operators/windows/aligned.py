@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
 from penstock.operators.windows.assigners import AlignedWindows, missing_timestamp
+from penstock.operators.windows.columns import Columns, has_many_keys
 from penstock.operators.windows.operator import WindowLogic
 from penstock.operators.windows.triggers import PurgingTrigger
 from penstock.operators.windows.windows import TimeWindow, time_window
@@ -25,19 +26,10 @@ from penstock.operators.windows.windows import TimeWindow, time_window
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.operators.windows.contents import Groups
     from penstock.operators.windows.spec import WindowSpec
     from penstock.state.timers import TimerTable
 
 _CACHED_WINDOWS = 10_000
-
-
-def group_by_key(keys: list[Any], values: list[Any]) -> dict[Any, list[Any]]:
-    """Returns the values of each key, in order."""
-    groups: defaultdict[Any, list[Any]] = defaultdict(list)
-    for key, value in zip(keys, values):  # noqa: B905 - lengths are equal by contract
-        groups[key].append(value)
-    return groups
 
 
 class AlignedLogic(WindowLogic):
@@ -48,11 +40,14 @@ class AlignedLogic(WindowLogic):
         self.windows = cast("AlignedWindows", spec.assigner)
         self._purges = isinstance(self.trigger, PurgingTrigger)
         self._is_all = spec.is_all
+        self._has_many_keys = False
         self._made: dict[int, TimeWindow] = {}
 
-    def grouped(self, keys: list[Any], values: list[Any]) -> dict[Any, list[Any]]:
-        """Returns the values of each key, in order."""
-        return {keys[0]: values} if self._is_all else group_by_key(keys, values)
+    def columns(self, keys: list[Any], values: list[Any]) -> Columns:
+        """Returns records of one window."""
+        if self._is_all:
+            return Columns(keys, values, {keys[0]: values})
+        return Columns(keys, values, has_many_keys=self._has_many_keys)
 
     def window_at(self, start: int) -> TimeWindow:
         """Returns the window that starts there, one object each: tables compare by identity."""
@@ -63,12 +58,12 @@ class AlignedLogic(WindowLogic):
             window = self._made[start] = time_window(start, self.windows.size)
         return window
 
-    def add_groups(self, window: TimeWindow, groups: Groups) -> None:
+    def add_columns(self, window: TimeWindow, columns: Columns) -> None:
         """Adds records to a window that has not fired yet."""
         table = self.cleanup_timers
         last = window[1] - 1
         cleanup = self.cleanup_time(window)
-        new = self.contents.add_groups(window, groups)
+        new = self.contents.add_columns(window, columns)
         for key in new:
             table.add(last, key, window)
         if cleanup not in (last, MAX_TIMESTAMP):
@@ -120,12 +115,13 @@ class EventTimeAlignedLogic(AlignedLogic):
         lowest, highest = min(timestamps), max(timestamps)
         if lowest == NO_TIMESTAMP:
             raise missing_timestamp(self.assigner, values[timestamps.index(lowest)])
+        self._has_many_keys = has_many_keys(keys)
         watermark = self.watermark
         # Clamped windows at the end of time may end before their records do.
         any_behind = lowest <= watermark or watermark >= MAX_TIMESTAMP - 1
-        for window, groups in self._by_window(values, timestamps, keys, lowest, highest):
+        for window, columns in self._by_window(values, timestamps, keys, lowest, highest):
             if not any_behind or window[1] - 1 > watermark:
-                self.add_groups(window, groups)
+                self.add_columns(window, columns)
         if any_behind:
             self._add_behind(values, timestamps, keys)
 
@@ -136,15 +132,15 @@ class EventTimeAlignedLogic(AlignedLogic):
         keys: list[Any],
         lowest: int,
         highest: int,
-    ) -> Iterator[tuple[TimeWindow, Groups]]:
-        """Yields each window with its records by key, in order of arrival."""
+    ) -> Iterator[tuple[TimeWindow, Columns]]:
+        """Yields each window with its records, in order of arrival."""
         size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
         first = range(lowest - (lowest - offset) % slide, lowest - size, -slide)
         last = range(highest - (highest - offset) % slide, highest - size, -slide)
         if first == last:
-            groups = self.grouped(keys, values) if first else {}
+            columns = self.columns(keys, values)
             for start in first:
-                yield self.window_at(start), groups
+                yield self.window_at(start), columns
         elif size == slide:
             yield from self._by_tumbling_window(values, timestamps, keys)
         else:
@@ -152,23 +148,32 @@ class EventTimeAlignedLogic(AlignedLogic):
 
     def _by_tumbling_window(
         self, values: list[Any], timestamps: list[int], keys: list[Any]
-    ) -> Iterator[tuple[TimeWindow, Groups]]:
+    ) -> Iterator[tuple[TimeWindow, Columns]]:
         size, offset = self.windows.size, self.windows.offset
         if offset:
             numbers = [(timestamp - offset) // size for timestamp in timestamps]
         else:
             numbers = [timestamp // size for timestamp in timestamps]
-        if self._is_all:
-            for number, found in group_by_key(numbers, values).items():
-                yield self.window_at(number * size + offset), {keys[0]: found}
+        if not (self._has_many_keys or self._is_all):
+            yield from self._in_groups(numbers, keys, values)
             return
-        windows: dict[int, defaultdict[Any, list[Any]]] = {
+        for number in set(numbers):
+            inside = [other == number for other in numbers]
+            columns = self.columns(list(compress(keys, inside)), list(compress(values, inside)))
+            yield self.window_at(number * size + offset), columns
+
+    def _in_groups(
+        self, numbers: list[int], keys: list[Any], values: list[Any]
+    ) -> Iterator[tuple[TimeWindow, Columns]]:
+        """Does both groupings, by window and by key, in one pass."""
+        size, offset = self.windows.size, self.windows.offset
+        split: dict[int, defaultdict[Any, list[Any]]] = {
             number: defaultdict(list) for number in set(numbers)
         }
-        for number, key, value in zip(numbers, keys, values):  # noqa: B905 - equal by contract
-            windows[number][key].append(value)
-        for number, groups in windows.items():
-            yield self.window_at(number * size + offset), groups
+        for number, key, value in zip(numbers, keys, values, strict=True):
+            split[number][key].append(value)
+        for number, groups in split.items():
+            yield self.window_at(number * size + offset), Columns([], [], groups)
 
     def _by_sliding_window(
         self,
@@ -177,7 +182,7 @@ class EventTimeAlignedLogic(AlignedLogic):
         keys: list[Any],
         lowest: int,
         highest: int,
-    ) -> Iterator[tuple[TimeWindow, Groups]]:
+    ) -> Iterator[tuple[TimeWindow, Columns]]:
         size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
         newest = highest - (highest - offset) % slide
         starts = range(newest, lowest - size, -slide)
@@ -185,32 +190,30 @@ class EventTimeAlignedLogic(AlignedLogic):
             yield from self._by_sliding_record(values, timestamps, keys)
             return
         # Few windows: those that cover the batch share one grouping, the others filter it.
-        everything: dict[Any, list[Any]] | None = None
+        everything = self.columns(keys, values)
         for start in starts:
             end = start + size
             if start <= lowest and end > highest:
-                if everything is None:
-                    everything = self.grouped(keys, values)
                 yield self.window_at(start), everything
                 continue
             inside = [start <= timestamp < end for timestamp in timestamps]
             if True in inside:
-                groups = self.grouped(list(compress(keys, inside)), list(compress(values, inside)))
-                yield self.window_at(start), groups
+                columns = self.columns(list(compress(keys, inside)), list(compress(values, inside)))
+                yield self.window_at(start), columns
 
     def _by_sliding_record(
         self, values: list[Any], timestamps: list[int], keys: list[Any]
-    ) -> Iterator[tuple[TimeWindow, Groups]]:
+    ) -> Iterator[tuple[TimeWindow, Columns]]:
         size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
-        windows: defaultdict[int, defaultdict[Any, list[Any]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
+        split: defaultdict[int, tuple[list[Any], list[Any]]] = defaultdict(lambda: ([], []))
         for value, timestamp, key in zip(values, timestamps, keys, strict=True):
             newest = timestamp - (timestamp - offset) % slide
             for start in range(newest, timestamp - size, -slide):
-                windows[start][key].append(value)
-        for start, groups in windows.items():
-            yield self.window_at(start), groups
+                of_keys, of_values = split[start]
+                of_keys.append(key)
+                of_values.append(value)
+        for start, (of_keys, of_values) in split.items():
+            yield self.window_at(start), self.columns(of_keys, of_values)
 
     def _add_behind(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         """Takes records into windows that have fired already, and says which are late."""
@@ -249,9 +252,10 @@ class ProcessingTimeAlignedLogic(AlignedLogic):
     ) -> None:
         windows = self.windows.windows_of(self.timers.current_processing_time())
         if windows:
-            groups = self.grouped(keys, values)
+            self._has_many_keys = has_many_keys(keys)
+            columns = self.columns(keys, values)
             for window in windows:
-                self.add_groups(window, groups)
+                self.add_columns(window, columns)
 
     def advance_processing_time(self, now_ms: int) -> None:
         self.fire_due(self.cleanup_timers, now_ms)

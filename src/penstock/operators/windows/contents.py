@@ -1,7 +1,7 @@
 """What a window holds: all records, their reduction, or an accumulator.
 
 `Buffer`, `ReduceContents` and `AggregateContents` are settings; `open` makes the running form,
-which works on one state table, by key and namespace (the window, or its state window after a merge).
+which works on one state table, by key and namespace: the window, or its state window.
 
 The unit of work is `add_groups(window, {key: records})`: the user's function is called record by
 record, but state is read and written once per group.
@@ -9,10 +9,8 @@ record, but state is read and written once per group.
 
 from __future__ import annotations
 
-import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,26 +18,16 @@ from penstock.operators.adapters import as_instance, as_reduce, private_copy
 from penstock.operators.errors import failing_record, function_error
 from penstock.operators.function_base import AggregateFunction
 from penstock.operators.reduce import IMMUTABLE
+from penstock.operators.windows.accumulators import NONE_VALUE, copied, look_up, write_all
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
     from penstock.operators.logic import OperatorContext
+    from penstock.operators.windows.columns import Columns, Groups
     from penstock.state.keyed import KeyedState
 
 TABLE: Final = "window-contents"
-
-Groups = Mapping[Any, list[Any]]
-
-
-class _NoneValue:
-    """Stands for None in a table, where None means that there is nothing."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> str:
-        return "NONE_VALUE"
-
-
-NONE_VALUE: Final = _NoneValue()
 
 
 class Contents(ABC):
@@ -61,6 +49,16 @@ class Contents(ABC):
     @abstractmethod
     def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
         """Adds records of several keys; returns at least the keys that had nothing before."""
+
+    def add_columns(self, window: Any, columns: Columns) -> Collection[Any]:
+        """Does the same, in whichever way is faster for such records."""
+        if columns.has_many_keys:
+            return self.add_each(window, columns.keys, columns.values)
+        return self.add_groups(window, columns.groups())
+
+    @abstractmethod
+    def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
+        """Adds records without grouping them; returns new keys as above."""
 
     @abstractmethod
     def elements(self, key: Any, window: Any) -> list[Any]:
@@ -108,6 +106,12 @@ class RecordContents(Contents):
         # Asking which lists were empty would cost more than registering known timers again.
         return groups
 
+    def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
+        append = self.table.append
+        for key, value in zip(keys, values, strict=True):
+            append(key, window, value)
+        return keys
+
     def elements(self, key: Any, window: Any) -> list[Any]:
         return self.table.get(key, window)
 
@@ -140,6 +144,14 @@ class FoldedContents(Contents):
         """Returns the accumulator of the records alone; there is at least one."""
         raise NotImplementedError
 
+    def first(self, value: Any) -> Any:
+        """Returns the accumulator of one record."""
+        return self.fold_new((value,))
+
+    def next(self, accumulator: Any, value: Any) -> Any:
+        """Returns the accumulator with one more record."""
+        raise NotImplementedError
+
     def result(self, accumulator: Any) -> Any:
         """Returns what the window function is given."""
         return accumulator
@@ -152,26 +164,52 @@ class FoldedContents(Contents):
         self.add_groups(window, {key: [value]})
 
     def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
-        get, put, state = self.table.get, self.table.put, self._state
+        look, state = look_up(self.table, groups, window), self._state
         fold, fold_new = self.fold, self.fold_new
         new = []
+        held: dict[Any, Any] = {}
         values: list[Any] = []
         records = iter(values)
         try:
             for key, values in groups.items():
                 records = iter(values)
                 state.key = key
-                accumulator = get(key, window)
+                accumulator = look(key)
                 if accumulator is None:
                     new.append(key)
-                    accumulator = fold_new(records)
-                elif accumulator is NONE_VALUE:
-                    accumulator = fold(records, None)
+                    held[key] = fold_new(records)
                 else:
-                    accumulator = fold(records, accumulator)
-                put(key, window, NONE_VALUE if accumulator is None else accumulator)
+                    if accumulator is NONE_VALUE:
+                        accumulator = None
+                    held[key] = fold(records, accumulator)
         except Exception as error:
             raise self._failed(error, failing_record(values, records)) from error
+        write_all(self.table, window, held)
+        return new
+
+    def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
+        look, state = look_up(self.table, keys, window), self._state
+        first, add = self.first, self.next
+        new: list[Any] = []
+        held: dict[Any, Any] = {}
+        records = iter(values)
+        try:
+            for key, value in zip(keys, records, strict=True):
+                state.key = key
+                if key in held:
+                    held[key] = add(held[key], value)
+                    continue
+                accumulator = look(key)
+                if accumulator is None:
+                    new.append(key)
+                    held[key] = first(value)
+                else:
+                    if accumulator is NONE_VALUE:
+                        accumulator = None
+                    held[key] = add(accumulator, value)
+        except Exception as error:
+            raise self._failed(error, failing_record(values, records)) from error
+        write_all(self.table, window, held)
         return new
 
     def elements(self, key: Any, window: Any) -> list[Any]:
@@ -194,10 +232,7 @@ class FoldedContents(Contents):
 
     def kept_elements(self, key: Any, window: Any) -> list[Any]:
         # Later records may change an accumulator in place, and results on their way must not.
-        return [
-            element if type(element) in IMMUTABLE else copy.deepcopy(element)
-            for element in self.elements(key, window)
-        ]
+        return [copied(element) for element in self.elements(key, window)]
 
     def remove(self, key: Any, window: Any) -> None:
         self.table.remove(key, window)
@@ -236,6 +271,7 @@ class _Reduced(FoldedContents):
         super().__init__(context)
         self._function = function
         self._reduce: Callable[[Any, Any], Any] = as_reduce(function)
+        self.next = self._reduce  # type: ignore[method-assign]
 
     def function(self) -> Any:
         return self._function
@@ -245,11 +281,11 @@ class _Reduced(FoldedContents):
 
     def fold_new(self, values: Iterable[Any]) -> Any:
         records = iter(values)
-        first = next(records)
-        if type(first) not in IMMUTABLE:
-            # A function may change its first argument in place; the record may be in other windows.
-            first = copy.deepcopy(first)
-        return functools.reduce(self._reduce, records, first)
+        return functools.reduce(self._reduce, records, self.first(next(records)))
+
+    def first(self, value: Any) -> Any:
+        # A function may change its first argument in place; the record may be in other windows.
+        return value if type(value) in IMMUTABLE else copied(value)
 
     def combine(self, left: Any, right: Any) -> Any:
         return self._reduce(left, right)
@@ -281,6 +317,12 @@ class _Aggregated(FoldedContents):
 
     def fold_new(self, values: Iterable[Any]) -> Any:
         return self.fold(values, self._create())
+
+    def first(self, value: Any) -> Any:
+        return self._add(value, self._create())
+
+    def next(self, accumulator: Any, value: Any) -> Any:
+        return self._add(value, accumulator)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Count windows: windows of a number of records per key (`semantics.md` section 6.5).
 
-Record number `c` of a key, from 0, lies in the windows `k` with `k * slide <= c < k * slide + size`.
+Record number `c` of a key, from 0, lies in each window `k` with
+`k * slide <= c < k * slide + size`.
 This follows PyFlink; Flink's Java API builds count windows from global windows instead.
 """
 

@@ -12,12 +12,13 @@ from itertools import product, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
 from penstock.operators.adapters import as_co_group, as_flat_join, as_join
-from penstock.operators.windows.contents import ContentsSpec, Groups, RecordContents
+from penstock.operators.windows.contents import ContentsSpec, RecordContents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from penstock.operators.logic import OperatorContext
+    from penstock.operators.windows.columns import Groups
 
 
 class PairRecords(RecordContents):
@@ -33,6 +34,9 @@ class PairRecords(RecordContents):
         for key, values in groups.items():
             extend(key, window, list(zip(repeat(side), values)))
         return groups
+
+    def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
+        return super().add_each(window, keys, list(zip(repeat(self.side), values)))
 
 
 @dataclass(frozen=True, slots=True)
