@@ -1,8 +1,7 @@
 """The repository keeps itself tidy: sizes, words, names, docstrings.
 
 Sizes are targets, so what exceeds one is not forbidden but listed in `tests/tidy_sizes.txt`. A
-listed size may shrink, never grow; a new entry is a decision made in a review. `make check` prints
-the whole report of what is listed when `TIDY_REPORT` is set.
+listed size may shrink, never grow; a new entry is a decision made in a review.
 """
 
 from __future__ import annotations
