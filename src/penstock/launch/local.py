@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from penstock.launch.settings import IN_PROCESS, JobSettings, read_settings
 from penstock.runtime.driver import EpochRunner, EpochSummary, JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sink_commits import SinkCommits
+from penstock.runtime.source_progress import SourceProgress
 from penstock.runtime.specs import with_sources_cut
 
 Listener = Callable[[EpochSummary], None]
@@ -40,6 +41,10 @@ class LocalJob:
         self.settings = settings
         self.status = JobStatus.INITIALIZING
         self.result: Future[JobExecutionResult] = Future()
+        self.last_epoch: EpochSummary | None = None
+        """What the last epoch did; None before the first."""
+        self.records_read = 0
+        """Over all sources and epochs."""
         self._listener = listener
         self._driver: JobDriver | None = None
         self._cancel_requested = False
@@ -65,6 +70,12 @@ class LocalJob:
             self._thread.join(timeout=30)
             raise
 
+    def _epoch_done(self, summary: EpochSummary) -> None:
+        self.last_epoch = summary
+        self.records_read += summary.records_read
+        if self._listener is not None:
+            self._listener(summary)
+
     def _run(self) -> None:
         try:
             self._drive()
@@ -74,23 +85,25 @@ class LocalJob:
 
     def _drive(self) -> None:
         settings, clock = self.settings, SystemClock()
-        program = JobProgram(self.job_id, 0, self.graph, settings.state, settings.parameters)
-        engine = _open_engine(program, settings)
-        sinks = SinkCommits(self.graph, self.job_id, clock, engine.spark)
+        engine = _open_engine(self.graph, settings)
+        program = JobProgram(self.job_id, 0, engine.graph, settings.state, settings.parameters)
+        sinks = SinkCommits(engine.graph, self.job_id, clock, engine.spark)
         driver = JobDriver(
             program,
-            engine.runner,
+            engine.runner(program),
             sinks,
             clock,
             admission=settings.admission,
             epoch_interval_ms=settings.epoch_interval_ms,
-            on_epoch=self._listener,
+            on_epoch=self._epoch_done,
         )
         self._driver = driver
         if self._cancel_requested:
             driver.cancel()
         self.status = JobStatus.RUNNING
         try:
+            for uid, feed in engine.feeds.items():
+                feed.start(functools.partial(_progress_of, driver, uid))
             driver.run()
         finally:
             sinks.close()
@@ -106,34 +119,58 @@ class LocalJob:
         self.result.set_result(JobExecutionResult(JobID(self.job_id), runtime_ms))
 
 
-@dataclass(frozen=True, slots=True)
+def _progress_of(driver: JobDriver, uid: str) -> SourceProgress:
+    return driver.state.sources[uid]
+
+
 class _Engine:
-    """What runs epochs, and how to release it."""
+    """What runs epochs: Spark, or this process."""
 
-    runner: EpochRunner
-    close: Callable[[], None]
-    spark: Any = None
+    def __init__(self, graph: JobGraph, spark: Any = None) -> None:
+        self.spark = spark
+        self.graph = graph
+        self.feeds: dict[str, Any] = {}
+        self._opened: list[Any] = []
+
+    def runner(self, program: JobProgram) -> EpochRunner:
+        """Makes the runner of one attempt."""
+        runner: Any
+        if self.spark is None:
+            from penstock.runtime.in_process import InProcessRunner
+
+            runner = InProcessRunner(program)
+        else:
+            from penstock.spark.epoch_runner import SparkEpochRunner
+
+            runner = SparkEpochRunner(self.spark, program)
+        self._opened.append(runner)
+        return runner  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        for feed in self.feeds.values():
+            feed.stop()
+        for runner in self._opened:
+            runner.close()
 
 
-def _open_engine(program: JobProgram, settings: JobSettings) -> _Engine:
+def _open_engine(graph: JobGraph, settings: JobSettings) -> _Engine:
     if settings.master == IN_PROCESS:
-        from penstock.runtime.in_process import InProcessRunner
-
-        in_process = InProcessRunner(program)
-        return _Engine(in_process, in_process.close)
-    from penstock.spark.epoch_runner import SparkEpochRunner
+        return _Engine(with_sources_cut(graph))
+    from penstock.spark.dataframes import with_dataframes_as_files
     from penstock.spark.session import get_session
 
-    spark = get_session(program.graph.job_name, settings.master, settings.spark)
-    runner = SparkEpochRunner(spark, program)
-    return _Engine(runner, runner.close, spark)
+    spark = get_session(graph.job_name, settings.master, settings.spark)
+    engine = _Engine(graph, spark)
+    graph, engine.feeds = with_dataframes_as_files(graph, settings.state.scratch_directory)
+    engine.graph = with_sources_cut(graph)
+    return engine
 
 
 def execute_async(
     graph: StreamGraph, configuration: Configuration, listener: Listener | None = None
 ) -> LocalJob:
     """Compiles a program, starts it and returns at once."""
-    compiled = with_sources_cut(compile_graph(graph))
+    compiled = compile_graph(graph)
     job_id = uuid.uuid4().hex
     job = LocalJob(compiled, read_settings(configuration, job_id), job_id, listener)
     job.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -25,7 +26,6 @@ FIXED_SETTINGS: Final[dict[str, str]] = {
     # Its own pages would be a side door without a token.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 """Set unless the user's Spark configuration says otherwise."""
@@ -99,11 +99,13 @@ def get_session(job_name: str, master: str, settings: dict[str, str]) -> SparkSe
         settings: The user's `penstock.spark.conf.*`, which win over ours.
     """
     check_requirements()
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is not None and active.sparkContext._jsc is not None:
-        return active
+    # Asked of the context: a session is active per thread, and jobs run in threads of their own.
+    context = SparkContext._active_spark_context
+    if context is not None and context._jsc is not None:
+        return SparkSession.builder.getOrCreate()
     # Workers must be the interpreter that the program runs in; Spark would take PATH's python3.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -118,6 +120,8 @@ def get_session(job_name: str, master: str, settings: dict[str, str]) -> SparkSe
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
+    # Ours to stop: executors of a cluster would otherwise outlive the program for a while.
+    atexit.register(session.stop)
     return session
 
 
