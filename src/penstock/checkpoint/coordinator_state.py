@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.completed import CompletedCheckpoint, CompletedStore
-from penstock.checkpoint.deletions import Deletions
+from penstock.checkpoint.deletion_queue import DeletionQueue
 from penstock.checkpoint.facts import (
     CheckpointFailed,
     Fact,
@@ -83,7 +83,7 @@ class CoordinatorState:
         self.pending: dict[int, PendingCheckpoint] = {}
         self.store = CompletedStore(settings.num_retained)
         self.failures = FailureCounter(settings.tolerable_failures)
-        self.deletions = Deletions()
+        self.deletions = DeletionQueue()
         self.sinks = SinkBacklog()
         self.has_started = False
         self.some_tasks_finished = False

@@ -113,7 +113,7 @@ class Triggering:
             latest = now_ms + self._period_ms
             self.next_periodic_ms = min(self.next_periodic_ms or latest, latest)
 
-    def arrived(  # noqa: PLR0913 - the facts of a request
+    def arrived(
         self,
         now_ms: int,
         request_id: str,

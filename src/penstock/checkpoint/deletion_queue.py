@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.completed import CompletedCheckpoint
 
 
-class Deletions:
+class DeletionQueue:
     """What is to be deleted and what is being deleted."""
 
     def __init__(self) -> None:

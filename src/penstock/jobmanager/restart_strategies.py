@@ -1,0 +1,293 @@
+"""Restart strategies: whether and when a failed job starts again (`semantics.md` section 10).
+
+    disable             gives up at the first failure
+    fixed-delay         after `attempts` restarts
+    failure-rate        when one more than the allowed failures lie within the interval
+    exponential-delay   when the attempts exceed their limit without a quiet time in between
+
+Each is a pure decider: `failed` takes the time and a random number and says what to do. A failure
+that comes before the planned restart belongs to it and counts nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from penstock.core.duration import format_millis
+from penstock.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.core.configuration import Configuration
+
+PREFIX: Final = "restart-strategy."
+UNLIMITED: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RestartAfter:
+    """Start the job again.
+
+    Attributes:
+        delay_ms: Time to wait from now on.
+        is_new_attempt: False when the failure was merged into a restart already planned.
+    """
+
+    delay_ms: int
+    is_new_attempt: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The job has failed for good.
+
+    Attributes:
+        reason: Why, with the limit that was reached and the setting that holds it.
+    """
+
+    reason: str
+
+
+RestartDecision = RestartAfter | GiveUp
+
+
+class RestartStrategy(Protocol):
+    """Decides after each failure of a job; holds what it has to remember between them."""
+
+    def failed(self, now_ms: int, random: float) -> RestartDecision:
+        """Takes in a failure.
+
+        Args:
+            now_ms: Time of a monotonic clock.
+            random: A random number in [0, 1), for jitter.
+        """
+
+    def describe(self) -> str:
+        """Returns one line for the banner."""
+
+
+class NoRestart:
+    """Gives up at the first failure."""
+
+    def failed(self, now_ms: int, random: float) -> RestartDecision:
+        return GiveUp(
+            "the restart strategy is 'disable'; enable checkpointing, or set "
+            f"{PREFIX}type, to have the job restarted"
+        )
+
+    def describe(self) -> str:
+        return "disable"
+
+
+class FixedDelay:
+    """Restarts a fixed number of times, each after the same delay."""
+
+    def __init__(self, attempts: int = 1, delay_ms: int = 1_000) -> None:
+        _at_least("fixed-delay.attempts", attempts, 0)
+        _at_least("fixed-delay.delay", delay_ms, 0)
+        self._attempts = attempts
+        self._delay_ms = delay_ms
+        self._failures = 0
+
+    def failed(self, now_ms: int, random: float) -> RestartDecision:
+        self._failures += 1
+        if self._failures > self._attempts:
+            return GiveUp(
+                f"this was failure {self._failures}, and {PREFIX}fixed-delay.attempts allows "
+                f"{self._attempts} restarts"
+            )
+        return RestartAfter(self._delay_ms)
+
+    def describe(self) -> str:
+        return f"fixed-delay, {self._attempts} attempts, {format_millis(self._delay_ms)} apart"
+
+
+class FailureRate:
+    """Restarts unless too many failures lie within an interval."""
+
+    def __init__(
+        self, max_failures: int = 1, interval_ms: int = 60_000, delay_ms: int = 1_000
+    ) -> None:
+        _at_least("failure-rate.max-failures-per-interval", max_failures, 1)
+        _at_least("failure-rate.failure-rate-interval", interval_ms, 1)
+        _at_least("failure-rate.delay", delay_ms, 0)
+        self._max_failures = max_failures
+        self._interval_ms = interval_ms
+        self._delay_ms = delay_ms
+        self._failures: deque[int] = deque(maxlen=max_failures + 1)
+
+    def failed(self, now_ms: int, random: float) -> RestartDecision:
+        self._failures.append(now_ms)
+        is_full = len(self._failures) > self._max_failures
+        # As in Flink, failures exactly one interval apart still lie within it.
+        if is_full and now_ms - self._failures[0] <= self._interval_ms:
+            return GiveUp(
+                f"{len(self._failures)} failures lie within "
+                f"{format_millis(self._interval_ms)}, and "
+                f"{PREFIX}failure-rate.max-failures-per-interval allows {self._max_failures}"
+            )
+        return RestartAfter(self._delay_ms)
+
+    def describe(self) -> str:
+        return (
+            f"failure-rate, {self._max_failures} failures per {format_millis(self._interval_ms)}, "
+            f"{format_millis(self._delay_ms)} apart"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialSettings:
+    """Options of `exponential-delay`.
+
+    Attributes:
+        initial_ms: First delay, and the least one.
+        maximum_ms: Longest delay.
+        multiplier: Growth from one delay to the next.
+        jitter: Share of the delay that is added or taken away at most.
+        reset_ms: Quiet time after which the delay starts anew.
+        attempts: Restarts without a quiet time in between.
+    """
+
+    initial_ms: int = 1_000
+    maximum_ms: int = 60_000
+    multiplier: float = 1.5
+    jitter: float = 0.1
+    reset_ms: int = 3_600_000
+    attempts: int = UNLIMITED
+
+    def __post_init__(self) -> None:
+        _at_least("exponential-delay.initial-backoff", self.initial_ms, 1)
+        _at_least("exponential-delay.reset-backoff-threshold", self.reset_ms, 1)
+        _at_least("exponential-delay.attempts-before-reset-backoff", self.attempts, 1)
+        if not 0 <= self.jitter <= 1:
+            raise ConfigurationError(
+                f"{PREFIX}exponential-delay.jitter-factor is {self.jitter}; choose a share from 0 "
+                "to 1."
+            )
+        if self.multiplier <= 1:
+            raise ConfigurationError(
+                f"{PREFIX}exponential-delay.backoff-multiplier is {self.multiplier}; it must be "
+                "above 1, or use fixed-delay."
+            )
+        if self.maximum_ms < self.initial_ms:
+            raise ConfigurationError(
+                f"{PREFIX}exponential-delay.max-backoff is {format_millis(self.maximum_ms)}; it "
+                f"must not be below initial-backoff ({format_millis(self.initial_ms)})."
+            )
+
+    def delay_ms(self, attempts: int) -> int:
+        """Returns the delay after so many attempts, without jitter."""
+        # Compared as logarithms, because the power overflows long before a job gives up.
+        if attempts * math.log(self.multiplier) >= math.log(self.maximum_ms / self.initial_ms):
+            return self.maximum_ms
+        return int(self.initial_ms * self.multiplier**attempts)
+
+
+class ExponentialDelay:
+    """Restarts after delays that grow while the job keeps failing."""
+
+    def __init__(self, settings: ExponentialSettings | None = None) -> None:
+        self._settings = settings or ExponentialSettings()
+        self._attempts = 0
+        self._next_restart_ms: int | None = None
+
+    def failed(self, now_ms: int, random: float) -> RestartDecision:
+        planned_ms = self._next_restart_ms
+        if planned_ms is not None and now_ms <= planned_ms:
+            return RestartAfter(planned_ms - now_ms, is_new_attempt=False)
+        if planned_ms is not None and now_ms - planned_ms >= self._settings.reset_ms:
+            self._attempts = 0
+        delay_ms = self._delay_ms(random)
+        self._attempts += 1
+        if self._attempts > self._settings.attempts:
+            return GiveUp(
+                f"this was failure {self._attempts} without "
+                f"{format_millis(self._settings.reset_ms)} of quiet, and "
+                f"{PREFIX}exponential-delay.attempts-before-reset-backoff allows "
+                f"{self._settings.attempts}"
+            )
+        self._next_restart_ms = now_ms + delay_ms
+        return RestartAfter(delay_ms)
+
+    def _delay_ms(self, random: float) -> int:
+        settings = self._settings
+        delay_ms = settings.delay_ms(self._attempts)
+        spread = int(delay_ms * settings.jitter)
+        jittered = delay_ms - spread + int(random * (2 * spread + 1))
+        return max(settings.initial_ms, min(jittered, settings.maximum_ms))
+
+    def describe(self) -> str:
+        settings = self._settings
+        return (
+            f"exponential-delay {format_millis(settings.initial_ms)} to "
+            f"{format_millis(settings.maximum_ms)}"
+        )
+
+
+def restart_strategy(configuration: Configuration, *, checkpointing: bool) -> RestartStrategy:
+    """Makes the strategy that the configuration names.
+
+    Args:
+        configuration: Options of strategies that are not selected have no effect.
+        checkpointing: Whether it is on; decides when no strategy is named.
+
+    Raises:
+        ConfigurationError: The name or an option is wrong.
+    """
+    name = configuration.read(PREFIX + "type", "string")
+    if name is None:
+        name = "exponential-delay" if checkpointing else "disable"
+    make = _STRATEGIES.get(name.strip().lower().replace("-", "").replace("_", ""))
+    if make is None:
+        raise ConfigurationError(
+            f"{PREFIX}type is '{name}'; choose disable (none, off), fixed-delay, failure-rate or "
+            "exponential-delay."
+        )
+    return make(lambda option: configuration.read(PREFIX + option))
+
+
+def _fixed_delay(read: Callable[[str], Any]) -> RestartStrategy:
+    return FixedDelay(read("fixed-delay.attempts"), read("fixed-delay.delay"))
+
+
+def _failure_rate(read: Callable[[str], Any]) -> RestartStrategy:
+    return FailureRate(
+        read("failure-rate.max-failures-per-interval"),
+        read("failure-rate.failure-rate-interval"),
+        read("failure-rate.delay"),
+    )
+
+
+def _exponential_delay(read: Callable[[str], Any]) -> RestartStrategy:
+    attempts = read("exponential-delay.attempts-before-reset-backoff")
+    return ExponentialDelay(
+        ExponentialSettings(
+            initial_ms=read("exponential-delay.initial-backoff"),
+            maximum_ms=read("exponential-delay.max-backoff"),
+            multiplier=read("exponential-delay.backoff-multiplier"),
+            jitter=read("exponential-delay.jitter-factor"),
+            reset_ms=read("exponential-delay.reset-backoff-threshold"),
+            attempts=UNLIMITED if attempts is None else attempts,
+        )
+    )
+
+
+_STRATEGIES: Final[dict[str, Callable[[Callable[[str], Any]], RestartStrategy]]] = {
+    "disable": lambda _read: NoRestart(),
+    "none": lambda _read: NoRestart(),
+    "off": lambda _read: NoRestart(),
+    "fixeddelay": _fixed_delay,
+    "failurerate": _failure_rate,
+    "exponentialdelay": _exponential_delay,
+}
+
+
+def _at_least(option: str, value: float, least: float) -> None:
+    if value < least:
+        raise ConfigurationError(
+            f"{PREFIX}{option} is {value}, but it must be at least {least}; raise it."
+        )
