@@ -1,0 +1,1 @@
+"""What several packages need: records, times, key groups, handles, types, settings, errors."""

@@ -1,0 +1,1 @@
+"""Decides about jobs: life cycle, restarts, leadership. Never touches records or state."""

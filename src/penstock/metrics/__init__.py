@@ -1,0 +1,1 @@
+"""PyFlink's `metrics` module: counters, gauges, meters and distributions of user functions."""

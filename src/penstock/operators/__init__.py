@@ -1,0 +1,1 @@
+"""Everything that processes records inside a subtask, batch by batch."""

@@ -1,0 +1,1 @@
+"""Keyed and operator state, its backends and its versions."""

@@ -1,0 +1,1 @@
+"""Windows: one operator, made of assigner, trigger, evictor and contents."""
