@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _MAX_RECORD_BYTES: Final = 256 * 1024 * 1024
 _MIN_PIECE: Final = 4096
+_MAX_PIECE: Final = 8 * 1024 * 1024
+"""Bytes parsed at a time; a cache size, without influence on what a read returns."""
 
 
 class RangeReader(SourceReader):
@@ -88,7 +90,11 @@ class OpenFile:
         self._window = open_window(record_format, storage, file.path)
         self._parser: RecordParser = record_format.create_parser()
         self._is_utf8 = record_format.needs_transcoding or record_format.charset == "utf-8"
-        self._header_end = self._parser.skip_header(self._window, file.path)
+        try:
+            self._header_end = self._parser.skip_header(self._window, file.path)
+        except BaseException:
+            self._window.close()
+            raise
         self._bytes_per_record = 100.0
 
     def first_record(self, start: int) -> int:
@@ -113,7 +119,8 @@ class OpenFile:
         count = grown = 0
         while count < max_records and position < limit:
             left = max_records - count
-            target = position + max(grown, int(self._bytes_per_record * left * 1.02) + _MIN_PIECE)
+            wanted = min(int(self._bytes_per_record * left * 1.02) + _MIN_PIECE, _MAX_PIECE)
+            target = position + max(grown, wanted)
             if count or not grown:
                 target = min(target, limit)
             elif target > limit:
