@@ -137,7 +137,8 @@ class EventTimeAlignedLogic(AlignedLogic):
         size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
         first = range(lowest - (lowest - offset) % slide, lowest - size, -slide)
         last = range(highest - (highest - offset) % slide, highest - size, -slide)
-        if first == last:
+        # With gaps between windows, both ends may lie in none and a record between them in one.
+        if first and first == last:
             columns = self.columns(keys, values)
             for start in first:
                 yield self.window_at(start), columns

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING
 
 from penstock.operators.windows.aligned import EventTimeAlignedLogic, ProcessingTimeAlignedLogic
 from penstock.operators.windows.assigners import (
+    GlobalWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.operators.windows.counting import CountWindowLogic, GlobalCountLogic
+from penstock.operators.windows.counts import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+)
 from penstock.operators.windows.operator import WindowLogic
+from penstock.operators.windows.pairs import PairContents
 from penstock.operators.windows.triggers import (
+    CountTrigger,
     EventTimeTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
@@ -25,6 +33,7 @@ from penstock.operators.windows.triggers import (
 if TYPE_CHECKING:
     from penstock.operators.windows.spec import WindowSpec
 
+_COUNTS = (CountTumblingWindowAssigner, CountSlidingWindowAssigner)
 _EVENT_TIME = (TumblingEventTimeWindows, SlidingEventTimeWindows)
 _PROCESSING_TIME = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows)
 
@@ -37,6 +46,10 @@ def build_logic(spec: WindowSpec) -> WindowLogic:
         return WindowLogic(spec)
     if assigner in _EVENT_TIME and trigger is EventTimeTrigger:
         return EventTimeAlignedLogic(spec)
+    if assigner in _COUNTS and spec.trigger is None and not isinstance(spec.contents, PairContents):
+        return CountWindowLogic(spec)
+    if assigner is GlobalWindows and trigger is CountTrigger:
+        return GlobalCountLogic(spec)
     if assigner in _PROCESSING_TIME and trigger is ProcessingTimeTrigger:
         return ProcessingTimeAlignedLogic(spec)
     return WindowLogic(spec)

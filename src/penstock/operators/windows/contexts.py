@@ -127,9 +127,9 @@ class WindowTriggerContext(_Times, OnMergeContext):
         state.event_timers.remove(time, state.key, state.namespace)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        return self._state.get_state(self._own(state_descriptor))
+        return self._state.get_state(self.own_descriptor(state_descriptor))
 
-    def _own(self, descriptor: StateDescriptor) -> StateDescriptor:
+    def own_descriptor(self, descriptor: StateDescriptor) -> StateDescriptor:
         """Returns the descriptor under a name that no window function's state can have."""
         own = self._scoped.get(descriptor.name)
         if own is None:
@@ -140,7 +140,7 @@ class WindowTriggerContext(_Times, OnMergeContext):
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         state = self._state
-        own = self._own(state_descriptor)
+        own = self.own_descriptor(state_descriptor)
         key, target, sources = state.key, state.namespace, self.merged_windows
         state.get_state(own)
         if isinstance(own, ListStateDescriptor):
