@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import StorageError
+from penstock.checkpoint.paths import created_by
 from penstock.checkpoint.storage import check_key
 from penstock.core.envelope import DamagedError
 
@@ -112,6 +113,8 @@ def _handle_problems(handle: StoredHandle) -> Iterator[str]:
             yield "inline bytes cannot be shared"
     if handle.path is not None:
         yield from _path_problems(handle.path, shared=handle.shared)
+        if handle.shared and not posixpath.basename(handle.path).startswith(handle.sha256):
+            yield f"the name of {handle.path!r} has another SHA-256"
 
 
 def _path_problems(path: str, *, shared: bool) -> Iterator[str]:
@@ -122,6 +125,10 @@ def _path_problems(path: str, *, shared: bool) -> Iterator[str]:
         if not inside.startswith("/") or posixpath.normpath(inside) != inside:
             yield f"the shared path {path!r} is not absolute"
             return
+        # Shared files get deleted one day, so only names that we give ourselves are believed.
+        above, name = posixpath.split(inside)
+        if posixpath.basename(above) != "shared" or created_by(name) is None:
+            yield f"{path!r} is not the place of a shared file of a checkpoint"
         inside = inside[1:]
     try:
         check_key(inside)

@@ -1,0 +1,102 @@
+"""Deletes snapshots: only files that a valid manifest names, and only what is ours.
+
+The pointer must not name the snapshot any more when this is called (P11: pointers first, files
+last). Before each deletion the caller's `confirm` is asked; it raises `FencedError` when somebody
+else leads, because a slow former leader must not delete what its successor may use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import CLAIM, METADATA, split_url
+from penstock.checkpoint.snapshot_load import load_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.checkpoint.registry import SharedFile
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.storage_open import Storages
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionReport:
+    """What became of it.
+
+    Attributes:
+        deleted: Absolute places of files that are gone.
+        failed: Places of files that could not be deleted, with the reason.
+        left_shared: Shared files that the snapshot named and that stay.
+    """
+
+    deleted: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    left_shared: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failed
+
+
+def _always() -> None:
+    """Asks nobody: for a person who disposes of a snapshot."""
+
+
+def delete_snapshot(
+    storages: Storages, snapshot: LoadedSnapshot, confirm: Callable[[], None] = _always
+) -> DeletionReport:
+    """Deletes a snapshot's `_metadata` and its own files; shared ones are the registry's.
+
+    A failure does not stop it: the rest is deleted, and the report names what is left.
+    """
+    own = [f"{snapshot.directory}/{path}" for path in snapshot.manifest.own_files]
+    # The manifest first: a snapshot without files must not look like one.
+    places = [f"{snapshot.directory}/{METADATA}", *own, f"{snapshot.directory}/{CLAIM}"]
+    report = _delete(storages, places, confirm)
+    # Own files may lie in folders of a savepoint that somebody arranged; deepest first.
+    storage = storages.at(snapshot.directory)
+    folders = {path.rpartition("/")[0] for path in snapshot.manifest.own_files} - {""}
+    for folder in sorted(folders, key=len, reverse=True):
+        storage.remove_directory(folder)
+    if "/" in snapshot.directory[1:]:
+        above, name = split_url(snapshot.directory)
+        storages.at(above).remove_directory(name)
+    return DeletionReport(
+        report.deleted, report.failed, tuple(sorted(snapshot.manifest.shared_files))
+    )
+
+
+def delete_shared(
+    storages: Storages, files: Iterable[SharedFile], confirm: Callable[[], None] = _always
+) -> DeletionReport:
+    """Deletes shared files that the registry let go."""
+    return _delete(storages, [file.path for file in files], confirm)
+
+
+def dispose(storages: Storages, path: str) -> DeletionReport:
+    """Deletes the savepoint or retained checkpoint at a path, because its owner says so.
+
+    Shared files of an incremental checkpoint stay, since other checkpoints may name them.
+
+    Raises:
+        CheckpointError: There is no valid snapshot at the path; nothing is deleted then.
+    """
+    return delete_snapshot(storages, load_snapshot(storages, path))
+
+
+def _delete(storages: Storages, places: list[str], confirm: Callable[[], None]) -> DeletionReport:
+    deleted: list[str] = []
+    failed: list[tuple[str, str]] = []
+    for place in places:
+        confirm()
+        try:
+            storage, key = storages.locate(place)
+            storage.delete(key)
+        except CheckpointError as error:
+            failed.append((place, str(error)))
+        else:
+            deleted.append(place)
+    return DeletionReport(tuple(deleted), tuple(failed))

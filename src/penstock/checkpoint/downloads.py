@@ -1,0 +1,95 @@
+"""Brings the files of a snapshot to a job's local directory, checked; what is there already stays.
+
+A local file that is whole is not fetched again. One that is missing or damaged is, silently: the
+local directory is only a cache of what the snapshot holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import FIRST_EXCEPTION, Executor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.checkpoint.manifest import StoredHandle
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.storage_open import Storages
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadReport:
+    """What was fetched, and what was there."""
+
+    fetched_files: int
+    fetched_bytes: int
+    local_files: int
+    local_bytes: int
+
+
+def download_files(
+    storages: Storages,
+    loaded: LoadedSnapshot,
+    directory: str | Path,
+    *,
+    handles: Iterable[StoredHandle] | None = None,
+    executor: Executor | None = None,
+) -> DownloadReport:
+    """Makes the files of a snapshot lie in `directory` under the names of their handles.
+
+    Args:
+        storages: Where from.
+        loaded: The snapshot.
+        directory: The job's local state directory.
+        handles: Only these; all by default.
+        executor: Threads that fetch in parallel.
+
+    Raises:
+        ContentError: A stored file is not what its handle says.
+        ObjectMissingError: A stored file is gone.
+    """
+    folder = Path(directory)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    wanted = {
+        handle.name: handle
+        for handle in (loaded.manifest.handles if handles is None else handles)
+        if handle.path is not None
+    }
+
+    def fetch(handle: StoredHandle) -> bool:
+        target = folder / handle.name
+        if _is_whole(target, handle):
+            return False
+        storage, key = storages.locate(loaded.url_of(handle))
+        storage.download(key, target, handle.size_bytes, handle.sha256)
+        return True
+
+    if executor is None:
+        fetched = [fetch(handle) for handle in wanted.values()]
+    else:
+        futures = [executor.submit(fetch, handle) for handle in wanted.values()]
+        for future in wait(futures, return_when=FIRST_EXCEPTION).not_done:
+            future.cancel()
+        wait(futures)
+        for future in futures:
+            if not future.cancelled() and (error := future.exception()) is not None:
+                raise error
+        fetched = [future.result() for future in futures]
+    sizes = [handle.size_bytes for handle in wanted.values()]
+    fetched_bytes = sum(size for size, new in zip(sizes, fetched, strict=True) if new)
+    return DownloadReport(
+        sum(fetched), fetched_bytes, len(sizes) - sum(fetched), sum(sizes) - fetched_bytes
+    )
+
+
+def _is_whole(path: Path, handle: StoredHandle) -> bool:
+    try:
+        if path.stat().st_size != handle.size_bytes:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == handle.sha256
+    except OSError:
+        return False

@@ -1,0 +1,94 @@
+"""Effects of the commit protocol on storage: small functions that a driver calls.
+
+The steps are those of `faults.md` section 1.
+
+    P3   prepare_directories, then uploads.run_upload     files
+    P6   write_metadata                                   the last file of a checkpoint
+    P7   PointerRecord.publish                            the commit point
+    P11  PointerRecord.publish without it, then deletion.delete_snapshot and delete_shared
+
+Before P7 a checkpoint is aborted with `abort_checkpoint`; with an unknown outcome nothing is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.codec import encode_manifest
+from penstock.checkpoint.content import Content
+from penstock.checkpoint.errors import ObjectExistsError
+from penstock.checkpoint.paths import METADATA
+from penstock.checkpoint.pointer import PointerEntry
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.manifest import Manifest
+    from penstock.checkpoint.paths import CheckpointLayout
+    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.upload_plan import UploadPlan
+
+
+def prepare_directories(
+    storage: CheckpointStorage, layout: CheckpointLayout, checkpoint_id: int
+) -> None:
+    """Makes the directories of a checkpoint; the only place that makes them.
+
+    So a writer that is late, after the checkpoint was aborted, finds no directory and stops.
+    """
+    storage.make_directory(layout.shared)
+    storage.make_directory(layout.task_owned)
+    storage.make_directory(layout.checkpoint(checkpoint_id))
+
+
+def write_metadata(storage: CheckpointStorage, directory: str, manifest: Manifest) -> PointerEntry:
+    """P6: writes `_metadata`, once; afterwards it is durable and never changes.
+
+    Args:
+        storage: Where to.
+        directory: Key of the snapshot's directory.
+        manifest: Names only files that are durable.
+
+    Returns:
+        How the pointer will name it.
+
+    Raises:
+        ObjectExistsError: The directory belongs to another snapshot.
+        UnknownOutcomeError: It may be there; abort nothing before that is known.
+    """
+    key = f"{directory}/{METADATA}"
+    data = encode_manifest(manifest, storage.url_of(key))
+    content = Content.of_bytes(data)
+    try:
+        storage.put_if_absent(key, content)
+    except ObjectExistsError:
+        if not storage.holds(key, content):
+            raise ObjectExistsError(
+                f"{storage.url_of(key)} exists already and is another snapshot. Two jobs share "
+                "this directory: give each its own, or leave create-subdir on."
+            ) from None
+        storage.flush(directory)
+    return PointerEntry(
+        checkpoint_id=manifest.checkpoint_id,
+        directory=storage.url_of(directory),
+        size_bytes=content.size_bytes,
+        sha256=content.sha256,
+        is_savepoint=manifest.kind.is_savepoint,
+    )
+
+
+def abort_checkpoint(
+    storage: CheckpointStorage,
+    layout: CheckpointLayout,
+    checkpoint_id: int,
+    plan: UploadPlan | None,
+) -> None:
+    """Removes what is private to a checkpoint that will never count.
+
+    Its shared files stay: the sweep removes them when nothing names them and they are old enough.
+    Never call this while the outcome of `write_metadata` or of the pointer is unknown.
+    """
+    directory = layout.checkpoint(checkpoint_id)
+    storage.delete(layout.metadata(checkpoint_id))
+    for key in plan.puts if plan is not None else ():
+        if key.startswith(f"{directory}/"):
+            storage.delete(key)
+    storage.remove_directory(directory)

@@ -1,0 +1,74 @@
+"""Takes a stored snapshot as the source of another one: a checkpoint becomes a native savepoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.content import Content
+from penstock.checkpoint.errors import ObjectMissingError
+from penstock.checkpoint.snapshot import (
+    Chunk,
+    JobSnapshot,
+    OperatorSnapshot,
+    SubtaskSnapshot,
+    local_handle,
+    local_keyed_state,
+)
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.storage_open import Storages
+    from penstock.checkpoint.uploads import OpenContent
+    from penstock.core.handles import FileHandle
+
+
+def job_snapshot(loaded: LoadedSnapshot) -> JobSnapshot:
+    """Returns a stored snapshot in the form in which a job hands one over."""
+    manifest = loaded.manifest
+    return JobSnapshot(
+        epoch=manifest.epoch,
+        operators=tuple(
+            OperatorSnapshot(
+                uid=operator.uid,
+                uid_hash=operator.uid_hash,
+                name=operator.name,
+                parallelism=operator.parallelism,
+                max_parallelism=operator.max_parallelism,
+                states=operator.states,
+                subtasks=tuple(
+                    SubtaskSnapshot(
+                        keyed=None if subtask.keyed is None else local_keyed_state(subtask.keyed),
+                        chunks=tuple(
+                            Chunk(chunk.name, chunk.codec, local_handle(chunk.handle))
+                            for chunk in subtask.chunks
+                        ),
+                    )
+                    for subtask in operator.subtasks
+                ),
+            )
+            for operator in manifest.operators
+        ),
+        sources=manifest.sources,
+        sinks=manifest.sinks,
+        job=manifest.job,
+    )
+
+
+def stored_files(storages: Storages, loaded: LoadedSnapshot) -> OpenContent:
+    """Returns what finds the bytes of a stored snapshot's handles."""
+    places = {
+        (handle.name, handle.sha256): loaded.url_of(handle)
+        for handle in loaded.manifest.handles
+        if handle.path is not None
+    }
+
+    def open_content(handle: FileHandle) -> Content:
+        if handle.inline is not None:
+            return Content.of_bytes(handle.inline)
+        place = places.get((handle.name, handle.sha256))
+        if place is None:
+            raise ObjectMissingError(f"{loaded.directory} names no file {handle.name!r}.")
+        storage, key = storages.locate(place)
+        return storage.content(key, handle.size_bytes, handle.sha256)
+
+    return open_content

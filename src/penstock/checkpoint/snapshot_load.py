@@ -1,0 +1,168 @@
+"""Finds and reads snapshots: by a path that a user gives, or as the pointer names them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.codec import decode_manifest
+from penstock.checkpoint.errors import CheckpointError, ContentError, ObjectMissingError
+from penstock.checkpoint.paths import (
+    METADATA,
+    checkpoint_number,
+    snapshot_directory,
+    split_url,
+)
+from penstock.checkpoint.pointer import PointerEntry
+from penstock.core.envelope import DamagedError
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.manifest import Manifest, StoredHandle
+    from penstock.checkpoint.pointer import Pointer
+    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage_open import Storages
+    from penstock.core.errors import PenstockError
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSnapshot:
+    """A snapshot whose manifest is whole; its data files are not looked at yet.
+
+    Attributes:
+        directory: Absolute place of its directory.
+        manifest: What `_metadata` says.
+        size_bytes: Length of `_metadata`.
+        sha256: Checksum of `_metadata`.
+    """
+
+    directory: str
+    manifest: Manifest
+    size_bytes: int
+    sha256: str
+
+    def entry(self, *, is_owned: bool) -> PointerEntry:
+        """Returns how a pointer names it."""
+        return PointerEntry(
+            checkpoint_id=self.manifest.checkpoint_id,
+            directory=self.directory,
+            size_bytes=self.size_bytes,
+            sha256=self.sha256,
+            is_savepoint=self.manifest.kind.is_savepoint,
+            is_owned=is_owned,
+        )
+
+    def url_of(self, handle: StoredHandle) -> str:
+        """Returns the absolute place of a file of this snapshot."""
+        assert handle.path is not None
+        return handle.path if handle.shared else f"{self.directory}/{handle.path}"
+
+
+def load_snapshot(storages: Storages, path: str) -> LoadedSnapshot:
+    """Reads the snapshot at a path: its directory or its `_metadata`.
+
+    Raises:
+        CheckpointError: There is none; the text says what is there instead.
+        DamagedError: It is damaged, or a file of another snapshot.
+        NewerFormatError: A newer Penstock wrote it.
+    """
+    directory = snapshot_directory(path)
+    storage = storages.at(directory)
+    try:
+        data = storage.read(METADATA)
+    except ObjectMissingError:
+        raise CheckpointError(_not_a_snapshot(storage, directory)) from None
+    return _loaded(directory, data)
+
+
+def load_entry(storages: Storages, entry: PointerEntry) -> LoadedSnapshot:
+    """Reads a snapshot that the pointer names.
+
+    Raises:
+        ObjectMissingError: It is gone.
+        DamagedError: It is damaged, or not the one that was published.
+    """
+    data = storages.at(entry.directory).read(METADATA)
+    found = hashlib.sha256(data).hexdigest()
+    if (len(data), found) != (entry.size_bytes, entry.sha256):
+        raise ContentError(
+            f"{entry.directory}/{METADATA} of checkpoint {entry.checkpoint_id} has {len(data):,} "
+            f"bytes and SHA-256 {found}, but {entry.size_bytes:,} bytes and SHA-256 "
+            f"{entry.sha256} were published. It was damaged or replaced."
+        )
+    return _loaded(entry.directory, data)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPointer:
+    """All snapshots that a pointer names.
+
+    Attributes:
+        snapshots: Those that could be read, oldest first.
+        unreadable: The others with the reason; empty unless a fallback was allowed.
+    """
+
+    snapshots: tuple[LoadedSnapshot, ...]
+    unreadable: tuple[tuple[PointerEntry, PenstockError], ...]
+
+
+def load_completed(
+    storages: Storages, pointer: Pointer, *, allow_fallback: bool = False
+) -> LoadedPointer:
+    """Reads all snapshots that the pointer names.
+
+    Args:
+        storages: Where to look.
+        pointer: Names them.
+        allow_fallback: Go on with the readable ones instead of stopping at a damaged one. Output
+            that was committed for a newer checkpoint would then be repeated.
+
+    Raises:
+        CheckpointError: One cannot be read and no fallback is allowed; names all of them.
+    """
+    snapshots: list[LoadedSnapshot] = []
+    unreadable: list[tuple[PointerEntry, PenstockError]] = []
+    for entry in pointer.completed:
+        try:
+            snapshots.append(load_entry(storages, entry))
+        except (DamagedError, ObjectMissingError) as error:
+            unreadable.append((entry, error))
+    if unreadable and not allow_fallback:
+        listed = "".join(
+            f"\n  - checkpoint {entry.checkpoint_id}: {error}" for entry, error in unreadable
+        )
+        readable = ", ".join(str(s.manifest.checkpoint_id) for s in snapshots) or "none"
+        raise CheckpointError(
+            f"recovery stops, since completed checkpoints cannot be read:{listed}\n"
+            f"Readable: {readable}. Repair the storage; or start from an older one, which repeats "
+            "output that was already committed."
+        )
+    return LoadedPointer(tuple(snapshots), tuple(unreadable))
+
+
+def _loaded(directory: str, data: bytes) -> LoadedSnapshot:
+    what = f"{directory}/{METADATA}"
+    manifest = decode_manifest(data, what)
+    number = checkpoint_number(split_url(directory)[1]) if "/" in directory[1:] else None
+    if number is not None and number != manifest.checkpoint_id:
+        raise DamagedError(
+            f"{what} belongs to checkpoint {manifest.checkpoint_id}, not to {number}: files were "
+            "exchanged. Choose another checkpoint."
+        )
+    return LoadedSnapshot(directory, manifest, len(data), hashlib.sha256(data).hexdigest())
+
+
+def _not_a_snapshot(storage: CheckpointStorage, directory: str) -> str:
+    """Says what is wrong with a path, and which snapshots lie below it."""
+    below = sorted(
+        {
+            entry.key.removesuffix(f"/{METADATA}")
+            for entry in storage.list("")
+            if entry.key.endswith(f"/{METADATA}")
+        }
+    )
+    text = f"{directory} is not a checkpoint or savepoint: it holds no {METADATA}."
+    if below:
+        shown = "".join(f"\n  {directory}/{name}" for name in below[-20:])
+        return f"{text} Below it there are:{shown}"
+    return f"{text} Give the directory chk-<n> or savepoint-…, or the {METADATA} in it."

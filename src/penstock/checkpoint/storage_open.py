@@ -1,0 +1,82 @@
+"""Opens storage by URL: a plain path or `file:`, `s3:`, and through fsspec any other scheme.
+
+A bucket or host is opened once and then kept. Every storage is asked up to three times.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.paths import canonical_url, split_url
+from penstock.checkpoint.storage_local import LocalStorage
+from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.storage_scoped import ScopedStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.checkpoint.storage import CheckpointStorage
+
+    Opener = Callable[[str], CheckpointStorage]
+
+
+class Storages:
+    """All storage that one process uses.
+
+    Args:
+        options: Configuration; keys of storage such as `s3.endpoint` are read from it.
+        openers: Further schemes, or others for known ones; for tests.
+        retrying: What is put around each storage.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str] | None = None,
+        *,
+        openers: Mapping[str, Opener] | None = None,
+        retrying: Callable[[CheckpointStorage], CheckpointStorage] = RetryingStorage,
+    ) -> None:
+        self._options = dict(options or {})
+        self._openers = dict(openers or {})
+        self._retrying = retrying
+        self._roots: dict[str, CheckpointStorage] = {}
+        self._lock = threading.Lock()
+
+    def at(self, directory: str) -> CheckpointStorage:
+        """Returns the storage bound to a directory, as given by a user.
+
+        Raises:
+            ConfigurationError: The URL is malformed, or needs a package that is not installed.
+        """
+        url = canonical_url(directory)
+        scheme, separator, place = url.partition("://")
+        if not separator:
+            # Costs nothing to make; kept, it would grow by one for each checkpoint.
+            return self._retrying(self._openers.get("file", LocalStorage)(url))
+        authority, _, prefix = place.partition("/")
+        root = self._root(scheme, f"{scheme}://{authority}")
+        return ScopedStorage(root, prefix) if prefix else root
+
+    def locate(self, url: str) -> tuple[CheckpointStorage, str]:
+        """Returns storage and key of a file given by its absolute place."""
+        directory, name = split_url(url)
+        return self.at(directory), name
+
+    def _root(self, scheme: str, url: str) -> CheckpointStorage:
+        """Returns the storage of a bucket or host; it has connections and is kept."""
+        with self._lock:
+            if url not in self._roots:
+                self._roots[url] = self._retrying(self._open(scheme, url))
+            return self._roots[url]
+
+    def _open(self, scheme: str, url: str) -> CheckpointStorage:
+        if scheme in self._openers:
+            return self._openers[scheme](url)
+        if scheme == "s3":
+            from penstock.checkpoint.storage_objects import open_s3
+
+            return open_s3(url, self._options)
+        from penstock.checkpoint.storage_fsspec import open_fsspec
+
+        return open_fsspec(url)

@@ -1,0 +1,249 @@
+"""Decides what becomes of every file of a job snapshot, without touching anything.
+
+Each handle ends up inline, or names a file that the completed parent has stored already, or names a
+new file. Only files that the parent's *manifest* names are reused, by name and checksum of the
+local handle; nothing is remembered from an attempt that did not complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.checkpoint.manifest import (
+    Manifest,
+    OperatorRecord,
+    StoredChunk,
+    StoredHandle,
+    StoredKeyedState,
+    SubtaskRecord,
+)
+from penstock.checkpoint.paths import CheckpointLayout, data_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.checkpoint.snapshot import JobSnapshot, SubtaskSnapshot
+    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.core.handles import FileHandle, KeyedStateVersion
+
+ContentKey = tuple[str, str]
+"""Name and checksum of a local handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadPlan:
+    """What has to be written, and how the manifest will name it.
+
+    Attributes:
+        operators: Records for the manifest.
+        puts: Files to write, by key.
+        directories: Directories that these are in.
+        inline_bytes: State inside the manifest.
+        new_bytes: State in new files.
+        reused_files: How many files of the parent are named again.
+        reused_bytes: Their size.
+    """
+
+    operators: tuple[OperatorRecord, ...]
+    puts: dict[str, FileHandle]
+    directories: tuple[str, ...]
+    inline_bytes: int
+    new_bytes: int
+    reused_files: int
+    reused_bytes: int
+
+
+def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends on
+    snapshot: JobSnapshot,
+    storage: CheckpointStorage,
+    layout: CheckpointLayout,
+    checkpoint_id: int,
+    *,
+    writer_id: str,
+    inline: Mapping[ContentKey, bytes],
+    parent: Manifest | None = None,
+    incremental: bool = False,
+) -> UploadPlan:
+    """Plans the upload of a checkpoint.
+
+    Args:
+        snapshot: State of the job.
+        storage: Where checkpoints go.
+        layout: Names of the job's directories.
+        checkpoint_id: Reserved by P0.
+        writer_id: Unique for each leader and attempt of the job.
+        inline: From `read_inline`.
+        parent: A completed checkpoint whose shared files may be named again.
+        incremental: Whether files of keyed state are shared; otherwise everything is exclusive.
+    """
+    placing = _CheckpointPlacing(
+        storage, layout, checkpoint_id, writer_id, _reusable(parent if incremental else None)
+    )
+    return _plan(snapshot, placing, inline, keyed_shared=incremental)
+
+
+def plan_savepoint(
+    snapshot: JobSnapshot,
+    directory: str,
+    checkpoint_id: int,
+    *,
+    inline: Mapping[ContentKey, bytes],
+    new_uuid: Callable[[], str],
+) -> UploadPlan:
+    """Plans the files of a savepoint: all of them its own, with names that say nothing."""
+    placing = _SavepointPlacing(directory, checkpoint_id, new_uuid)
+    return _plan(snapshot, placing, inline, keyed_shared=False)
+
+
+# -- details ----------------------------------------------------------------------------------
+
+
+class _Placing(Protocol):
+    def place(self, handle: FileHandle, *, shared: bool) -> tuple[str | None, StoredHandle]:
+        """Returns the key to write to (None: it is there already) and the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckpointPlacing:
+    storage: CheckpointStorage
+    layout: CheckpointLayout
+    checkpoint_id: int
+    writer_id: str
+    reusable: dict[ContentKey, StoredHandle]
+
+    def place(self, handle: FileHandle, *, shared: bool) -> tuple[str | None, StoredHandle]:
+        known = self.reusable.get((handle.name, handle.sha256)) if shared else None
+        if known is not None and known.size_bytes == handle.size_bytes:
+            return None, known
+        name = data_file_name(handle.sha256, self.checkpoint_id, self.writer_id)
+        folder = self.layout.shared if shared else self.layout.checkpoint(self.checkpoint_id)
+        key = f"{folder}/{name}"
+        return key, StoredHandle(
+            name=handle.name,
+            size_bytes=handle.size_bytes,
+            sha256=handle.sha256,
+            path=self.storage.url_of(key) if shared else name,
+            shared=shared,
+            created_by=self.checkpoint_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _SavepointPlacing:
+    directory: str
+    checkpoint_id: int
+    new_uuid: Callable[[], str]
+
+    def place(self, handle: FileHandle, *, shared: bool) -> tuple[str | None, StoredHandle]:
+        name = self.new_uuid()
+        return f"{self.directory}/{name}", StoredHandle(
+            name=handle.name,
+            size_bytes=handle.size_bytes,
+            sha256=handle.sha256,
+            path=name,
+            created_by=self.checkpoint_id,
+        )
+
+
+class _Planner:
+    """Decides about each handle once."""
+
+    def __init__(self, placing: _Placing, inline: Mapping[ContentKey, bytes]) -> None:
+        self._placing = placing
+        self._inline = inline
+        self._known: dict[tuple[str, str, bool], StoredHandle] = {}
+        self.puts: dict[str, FileHandle] = {}
+        self.reused: dict[str, StoredHandle] = {}
+
+    def stored(self, handle: FileHandle, *, shared: bool) -> StoredHandle:
+        data = self._inline.get((handle.name, handle.sha256))
+        if data is None and handle.size_bytes == 0:
+            data = b""
+        if data is not None:
+            return StoredHandle(
+                name=handle.name,
+                size_bytes=handle.size_bytes,
+                sha256=handle.sha256,
+                inline=data,
+            )
+        key = handle.name, handle.sha256, shared
+        if key not in self._known:
+            place, self._known[key] = self._placing.place(handle, shared=shared)
+            if place is not None:
+                self.puts[place] = handle
+            else:
+                self.reused[self._known[key].path or ""] = self._known[key]
+        return self._known[key]
+
+    def keyed(self, version: KeyedStateVersion | None, *, shared: bool) -> StoredKeyedState | None:
+        if version is None:
+            return None
+        return StoredKeyedState(
+            backend=version.backend,
+            version_id=version.version_id,
+            base_id=version.base_id,
+            base=tuple(self.stored(handle, shared=shared) for handle in version.base),
+            deltas=tuple(self.stored(handle, shared=shared) for handle in version.deltas),
+            delta_ids=version.delta_ids,
+            first_key_group=version.first_key_group,
+            last_key_group=version.last_key_group,
+        )
+
+    def subtask(self, subtask: SubtaskSnapshot, *, keyed_shared: bool) -> SubtaskRecord:
+        return SubtaskRecord(
+            keyed=self.keyed(subtask.keyed, shared=keyed_shared),
+            chunks=tuple(
+                StoredChunk(
+                    name=chunk.name,
+                    codec=chunk.codec,
+                    handle=self.stored(chunk.handle, shared=False),
+                )
+                for chunk in subtask.chunks
+            ),
+        )
+
+
+def _plan(
+    snapshot: JobSnapshot,
+    placing: _Placing,
+    inline: Mapping[ContentKey, bytes],
+    *,
+    keyed_shared: bool,
+) -> UploadPlan:
+    planner = _Planner(placing, inline)
+    operators = tuple(
+        OperatorRecord(
+            uid=operator.uid,
+            uid_hash=operator.uid_hash,
+            name=operator.name,
+            parallelism=operator.parallelism,
+            max_parallelism=operator.max_parallelism,
+            states=operator.states,
+            subtasks=tuple(
+                planner.subtask(subtask, keyed_shared=keyed_shared) for subtask in operator.subtasks
+            ),
+        )
+        for operator in snapshot.operators
+    )
+    return UploadPlan(
+        operators=operators,
+        puts=planner.puts,
+        directories=tuple(sorted({key.rpartition("/")[0] for key in planner.puts})),
+        inline_bytes=sum(
+            len(handle.inline)
+            for operator in operators
+            for subtask in operator.subtasks
+            for handle in subtask.handles
+            if handle.inline is not None
+        ),
+        new_bytes=sum(handle.size_bytes for handle in planner.puts.values()),
+        reused_files=len(planner.reused),
+        reused_bytes=sum(handle.size_bytes for handle in planner.reused.values()),
+    )
+
+
+def _reusable(parent: Manifest | None) -> dict[ContentKey, StoredHandle]:
+    if parent is None:
+        return {}
+    return {(handle.name, handle.sha256): handle for handle in parent.handles if handle.shared}

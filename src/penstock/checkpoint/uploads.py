@@ -1,0 +1,160 @@
+"""P3: brings the files of a job snapshot to storage.
+
+1. `read_inline` reads what is small (or, for JobManager storage, everything).
+2. `upload_plan` decides what becomes of every handle.
+3. `run_upload` writes, in parallel; one directory sync at the end makes all names durable.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.checkpoint.content import Content
+from penstock.checkpoint.errors import (
+    CheckpointError,
+    ObjectExistsError,
+    StorageError,
+    UnknownOutcomeError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.checkpoint.snapshot import JobSnapshot
+    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.upload_plan import ContentKey, UploadPlan
+    from penstock.core.handles import FileHandle
+
+    OpenContent = Callable[[FileHandle], Content]
+
+JOB_MANAGER_STATE_BYTES: Final = 5 * 1024 * 1024
+
+
+class UploadCancelledError(CheckpointError):
+    """The checkpoint was aborted while its files were written; nothing is wrong with the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class InlinePolicy:
+    """What travels inside `_metadata`.
+
+    Attributes:
+        threshold_bytes: Up to this size; None for everything, which is JobManager storage.
+        max_state_bytes: Limit of each single state in JobManager storage.
+    """
+
+    threshold_bytes: int | None
+    max_state_bytes: int = JOB_MANAGER_STATE_BYTES
+
+
+def local_files(directory: str | Path) -> OpenContent:
+    """Returns what finds the bytes of local handles in the job's state directory."""
+    folder = Path(directory)
+
+    def open_content(handle: FileHandle) -> Content:
+        return Content.of_file(folder / handle.name, handle.size_bytes, handle.sha256)
+
+    return open_content
+
+
+def read_inline(
+    snapshot: JobSnapshot, policy: InlinePolicy, open_content: OpenContent
+) -> dict[ContentKey, bytes]:
+    """Returns the bytes of all handles that go inline.
+
+    Raises:
+        CheckpointError: JobManager storage, and a state is larger than its limit.
+    """
+    found: dict[ContentKey, bytes] = {}
+    for handle in snapshot.handles:
+        key = handle.name, handle.sha256
+        limit = policy.threshold_bytes
+        if key in found or (limit is not None and handle.size_bytes > max(limit, 0)):
+            continue
+        if limit is None and handle.size_bytes > policy.max_state_bytes:
+            raise CheckpointError(
+                f"the state file {handle.name!r} has {handle.size_bytes:,} bytes; JobManager "
+                f"storage holds at most {policy.max_state_bytes:,} for each state. Configure file "
+                "storage: execution.checkpointing.storage: filesystem and "
+                "execution.checkpointing.dir."
+            )
+        if handle.inline is not None:
+            found[key] = handle.inline
+        else:
+            found[key] = open_content(handle).read(f"the state file {handle.name!r}")
+    return found
+
+
+def run_upload(
+    storage: CheckpointStorage,
+    plan: UploadPlan,
+    open_content: OpenContent,
+    *,
+    executor: Executor | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> None:
+    """Writes the files of a plan; afterwards they are durable.
+
+    Args:
+        storage: Where to.
+        plan: What.
+        open_content: Finds the bytes of a local handle.
+        executor: Threads that write in parallel.
+        is_cancelled: Asked before each file; a late writer stops quietly.
+
+    Raises:
+        UploadCancelledError: `is_cancelled` said so.
+        ContentError: A local file is not what its handle says.
+        StorageError: Not everything could be written; the snapshot has failed.
+    """
+
+    def put(key: str, handle: FileHandle) -> None:
+        if is_cancelled():
+            raise UploadCancelledError(f"{storage.url_of(key)} is not needed any more.")
+        content = _content(handle, open_content)
+        try:
+            storage.put_if_absent(key, content, deferred=True)
+        except ObjectExistsError:
+            # Names hold the checksum, so this is our own file of an earlier try, or a damaged one.
+            if not storage.holds(key, content):
+                raise
+        except UnknownOutcomeError as error:
+            # Nothing names the file yet, so unknown is as good as failed here: should it appear
+            # later, it is an orphan.
+            raise StorageError(str(error)) from error
+
+    if executor is None:
+        for key, handle in plan.puts.items():
+            put(key, handle)
+    else:
+        _wait([executor.submit(put, key, handle) for key, handle in plan.puts.items()])
+    for directory in plan.directories:
+        try:
+            storage.flush(directory)
+        except UnknownOutcomeError as error:
+            raise StorageError(str(error)) from error
+
+
+def _content(handle: FileHandle, open_content: OpenContent) -> Content:
+    if handle.inline is not None:
+        # Larger than what may be inline in storage: it becomes a file there.
+        data = handle.inline
+        return Content(handle.size_bytes, handle.sha256, lambda: iter((data,)))
+    return open_content(handle)
+
+
+def _wait(futures: list[Future[None]]) -> None:
+    """Waits for all, and raises the first error after the writers under way have ended.
+
+    Waiting matters: whoever cleans up after the error must not race with a write.
+    """
+    _, rest = wait(futures, return_when=FIRST_EXCEPTION)
+    for future in rest:
+        future.cancel()
+    wait(rest)
+    for future in futures:
+        if not future.cancelled():
+            future.result()
