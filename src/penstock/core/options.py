@@ -88,6 +88,12 @@ _CHECKPOINTING: Final = (
         ("state.storage.fs.write-buffer-size", "state.backend.fs.write-buffer-size"),
     ),
     Option(_CP + "incremental", "boolean", "false", ("state.backend.incremental",)),
+    Option(
+        _CP + "snapshot-compression",
+        "boolean",
+        "false",
+        note="state files are compressed by their own format",
+    ),
     Option(_CP + "local-backup.enabled", "boolean", "false", ("state.backend.local-recovery",)),
     Option(_CP + "local-backup.dirs", deprecated=("taskmanager.state.local.root-dirs",)),
     Option(_CP + "interval-during-backlog", "duration"),
@@ -130,7 +136,11 @@ _STATE: Final = (
     ),
     Option("state.backend.rocksdb.localdir", deprecated=("state.backend.rocksdb.checkpointdir",)),
     Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "integer", "4"),
-    Option("state.backend.rocksdb.predefined-options", "string", "DEFAULT"),
+    Option(
+        "state.backend.rocksdb.predefined-options",
+        default="DEFAULT",
+        note="RocksDB is tuned by Penstock itself",
+    ),
     Option(
         "state.changelog.enabled",
         "boolean",
@@ -155,6 +165,7 @@ _STATE: Final = (
     Option("penstock.state.allow-pickle", "boolean", "true"),
     Option("penstock.state.local.shared", "boolean", "true"),
     Option("penstock.checkpoint.orphan-ttl", "duration", "24 h"),
+    Option("penstock.checkpoint.max-state-size", "size", "5 mb"),
 )
 
 _PIPELINE: Final = (
@@ -270,6 +281,7 @@ _CLUSTER: Final = (
     Option("metrics.reporter.prom.port"),
     Option("io.tmp.dirs", deprecated=("taskmanager.tmp.dirs",)),
     Option("penstock.spark.master", default="local[*]"),
+    Option("penstock.ui.enabled", "boolean", "false"),
     Option("penstock.rest.token-file"),
     Option("penstock.rest.allowed-hosts", "list"),
     Option("penstock.rest.savepoint-roots", "list"),

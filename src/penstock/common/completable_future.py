@@ -1,0 +1,51 @@
+"""PyFlink's `common.completable_future`: an answer that may still be on its way."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CompletableFuture"]
+
+
+class CompletableFuture:
+    """Wraps a `concurrent.futures.Future`."""
+
+    def __init__(self, future: Future[Any], convert: Callable[[Any], Any] | None = None) -> None:
+        self._future = future
+        self._convert = convert
+
+    @staticmethod
+    def completed(value: Any) -> CompletableFuture:
+        """Makes one that has its value already."""
+        future: Future[Any] = Future()
+        future.set_result(value)
+        return CompletableFuture(future)
+
+    def cancel(self) -> bool:
+        """Gives the answer up, if it is not here yet; what was asked for goes on."""
+        return self._future.cancel()
+
+    def cancelled(self) -> bool:
+        return self._future.cancelled()
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for the answer; raises what went wrong."""
+        value = self._future.result(timeout)
+        return value if self._convert is None else self._convert(value)
+
+    def exception(self) -> BaseException | None:
+        """Returns what went wrong; None if nothing did, or not yet."""
+        if not self._future.done() or self._future.cancelled():
+            return None
+        return self._future.exception()
+
+    def __repr__(self) -> str:
+        state = "done" if self.done() else "pending"
+        return f"CompletableFuture({state})"

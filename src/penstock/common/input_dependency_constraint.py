@@ -1,0 +1,14 @@
+"""PyFlink's `common.input_dependency_constraint`: kept for imports; Flink has no use left."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["InputDependencyConstraint"]
+
+
+class InputDependencyConstraint(Enum):
+    """When a task of old batch jobs could start."""
+
+    ANY = 0
+    ALL = 1

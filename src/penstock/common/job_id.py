@@ -1,0 +1,7 @@
+"""PyFlink's `common.job_id`."""
+
+from __future__ import annotations
+
+from penstock.core.job import JobID
+
+__all__ = ["JobID"]

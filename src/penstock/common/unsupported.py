@@ -1,0 +1,191 @@
+"""What PyFlink has and Penstock has not: one table, which the parity test reads.
+
+A key is PyFlink's name without `pyflink.`; a star stands for everything below. The value says why,
+and what to use instead. Nothing in it is ever ignored: it raises when it is called, which is while
+the program is built.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from penstock.core.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["UNSUPPORTED", "reason", "unsupported_class", "unsupported_method"]
+
+_KRYO: Final = "there are no Java serializers; records are pickled, or typed by a TypeInformation"
+_JAVA: Final = "there are no Java objects behind Python's; the object itself is all there is"
+_COMPACT: Final = "part files are not compacted; use a larger part size in RollingPolicy"
+_INTERNAL: Final = "it is internal to PyFlink; operators are internal here too"
+_CONFIG: Final = "common.execution_config.ExecutionConfig."
+_DATASTREAM: Final = "datastream."
+
+
+def _spark(what: str, source_format: str) -> str:
+    return (
+        f"there is no {what} connector yet; read with env.from_spark(spark.readStream.format("
+        f'"{source_format}")...) or write with a PythonSink'
+    )
+
+
+UNSUPPORTED: Final[dict[str, str]] = {
+    _CONFIG + "disable_closure_cleaner": "functions are pickled by cloudpickle, always",
+    _CONFIG
+    + "set_latency_tracking_interval": "latency is in the metrics of each epoch; see /metrics",
+    _CONFIG
+    + "get_latency_tracking_interval": "latency is in the metrics of each epoch; see /metrics",
+    _CONFIG + "enable_force_kryo": _KRYO,
+    _CONFIG + "enable_force_avro": _KRYO,
+    _CONFIG + "get_default_kryo_serializer_classes": _KRYO,
+    _CONFIG + "get_registered_kryo_types": _KRYO,
+    _CONFIG + "get_registered_pojo_types": _KRYO,
+    "common.io.InputFormat": "read with from_source() and one of penstock.datastream.connectors",
+    "common.serializer.*": (
+        "state is written by Penstock's own codecs; declare types in state descriptors instead"
+    ),
+    "common.typeinfo.LocalTimeTypeInfo": "use Types.SQL_DATE(), SQL_TIME() or SQL_TIMESTAMP()",
+    "common.typeinfo.ExternalTypeInfo": "there is no Table API; declare the type itself",
+    "common.typeinfo.*.get_java_type_info": _JAVA,
+    "common.types.RowKind.to_j_row_kind": _JAVA,
+    "common.utils.JavaObjectWrapper": _JAVA,
+    "common.watermark_strategy.AssignerWithPeriodicWatermarksWrapper": (
+        "write a WatermarkGenerator and use WatermarkStrategy.for_generator()"
+    ),
+    "common.serialization.RowDataBulkWriterFactory": (
+        "use BulkWriterFactory.parquet() or BulkWriterFactory.csv()"
+    ),
+    "common.serialization.RowFieldExtractorSchema": "use map() to take the field before the sink",
+    _DATASTREAM + "checkpoint_storage.CustomCheckpointStorage": (
+        "there are no Java classes; use FileSystemCheckpointStorage"
+    ),
+    _DATASTREAM + "state_backend.CustomStateBackend": (
+        "there are no Java classes; use HashMapStateBackend or EmbeddedRocksDBStateBackend"
+    ),
+    _DATASTREAM + "state_backend.EmbeddedRocksDBStateBackend.set_options": (
+        "there are no Java classes; RocksDB is tuned by Penstock"
+    ),
+    _DATASTREAM + "connectors.base.StreamTransformer": "apply operators before sink_to() instead",
+    _DATASTREAM
+    + "connectors.base.SupportsPreprocessing": "apply operators before sink_to() instead",
+    _DATASTREAM + "connectors.base.*.get_java_function": _JAVA,
+    _DATASTREAM + "connectors.file_system.FileCompactStrategy": _COMPACT,
+    _DATASTREAM + "connectors.file_system.FileCompactor": _COMPACT,
+    _DATASTREAM + "connectors.file_system.FileSink.get_transformer": _COMPACT,
+    _DATASTREAM + "connectors.cassandra.*": _spark("Cassandra", "org.apache.spark.sql.cassandra"),
+    _DATASTREAM + "connectors.dynamic_kafka.*": _spark("dynamic Kafka", "kafka"),
+    _DATASTREAM + "connectors.elasticsearch.*": _spark("Elasticsearch", "es"),
+    _DATASTREAM + "connectors.hybrid_source.*": (
+        "a job reads one source after the other by union(): both streams are read from the start"
+    ),
+    _DATASTREAM + "connectors.jdbc.*": _spark("JDBC", "jdbc"),
+    _DATASTREAM + "connectors.kafka.*": _spark("Kafka", "kafka"),
+    _DATASTREAM + "connectors.kinesis.*": _spark("Kinesis", "aws-kinesis"),
+    _DATASTREAM + "connectors.pulsar.*": _spark("Pulsar", "pulsar"),
+    _DATASTREAM + "connectors.rabbitmq.*": (
+        "there is no RabbitMQ connector; write a PythonSource or a PythonSink"
+    ),
+    _DATASTREAM + "data_stream.CachedDataStream": (
+        "results are not kept for later jobs; write them with a FileSink and read them again"
+    ),
+    _DATASTREAM + "data_stream.DataStream.cache": (
+        "results are not kept for later jobs; write them with a FileSink and read them again"
+    ),
+    _DATASTREAM + "data_stream.KeyedStream.cache": (
+        "results are not kept for later jobs; write them with a FileSink and read them again"
+    ),
+    _DATASTREAM + "formats.avro.*": "there is no Avro format; use Parquet, CSV or JSON lines",
+    _DATASTREAM + "formats.orc.*": "there is no ORC format; use Parquet",
+    _DATASTREAM + "functions.AsyncFunctionDescriptor": _INTERNAL,
+    _DATASTREAM + "functions.FunctionWrapper": _INTERNAL,
+    _DATASTREAM + "functions.ReduceFunctionWrapper": _INTERNAL,
+    _DATASTREAM + "functions.Internal*": _INTERNAL,
+    _DATASTREAM + "functions.JavaFunctionWrapper": _JAVA,
+    _DATASTREAM + "output_tag.OutputTag.get_java_output_tag": _JAVA,
+    _DATASTREAM + "slot_sharing_group.MemorySize.get_java_memory_size": _JAVA,
+    _DATASTREAM + "slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group": _JAVA,
+    _DATASTREAM + "stream_execution_environment.StreamExecutionEnvironment.add_classpaths": (
+        "use add_jars(), or Spark's spark.driver.extraClassPath"
+    ),
+    _DATASTREAM + "stream_execution_environment.StreamExecutionEnvironment.create_input": (
+        "there are no input formats; use from_source() with a FileSource"
+    ),
+    _DATASTREAM + "stream_execution_environment.StreamExecutionEnvironment.register_cached_file": (
+        "use add_python_archive(), whose files are beside the worker's"
+    ),
+    _DATASTREAM + "utils.create_hadoop_configuration": (
+        "Hadoop is configured through Spark: penstock.spark.conf.spark.hadoop.*"
+    ),
+    _DATASTREAM + "utils.create_java_properties": _JAVA,
+    _DATASTREAM + "utils.convert_to_python_obj": _JAVA,
+    _DATASTREAM + "utils.pickled_bytes_to_python_obj": _JAVA,
+    _DATASTREAM + "window.WindowOperationDescriptor": _INTERNAL,
+    _DATASTREAM + "window.TimeWindowSerializer": "windows are pickled; return None as serializer",
+    _DATASTREAM + "window.CountWindowSerializer": "windows are pickled; return None as serializer",
+    _DATASTREAM + "window.GlobalWindowSerializer": "windows are pickled; return None as serializer",
+    _DATASTREAM + "window.long_to_int_with_bit_mixing": _INTERNAL,
+    _DATASTREAM + "window.mod_inverse": _INTERNAL,
+    _DATASTREAM + "window.Min": _INTERNAL,
+    _DATASTREAM + "window.*.register_next_fire_timestamp": _INTERNAL,
+}
+
+
+def reason(name: str) -> str | None:
+    """Returns why PyFlink's `name` is not there and what to use instead; None if nothing is said.
+
+    A class that is not there has no methods either: what is said of it covers them.
+    """
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:length])
+        if prefix in UNSUPPORTED:
+            return UNSUPPORTED[prefix]
+    for pattern, text in UNSUPPORTED.items():
+        if "*" in pattern and _matches(pattern, name):
+            return text
+    return None
+
+
+def _matches(pattern: str, name: str) -> bool:
+    before, _, after = pattern.partition("*")
+    return name.startswith(before) and name.endswith(after)
+
+
+def _error(name: str, called: str) -> UnsupportedError:
+    return UnsupportedError(f"{called} is not supported: {reason(name)}.")
+
+
+def unsupported_method(name: str) -> Callable[..., NoReturn]:
+    """Makes a method that says why it is not there."""
+    called = ".".join(name.split(".")[-2:])
+    assert reason(name), name
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise _error(name, f"{called}()")
+
+    method.__name__ = name.rsplit(".", 1)[-1]
+    method.__doc__ = f"Not supported: {reason(name)}."
+    return method
+
+
+class _SaysWhy(type):
+    """A class of which nothing can be used: every access says why."""
+
+    _name: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise _error(cls._name, f"{cls.__name__}(...)")
+
+    def __getattr__(cls, attribute: str) -> NoReturn:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        raise _error(cls._name, f"{cls.__name__}.{attribute}")
+
+
+def unsupported_class(name: str) -> type:
+    """Makes a class that can be imported and says why it is not there when it is used."""
+    assert reason(name), name
+    short = name.rsplit(".", 1)[-1]
+    return _SaysWhy(short, (), {"_name": name, "__doc__": f"Not supported: {reason(name)}."})

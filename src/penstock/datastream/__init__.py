@@ -1,0 +1,3 @@
+"""PyFlink's `datastream`: programs over streams."""
+
+from __future__ import annotations

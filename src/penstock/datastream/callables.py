@@ -1,0 +1,146 @@
+"""Plain functions where PyFlink wants an object: `process(lambda value, ctx: ...)`.
+
+The function becomes an attribute of the object under the method's name, so that a call costs no
+more than a call of the function itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.core.errors import ProgramError
+from penstock.operators.functions import (
+    AllWindowFunction,
+    Function,
+    KeyedProcessFunction,
+    ProcessAllWindowFunction,
+    ProcessFunction,
+    ProcessJoinFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+
+__all__ = [
+    "as_all_window_function",
+    "as_keyed_process_function",
+    "as_process_all_window_function",
+    "as_process_function",
+    "as_process_join_function",
+    "as_process_window_function",
+    "as_window_function",
+]
+
+
+class _CalledProcess(ProcessFunction):
+    def __init__(self, function: Any) -> None:
+        self.process_element = function  # type: ignore[method-assign]
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        raise NotImplementedError
+
+
+class _CalledKeyedProcess(KeyedProcessFunction):
+    def __init__(self, function: Any) -> None:
+        self.process_element = function  # type: ignore[method-assign]
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        raise NotImplementedError
+
+
+class _CalledProcessJoin(ProcessJoinFunction):
+    def __init__(self, function: Any) -> None:
+        self.process_element = function  # type: ignore[method-assign]
+
+    def process_element(self, left: Any, right: Any, ctx: Any) -> Any:
+        raise NotImplementedError
+
+
+class _CalledWindow(WindowFunction):
+    def __init__(self, function: Any) -> None:
+        self.apply = function  # type: ignore[method-assign]
+
+    def apply(self, key: Any, window: Any, inputs: Any) -> Any:
+        raise NotImplementedError
+
+
+class _CalledAllWindow(AllWindowFunction):
+    def __init__(self, function: Any) -> None:
+        self.apply = function  # type: ignore[method-assign]
+
+    def apply(self, window: Any, inputs: Any) -> Any:
+        raise NotImplementedError
+
+
+class _CalledProcessWindow(ProcessWindowFunction):
+    def __init__(self, function: Any) -> None:
+        self.process = function  # type: ignore[method-assign]
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        raise NotImplementedError
+
+
+class _CalledProcessAllWindow(ProcessAllWindowFunction):
+    def __init__(self, function: Any) -> None:
+        self.process = function  # type: ignore[method-assign]
+
+    def process(self, context: Any, elements: Any) -> Any:
+        raise NotImplementedError
+
+
+def as_process_function(function: Any) -> ProcessFunction:
+    """Returns a ProcessFunction; takes `(value, ctx) -> results` as well."""
+    if isinstance(function, KeyedProcessFunction):
+        raise ProgramError(
+            f"{type(function).__name__} is a KeyedProcessFunction, but the stream has no key. "
+            "Call key_by(...) before process(), or make it a ProcessFunction."
+        )
+    found: ProcessFunction = _wrap(function, (ProcessFunction,), _CalledProcess)
+    return found
+
+
+def as_keyed_process_function(function: Any) -> KeyedProcessFunction:
+    """Returns a KeyedProcessFunction; takes `(value, ctx) -> results` as well."""
+    if isinstance(function, ProcessFunction):
+        raise ProgramError(
+            f"{type(function).__name__} is a ProcessFunction, but the stream has a key. Make it a "
+            "KeyedProcessFunction, or call process() before key_by(...)."
+        )
+    found: KeyedProcessFunction = _wrap(function, (KeyedProcessFunction,), _CalledKeyedProcess)
+    return found
+
+
+def as_process_join_function(function: Any) -> ProcessJoinFunction:
+    """Returns a ProcessJoinFunction; takes `(left, right, ctx) -> results` as well."""
+    found: ProcessJoinFunction = _wrap(function, (ProcessJoinFunction,), _CalledProcessJoin)
+    return found
+
+
+def as_window_function(function: Any) -> Any:
+    """Returns a window function; takes `(key, window, inputs) -> results` as well."""
+    return _wrap(function, (WindowFunction, ProcessWindowFunction), _CalledWindow)
+
+
+def as_process_window_function(function: Any) -> Any:
+    """Returns a window function; takes `(key, context, elements) -> results` as well."""
+    return _wrap(function, (ProcessWindowFunction, WindowFunction), _CalledProcessWindow)
+
+
+def as_all_window_function(function: Any) -> Any:
+    """Returns a window function; takes `(window, inputs) -> results` as well."""
+    return _wrap(function, (AllWindowFunction, ProcessAllWindowFunction), _CalledAllWindow)
+
+
+def as_process_all_window_function(function: Any) -> Any:
+    """Returns a window function; takes `(context, elements) -> results` as well."""
+    return _wrap(function, (ProcessAllWindowFunction, AllWindowFunction), _CalledProcessAllWindow)
+
+
+def _wrap(function: Any, kinds: tuple[type[Function], ...], wrapper: Any) -> Any:
+    if isinstance(function, kinds):
+        return function
+    if callable(function) and not isinstance(function, Function | type):
+        return wrapper(function)
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+    given = function.__name__ if isinstance(function, type) else type(function).__name__
+    hint = " Are the brackets missing?" if isinstance(function, type) else ""
+    raise ProgramError(f"{given} was given where a {wanted} or a function is needed.{hint}")

@@ -1,0 +1,129 @@
+"""PyFlink's `datastream.checkpoint_storage`: where checkpoints are kept, as settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from penstock.common.unsupported import unsupported_class
+from penstock.core.errors import ProgramError
+
+if TYPE_CHECKING:
+    from penstock.core.configuration import Configuration
+
+__all__ = [
+    "CheckpointStorage",
+    "CustomCheckpointStorage",
+    "FileSystemCheckpointStorage",
+    "JobManagerCheckpointStorage",
+]
+
+_PREFIX: Final = "execution.checkpointing."
+
+
+class CheckpointStorage:
+    """A storage as the settings that it stands for."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.settings = settings
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.settings == self.settings
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.settings.items())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.settings})"
+
+
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """Keeps checkpoints in the coordinator's memory: for trials, lost with the process."""
+
+    DEFAULT_MAX_STATE_SIZE: ClassVar[int] = 5 * 1024 * 1024
+
+    def __init__(
+        self, checkpoint_path: str | None = None, max_state_size: int | None = None
+    ) -> None:
+        self._checkpoint_path = checkpoint_path
+        self._max_state_size = max_state_size or self.DEFAULT_MAX_STATE_SIZE
+        settings = {_PREFIX + "storage": "jobmanager"}
+        settings["penstock.checkpoint.max-state-size"] = str(self._max_state_size)
+        if checkpoint_path is not None:
+            settings[_PREFIX + "dir"] = str(checkpoint_path)
+        super().__init__(settings)
+
+    def get_checkpoint_path(self) -> str | None:
+        return self._checkpoint_path
+
+    def get_max_state_size(self) -> int:
+        return self._max_state_size
+
+    def get_savepoint_path(self) -> str | None:
+        return None
+
+
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """Keeps checkpoints as files in a directory, which must be durable."""
+
+    MAX_FILE_STATE_THRESHOLD: ClassVar[int] = 1024 * 1024
+    DEFAULT_FILE_STATE_THRESHOLD: ClassVar[int] = 20 * 1024
+    DEFAULT_WRITE_BUFFER_SIZE: ClassVar[int] = 4096
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int = -1,
+    ) -> None:
+        if checkpoint_path is None:
+            raise ProgramError(
+                "FileSystemCheckpointStorage needs the directory of the checkpoints, for example "
+                'FileSystemCheckpointStorage("file:///checkpoints").'
+            )
+        given = file_state_size_threshold is not None and file_state_size_threshold >= 0
+        threshold = file_state_size_threshold if given else self.DEFAULT_FILE_STATE_THRESHOLD
+        assert threshold is not None
+        if threshold > self.MAX_FILE_STATE_THRESHOLD:
+            raise ProgramError(
+                f"file_state_size_threshold is {threshold} bytes; the limit is "
+                f"{self.MAX_FILE_STATE_THRESHOLD}."
+            )
+        self._path = str(checkpoint_path)
+        self._threshold = threshold
+        self._buffer = (
+            self.DEFAULT_WRITE_BUFFER_SIZE if write_buffer_size < 0 else write_buffer_size
+        )
+        settings = {_PREFIX + "storage": "filesystem", _PREFIX + "dir": self._path}
+        if given:
+            settings[_PREFIX + "data-inline-threshold"] = str(threshold)
+        if write_buffer_size >= 0:
+            settings[_PREFIX + "write-buffer-size"] = str(write_buffer_size)
+        super().__init__(settings)
+
+    def get_checkpoint_path(self) -> str:
+        return self._path
+
+    def get_savepoint_path(self) -> str | None:
+        return None
+
+    def get_min_file_size_threshold(self) -> int:
+        """Returns the size in bytes up to which state travels inside `_metadata`."""
+        return self._threshold
+
+    def get_write_buffer_size(self) -> int:
+        """Returns the larger one of the buffer and the threshold, as Flink does."""
+        return max(self._buffer, self._threshold)
+
+
+CustomCheckpointStorage = unsupported_class("datastream.checkpoint_storage.CustomCheckpointStorage")
+
+
+def storage_of(configuration: Configuration) -> CheckpointStorage | None:
+    """Returns the storage that a configuration names, or None."""
+    directory = configuration.get_string(_PREFIX + "dir")
+    name = configuration.get_enum(_PREFIX + "storage")
+    if name == "filesystem" or (name is None and directory is not None):
+        return FileSystemCheckpointStorage(directory)
+    if name == "jobmanager":
+        return JobManagerCheckpointStorage(directory)
+    return None

@@ -1,0 +1,240 @@
+"""Settings of an environment: each one is a key of its configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.common.restart_strategy import RestartStrategyConfiguration
+from penstock.common.unsupported import unsupported_method
+from penstock.core.duration import to_millis
+from penstock.core.errors import ProgramError
+from penstock.datastream.checkpoint_config import CheckpointConfig, checked_enum
+from penstock.datastream.execution_mode import RuntimeExecutionMode
+from penstock.datastream.program import (
+    Program,
+    checked_max_parallelism,
+    checked_parallelism,
+    checked_text,
+)
+from penstock.datastream.state_backend import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    StateBackend,
+)
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from penstock.core.configuration import Configuration
+    from penstock.datastream.checkpointing_mode import CheckpointingMode
+    from penstock.datastream.slot_sharing_group import SlotSharingGroup
+
+__all__ = ["EnvironmentSettings"]
+
+_PATH: Final = "datastream.stream_execution_environment.StreamExecutionEnvironment."
+
+
+class EnvironmentSettings:
+    """Setters return the environment again."""
+
+    _program: Program
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def get_configuration(self) -> Configuration:
+        """Returns the configuration, with the source of every value."""
+        return self._configuration
+
+    def configure(self, configuration: Configuration) -> Self:
+        """Takes over the settings of a configuration."""
+        self._configuration.add_all(configuration)
+        return self
+
+    def _set(self, key: str, value: Any) -> Self:
+        self._configuration.set(key, value)
+        return self
+
+    # ---- parallelism, chaining, mode ----
+
+    def get_parallelism(self) -> int:
+        key = "parallelism.default"
+        return checked_parallelism(self._configuration.get_integer(key), key)
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Sets the default number of subtasks of an operator."""
+        checked_parallelism(parallelism, "the parallelism of the environment")
+        return self._set("parallelism.default", parallelism)
+
+    def get_max_parallelism(self) -> int:
+        """Returns the number of key groups; -1 when it follows from the parallelism."""
+        key = "pipeline.max-parallelism"
+        number = int(self._configuration.get_integer(key))
+        return number if number == -1 else checked_max_parallelism(number, key)
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Sets the number of key groups, the limit of later rescaling."""
+        checked_max_parallelism(max_parallelism, "the max parallelism of the environment")
+        return self._set("pipeline.max-parallelism", max_parallelism)
+
+    def get_default_local_parallelism(self) -> int:
+        """Returns the parallelism of environments that say none."""
+        return self.get_parallelism()
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """Sets the parallelism for when the program says none; one environment is all there is."""
+        if not self._configuration.contains_key("parallelism.default"):
+            self.set_parallelism(parallelism)
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
+        """Accepted and reported: Spark gives resources to executors, not to groups of operators."""
+        self._program.remarks.append(
+            f"the resources of slot sharing group '{slot_sharing_group.get_name()}' have no "
+            "effect: Spark has no slots. Set spark.executor.memory and spark.executor.cores."
+        )
+        return self
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
+        """Says whether results come as they change, or only at the end of bounded input."""
+        mode = checked_enum(execution_mode, RuntimeExecutionMode, "the runtime mode")
+        return self._set("execution.runtime-mode", mode.name)
+
+    def disable_operator_chaining(self) -> Self:
+        """Gives every operator a stage of its own."""
+        return self._set("pipeline.operator-chaining.enabled", value=False)
+
+    def is_chaining_enabled(self) -> bool:
+        return bool(self._configuration.get_boolean("pipeline.operator-chaining.enabled"))
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Returns False: chained operators share their key groups."""
+        return False
+
+    def get_buffer_timeout(self) -> int:
+        return int(self._configuration.get_duration_ms("execution.buffer-timeout.interval"))
+
+    def set_buffer_timeout(self, timeout_millis: Any) -> Self:
+        """Accepted and reported: records travel once per epoch, there are no buffers to flush."""
+        millis = to_millis(timeout_millis, "the buffer timeout")
+        if millis < -1:
+            raise ProgramError(f"the buffer timeout is {millis} ms; it must be at least -1.")
+        return self._set("execution.buffer-timeout.interval", f"{max(millis, 0)} ms")
+
+    # ---- checkpoints, state, recovery ----
+
+    def _checkpoints(self) -> CheckpointConfig:
+        return CheckpointConfig(self._configuration)
+
+    def enable_checkpointing(self, interval: Any, mode: CheckpointingMode | None = None) -> Self:
+        """Takes a checkpoint every so often; a span or milliseconds."""
+        self._checkpoints().set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoints().set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """Returns milliseconds; -1 when checkpointing is off."""
+        return self._checkpoints().get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        return self._checkpoints().get_checkpointing_mode()
+
+    get_checkpointing_consistency_mode = get_checkpointing_mode
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return self._checkpoints().is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        return self._checkpoints().is_force_unaligned_checkpoints()
+
+    def set_default_savepoint_directory(self, directory: str) -> Self:
+        """Sets where savepoints go that are taken without a directory."""
+        return self._set(
+            "execution.checkpointing.savepoint-dir", checked_text(directory, "a directory")
+        )
+
+    def get_default_savepoint_directory(self) -> str | None:
+        directory: str | None = self._configuration.get_string(
+            "execution.checkpointing.savepoint-dir"
+        )
+        return directory
+
+    def set_state_backend(self, state_backend: StateBackend) -> Self:
+        """Says how working state is kept."""
+        if not isinstance(state_backend, StateBackend):
+            raise ProgramError(
+                f"set_state_backend() takes a StateBackend, not {state_backend!r:.80}. Use "
+                "HashMapStateBackend() or EmbeddedRocksDBStateBackend()."
+            )
+        for key, value in state_backend.settings.items():
+            self._configuration.set(key, value)
+        return self
+
+    def get_state_backend(self) -> StateBackend:
+        """Returns the backend that the configuration names."""
+        if self._configuration.get_enum("state.backend.type") == "rocksdb":
+            return EmbeddedRocksDBStateBackend()
+        return HashMapStateBackend()
+
+    def enable_changelog_state_backend(self, enabled: bool = True) -> Self:
+        """Accepted and reported: every epoch's changes are logged anyway."""
+        return self._set("state.changelog.enabled", bool(enabled))
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """Returns what the program said, None if nothing."""
+        if not self._configuration.contains_key("state.changelog.enabled"):
+            return None
+        return bool(self._configuration.get_boolean("state.changelog.enabled"))
+
+    def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> Self:
+        """Says what happens after a failure."""
+        if not isinstance(restart_strategy, RestartStrategyConfiguration):
+            raise ProgramError(
+                f"set_restart_strategy() takes one of RestartStrategies, not "
+                f"{restart_strategy!r:.80}."
+            )
+        for key, value in restart_strategy.settings.items():
+            self._configuration.set(key, value)
+        return self
+
+    # ---- what workers need ----
+
+    def add_python_file(self, file_path: str) -> Self:
+        """Ships a module, package or zip file to the workers."""
+        return self._append("python.files", file_path)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> Self:
+        """Ships an archive that is unpacked beside the workers.
+
+        Args:
+            archive_path: A zip file.
+            target_dir: Name of the directory it is unpacked to; that of the file if None.
+        """
+        name = checked_text(archive_path, "the path of an archive")
+        return self._append("python.archives", f"{name}#{target_dir}" if target_dir else name)
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> Self:
+        """Names the file of packages that the workers need."""
+        path = checked_text(requirements_file_path, "the path of a requirements file")
+        if requirements_cache_dir:
+            path = f"{path}#{requirements_cache_dir}"
+        return self._set("python.requirements", path)
+
+    def set_python_executable(self, python_exec: str) -> Self:
+        """Names the interpreter of the workers."""
+        return self._set("python.executable", checked_text(python_exec, "an interpreter"))
+
+    def add_jars(self, *jars_path: str) -> Self:
+        """Ships jars to Spark's executors."""
+        key = "penstock.spark.conf.spark.jars"
+        present = self._configuration.get_string(key, "").split(",")
+        return self._set(key, ",".join([jar for jar in present if jar] + list(jars_path)))
+
+    add_classpaths = unsupported_method(_PATH + "add_classpaths")
+    register_cached_file = unsupported_method(_PATH + "register_cached_file")
+
+    def _append(self, key: str, value: str) -> Self:
+        items = [*self._configuration.get_list(key), checked_text(value, f"a path for {key}")]
+        return self._set(key, items)

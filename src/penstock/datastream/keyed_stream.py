@@ -1,0 +1,156 @@
+"""`KeyedStream`: records that have a key, with state and timers by key behind them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from penstock.core.errors import ProgramError
+from penstock.datastream.callables import as_keyed_process_function
+from penstock.datastream.plain_stream import DataStream
+from penstock.operators.process import KeyedProcessSpec
+from penstock.operators.reduce import AggregationSpec, ReduceSpec
+from penstock.operators.windows.counts import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.core.partitioning import KeyGroups
+    from penstock.core.types import TypeInformation
+    from penstock.datastream.interval_joined import IntervalJoinedStreams
+    from penstock.datastream.windowed_stream import WindowedStream
+    from penstock.operators.functions import KeyedProcessFunction, KeySelector, ReduceFunction
+    from penstock.operators.windows.assigners import WindowAssigner
+
+__all__ = ["KeyedStream"]
+
+
+class KeyedStream(DataStream):
+    """A stream partitioned by key."""
+
+    _is_keyed = True
+
+    def __init__(self, origin: DataStream, partitioning: KeyGroups) -> None:
+        inputs = tuple(replace(given, partitioning=partitioning) for given in origin._inputs)
+        super().__init__(origin._environment, inputs, origin._type_info)
+        self._origin_stream = origin
+
+    def key_by(
+        self,
+        key_selector: Callable[[Any], Any] | KeySelector | str | int,
+        key_type: TypeInformation | None = None,
+    ) -> KeyedStream:
+        """Replaces the key."""
+        return self._origin_stream.key_by(key_selector, key_type)
+
+    def process(  # type: ignore[override]
+        self,
+        func: Callable[[Any, Any], Any] | KeyedProcessFunction,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Runs a function with state and timers by key."""
+        spec = KeyedProcessSpec(as_keyed_process_function(func))
+        return self._then("KeyedProcess", spec, output_type)
+
+    # ---- rolling values ----
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """Combines all records of a key so far; each record gives one result."""
+        return self._same_type("Reduce", ReduceSpec(func))
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Adds up a field; the other fields are those of the key's first record."""
+        return self._same_type("Sum", AggregationSpec("sum", position_to_sum))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Keeps the smallest value of a field; the other fields are those of the first record."""
+        return self._same_type("Min", AggregationSpec("min", position_to_min))
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Keeps the largest value of a field; the other fields are those of the first record."""
+        return self._same_type("Max", AggregationSpec("max", position_to_max))
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Keeps the record with the smallest value of a field."""
+        return self._same_type("MinBy", AggregationSpec("min_by", position_to_min_by))
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Keeps the record with the largest value of a field."""
+        return self._same_type("MaxBy", AggregationSpec("max_by", position_to_max_by))
+
+    def _same_type(self, name: str, spec: Any) -> DataStream:
+        stream = self._then(name, spec)
+        stream._type_info = self._type_info
+        return stream
+
+    # ---- windows and joins ----
+
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+        """Groups records of a key into windows."""
+        from penstock.datastream.windowed_stream import WindowedStream
+
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Groups every `size` records of a key, and again every `slide` records if given."""
+        if slide == 0:
+            return self.window(CountTumblingWindowAssigner.of(size))
+        return self.window(CountSlidingWindowAssigner.of(size, slide))
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoinedStreams:
+        """Pairs records of one key whose event times lie within bounds of each other.
+
+        Continues with `.between(lower, upper).process(function)`.
+        """
+        from penstock.datastream.interval_joined import IntervalJoinedStreams
+
+        self._check_other(other, "interval_join")
+        if not isinstance(other, KeyedStream):
+            raise ProgramError(
+                "interval_join() takes a KeyedStream, but the other stream has no key. Call "
+                "key_by(...) on it first."
+            )
+        return IntervalJoinedStreams(self, other)
+
+    # ---- what a keyed stream has not ----
+
+    def shuffle(self) -> NoReturn:
+        _refuse_partitioning("shuffle")
+
+    def rebalance(self) -> NoReturn:
+        _refuse_partitioning("rebalance")
+
+    def rescale(self) -> NoReturn:
+        _refuse_partitioning("rescale")
+
+    def forward(self) -> NoReturn:
+        _refuse_partitioning("forward")
+
+    def global_(self) -> NoReturn:
+        _refuse_partitioning("global_")
+
+    def broadcast(self, *args: Any) -> NoReturn:
+        _refuse_partitioning("broadcast")
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
+        _refuse_partitioning("partition_custom")
+
+    def cache(self) -> NoReturn:
+        self._origin_stream.cache()
+        raise AssertionError("cache() always raises")
+
+    def _own_node_id(self) -> int:
+        raise ProgramError(
+            "key_by() is an exchange and no operator: it has no name, uid, parallelism or side "
+            "output. Set them on the operators before or behind it."
+        )
+
+
+def _refuse_partitioning(verb: str) -> NoReturn:
+    raise ProgramError(
+        f"{verb}() cannot be called on a KeyedStream: its partitioning is that of the key. "
+        f"Call {verb}() before key_by(), or behind the next operator."
+    )

@@ -1,0 +1,419 @@
+"""`DataStream`: records of one kind, and what can be made of them.
+
+A stream is a view on the program: the edges that its next operator will get. Methods append a node
+and return a stream of its output; nothing runs before `execute()`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
+
+from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.partitioning import (
+    Broadcast,
+    Custom,
+    Forward,
+    Global,
+    Partitioning,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
+from penstock.core.types import TupleTypeInfo, TypeInformation, Types, checked_type
+from penstock.datastream.callables import as_process_function
+from penstock.datastream.keys import key_groups
+from penstock.datastream.node_settings import StreamSettings
+from penstock.datastream.stream_sink import DataStreamSink
+from penstock.graph.nodes import Input, NodeKind
+from penstock.operators.adapters import as_key_selector, as_partitioner
+from penstock.operators.convert import with_output_type
+from penstock.operators.output_tag import as_output_tag
+from penstock.operators.process import ProcessSpec
+from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
+from penstock.operators.watermarks import TimestampsAndWatermarksSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.common.execution_config import ExecutionConfig
+    from penstock.connectors.sink import Sink
+    from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+    from penstock.datastream.collecting import CloseableIterator
+    from penstock.datastream.connected_streams import ConnectedStreams
+    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
+    from penstock.datastream.keyed_stream import KeyedStream
+    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.datastream.windowed_stream import AllWindowedStream
+    from penstock.operators.functions import (
+        FilterFunction,
+        FlatMapFunction,
+        KeySelector,
+        MapFunction,
+        Partitioner,
+        ProcessFunction,
+    )
+    from penstock.operators.output_tag import OutputTag
+    from penstock.operators.watermarks import WatermarkStrategy
+    from penstock.operators.windows.assigners import WindowAssigner
+    from penstock.state.descriptors import MapStateDescriptor
+
+__all__ = ["DataStream"]
+
+
+class DataStream(StreamSettings):
+    """A stream of records."""
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        inputs: tuple[Input, ...],
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        self._environment = environment
+        self._inputs = inputs
+        self._type_info = type_info or Types.PICKLED_BYTE_ARRAY()
+
+    # ---- about the stream ----
+
+    def get_type(self) -> TypeInformation:
+        """Returns the declared type; PICKLED_BYTE_ARRAY (any object) when none was."""
+        return self._type_info
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        return self._environment.get_config()
+
+    # ---- one record at a time ----
+
+    def map(
+        self,
+        func: Callable[[Any], Any] | MapFunction,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Makes one record of each."""
+        return self._then("Map", MapSpec(func, self._is_keyed), output_type)
+
+    def flat_map(
+        self,
+        func: Callable[[Any], Any] | FlatMapFunction,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Makes any number of records of each."""
+        return self._then("FlatMap", FlatMapSpec(func, self._is_keyed), output_type)
+
+    def filter(self, func: Callable[[Any], Any] | FilterFunction) -> DataStream:
+        """Keeps the records for which the function is true."""
+        stream = self._then("Filter", FilterSpec(func, self._is_keyed))
+        stream._type_info = self._type_info
+        return stream
+
+    def process(
+        self,
+        func: Callable[[Any, Any], Any] | ProcessFunction,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Runs a function that also sees timestamps and has side outputs."""
+        return self._then("Process", ProcessSpec(as_process_function(func)), output_type)
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Keeps some fields of tuples, in the given order."""
+        known = not isinstance(self._type_info, type(Types.PICKLED_BYTE_ARRAY()))
+        if known and not isinstance(self._type_info, TupleTypeInfo):
+            raise ProgramError(
+                f"project() is for streams of tuples, but this one is of {self._type_info!r}. "
+                "Use map() with a function that makes the record you want."
+            )
+        if not field_indexes or not all(isinstance(index, int) for index in field_indexes):
+            raise ProgramError(f"project() takes positions of fields, not {field_indexes!r}.")
+        output_type = None
+        if isinstance(self._type_info, TupleTypeInfo):
+            fields = self._type_info.get_field_types()
+            outside = [index for index in field_indexes if not 0 <= index < len(fields)]
+            if outside:
+                raise ProgramError(
+                    f"project() got the positions {outside}, but {self._type_info!r} has the "
+                    f"fields 0 to {len(fields) - 1}."
+                )
+            output_type = Types.TUPLE([fields[index] for index in field_indexes])
+
+        def project(value: Any) -> tuple[Any, ...]:
+            return tuple([value[index] for index in field_indexes])
+
+        return self._then("Projection", MapSpec(project), output_type)
+
+    # ---- event time ----
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Gives records event times, and says when event time advances."""
+        stream = self._then(
+            "Timestamps/Watermarks", TimestampsAndWatermarksSpec(watermark_strategy)
+        )
+        stream._type_info = self._type_info
+        return stream
+
+    # ---- keys and partitions ----
+
+    def key_by(
+        self,
+        key_selector: Callable[[Any], Any] | KeySelector | str | int,
+        key_type: TypeInformation | None = None,
+    ) -> KeyedStream:
+        """Brings records of one key together; state and timers are by key behind it.
+
+        Args:
+            key_selector: A function of a record, a `KeySelector`, or the name or position of a
+                field.
+            key_type: Type of the key; a tuple becomes a `Row` if it says so.
+        """
+        from penstock.datastream.keyed_stream import KeyedStream
+
+        return KeyedStream(self, key_groups(key_selector, key_type))
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int] | Partitioner,
+        key_selector: Callable[[Any], Any] | KeySelector,
+    ) -> DataStream:
+        """Sends each record to the subtask that the partitioner names for its key."""
+        return self._repartition(Custom(as_partitioner(partitioner), as_key_selector(key_selector)))
+
+    def shuffle(self) -> DataStream:
+        """Sends each record to a subtask at random."""
+        return self._repartition(Shuffle())
+
+    def rebalance(self) -> DataStream:
+        """Deals records out to all subtasks in turn."""
+        return self._repartition(Rebalance())
+
+    def rescale(self) -> DataStream:
+        """Deals records out in turn to the subtasks that belong to this one."""
+        return self._repartition(Rescale())
+
+    def forward(self) -> DataStream:
+        """Keeps records in their subtask; both sides must have one parallelism."""
+        return self._repartition(Forward(explicit=True))
+
+    def global_(self) -> DataStream:
+        """Sends every record to the first subtask."""
+        return self._repartition(Global())
+
+    @overload
+    def broadcast(self) -> DataStream: ...
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Sends every record to every subtask; with descriptors, for broadcast state."""
+        from penstock.datastream.broadcast_stream import BroadcastStream
+
+        stream = self._repartition(Broadcast())
+        if broadcast_state_descriptor is None:
+            return stream
+        return BroadcastStream(
+            stream, [broadcast_state_descriptor, *other_broadcast_state_descriptors]
+        )
+
+    # ---- several streams ----
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """Puts streams together as one; their records should be of one kind."""
+        for stream in streams:
+            self._check_other(stream, "union")
+        inputs = tuple(given for stream in (self, *streams) for given in stream._inputs)
+        return DataStream(self._environment, inputs, self._type_info)
+
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+    def connect(
+        self, ds: DataStream | BroadcastStream
+    ) -> ConnectedStreams | BroadcastConnectedStream:
+        """Puts two streams of different kinds side by side, for functions with two inputs."""
+        from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+        from penstock.datastream.connected_streams import ConnectedStreams
+
+        if isinstance(ds, BroadcastStream):
+            self._check_other(ds.input_stream, "connect")
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        self._check_other(ds, "connect")
+        return ConnectedStreams(self, ds)
+
+    def join(self, other: DataStream) -> JoinedStreams:
+        """Pairs records of two streams with one key in one window.
+
+        Continues with `.where(key).equal_to(key).window(assigner).apply(function)`.
+        """
+        from penstock.datastream.joined_streams import JoinedStreams
+
+        self._check_other(other, "join")
+        return JoinedStreams(self, other)
+
+    def co_group(self, other: DataStream) -> CoGroupedStreams:
+        """Gives a function all records of both streams with one key in one window.
+
+        Continues with `.where(key).equal_to(key).window(assigner).apply(function)`.
+        """
+        from penstock.datastream.joined_streams import CoGroupedStreams
+
+        self._check_other(other, "co_group")
+        return CoGroupedStreams(self, other)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """Returns what an operator sent to a side output."""
+        tag = as_output_tag(output_tag)
+        if len(self._inputs) == 1 and self._inputs[0].side_tag is not None:
+            raise ProgramError(
+                f"get_side_output({tag!r}) was called on a side output, which has none of its own. "
+                "Call it on the stream of the operator that emits to the tag."
+            )
+        node_id = self._own_node_id()
+        stream = DataStream(
+            self._environment,
+            (Input(node_id, side_tag=tag.tag_id),),
+            None if tag.type_info is None else checked_type(tag.type_info, "an OutputTag"),
+        )
+        if stream._type_info.converter() is not None:
+            stream._materialize()
+        return stream
+
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+        """Windows over all records, in one subtask."""
+        from penstock.datastream.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self, window_assigner)
+
+    # ---- the end of a stream ----
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Writes the records to a sink."""
+        from penstock.datastream.sinks import as_sink
+
+        return self._sink(as_sink(sink, "sink_to()"))
+
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Writes the records to a sink; the older name of `sink_to`."""
+        from penstock.datastream.sinks import as_sink
+
+        return self._sink(as_sink(sink_func, "add_sink()"))
+
+    def print(
+        self, sink_identifier: str | None = None, *, to_stderr: bool = False
+    ) -> DataStreamSink:
+        """Prints every record, with the subtask in front when there are several."""
+        from penstock.datastream.sinks import print_sink
+
+        return self._sink(print_sink(sink_identifier, self._type_info, to_stderr=to_stderr))
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Runs the program and returns the records of this stream.
+
+        Args:
+            job_execution_name: Name of the job.
+            limit: With a limit a list of at most that many records is returned and the job is
+                cancelled then; otherwise an iterator, which must be closed (`with` does).
+        """
+        from penstock.datastream.collecting import collect
+
+        return collect(self, job_execution_name, limit)
+
+    def cache(self) -> DataStream:
+        raise UnsupportedError(
+            "cache() keeps a bounded result for later jobs of one session, which Penstock does not "
+            "do. Write the stream with sink_to(FileSink...) and read it again with a FileSource."
+        )
+
+    # ---- for the other classes of this package ----
+
+    _is_keyed = False
+
+    def _then(self, name: str, spec: Any, output_type: Any = None, **settings: Any) -> DataStream:
+        """Appends an operator behind this stream and returns its output."""
+        return append_operator(self._environment, name, spec, self._inputs, output_type, **settings)
+
+    def _sink(self, sink: Sink) -> DataStreamSink:
+        from penstock.runtime.specs import SinkSpec
+
+        node_id = self._environment._program.append(
+            NodeKind.SINK, sink.default_name(), SinkSpec(sink), self._inputs
+        )
+        return DataStreamSink(self._environment, node_id)
+
+    def _repartition(self, partitioning: Partitioning) -> DataStream:
+        inputs = tuple(replace(given, partitioning=partitioning) for given in self._inputs)
+        return DataStream(self._environment, inputs, self._type_info)
+
+    def _second_inputs(self) -> tuple[Input, ...]:
+        return tuple(replace(given, input_index=1) for given in self._inputs)
+
+    def _check_other(self, other: Any, verb: str) -> None:
+        if not isinstance(other, DataStream):
+            raise ProgramError(
+                f"{verb}() takes a DataStream, but got {type(other).__name__} {other!r:.80}."
+            )
+        if other._environment is not self._environment:
+            raise ProgramError(
+                f"{verb}() got a stream of another StreamExecutionEnvironment; build both streams "
+                "from one environment."
+            )
+
+    def _materialize(self) -> int:
+        """Puts an operator that changes nothing behind this stream, so that it can have a name."""
+        name = f"Side-Output-{self._inputs[0].side_tag}"
+        stream = self._then(name, MapSpec(_identity), self._type_info)
+        self._inputs = stream._inputs
+        return self._inputs[0].node_id
+
+    def _own_node_id(self) -> int:
+        given = self._inputs[0]
+        if len(self._inputs) > 1:
+            raise ProgramError(
+                "a union has no name, uid, parallelism or side output of its own. Set them on the "
+                "operators before or behind it."
+            )
+        if given.side_tag is not None:
+            return self._materialize()
+        if given.partitioning != Forward():
+            said = type(given.partitioning).__name__.lower()
+            raise ProgramError(
+                f"{said}() is an exchange and no operator: it has no name, uid, parallelism or "
+                "side output. Set them on the operators before or behind it."
+            )
+        return given.node_id
+
+    def __repr__(self) -> str:
+        nodes = self._environment._program.nodes
+        names = [nodes[given.node_id].name for given in self._inputs if given.node_id in nodes]
+        return f"{type(self).__name__}({' + '.join(names)}: {self._type_info!r})"
+
+
+def append_operator(
+    environment: StreamExecutionEnvironment,
+    name: str,
+    spec: Any,
+    inputs: tuple[Input, ...],
+    output_type: Any = None,
+    **settings: Any,
+) -> DataStream:
+    """Appends an operator and returns its output."""
+    type_info = None if output_type is None else checked_type(output_type, "output_type")
+    node_id = environment._program.append(
+        NodeKind.OPERATOR, name, with_output_type(spec, type_info), inputs, **settings
+    )
+    return DataStream(environment, (Input(node_id),), type_info)
+
+
+def _identity(value: Any) -> Any:
+    return value

@@ -1,0 +1,113 @@
+"""The program so far: nodes, in the order in which the user's calls made them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from penstock.core.errors import ProgramError
+from penstock.core.keygroups import LIMIT_MAX_PARALLELISM
+from penstock.graph.nodes import Input, Node, NodeKind
+
+__all__ = ["Program", "checked_max_parallelism", "checked_parallelism"]
+
+_UID_HASH = re.compile(r"[0-9a-f]{32}")
+
+
+class Program:
+    """Nodes by id. Methods of streams append to it; settings replace a node by a changed copy."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {}
+        self.remarks: list[str] = []
+        self._last_id = 0
+
+    def append(
+        self, kind: NodeKind, name: str, spec: Any, inputs: tuple[Input, ...] = (), **settings: Any
+    ) -> int:
+        """Adds a node and returns its id."""
+        self._last_id += 1
+        self.nodes[self._last_id] = Node(
+            self._last_id, kind, checked_text(name, "a name"), spec, inputs, **settings
+        )
+        return self._last_id
+
+    def change(self, node_id: int, **settings: Any) -> None:
+        """Replaces a node by a copy with other settings."""
+        self.nodes[node_id] = dataclasses.replace(self.nodes[node_id], **settings)
+
+    def clear(self) -> None:
+        """Forgets the nodes, after they were handed over for execution; ids go on."""
+        self.nodes = {}
+        self.remarks = []
+
+    def set_uid(self, node_id: int, uid: str) -> None:
+        """Names the state of a node."""
+        checked_text(uid, "a uid")
+        for other in self.nodes.values():
+            if other.uid == uid and other.node_id != node_id:
+                raise ProgramError(
+                    f"uid '{uid}' is already that of operator '{other.name}'; a uid names the "
+                    f"state of exactly one operator. Give '{self.nodes[node_id].name}' another."
+                )
+        self.change(node_id, uid=uid)
+
+    def set_uid_hash(self, node_id: int, uid_hash: str) -> None:
+        """Names the state of a node by the hash that a log of an older job shows."""
+        if not isinstance(uid_hash, str) or not _UID_HASH.fullmatch(uid_hash.lower()):
+            raise ProgramError(
+                f"a uid hash has 32 hexadecimal digits, but got {uid_hash!r}. For a name of your "
+                'own use .uid("...").'
+            )
+        self.change(node_id, uid_hash=uid_hash.lower())
+
+    def set_parallelism(self, node_id: int, parallelism: int) -> None:
+        """Sets the number of subtasks; -1 goes back to the environment's."""
+        node = self.nodes[node_id]
+        if parallelism == -1 and not isinstance(parallelism, bool):
+            self.change(node_id, parallelism=None)
+            return
+        checked_parallelism(parallelism, f"the parallelism of '{node.name}'")
+        if not node.is_parallel and parallelism != 1:
+            raise ProgramError(
+                f"the parallelism of '{node.name}' was set to {parallelism}, but it cannot run in "
+                "parallel; it must stay 1. For windows, key_by(...).window(...) runs in parallel."
+            )
+        self.change(node_id, parallelism=parallelism)
+
+    def set_max_parallelism(self, node_id: int, max_parallelism: int) -> None:
+        """Sets the number of key groups."""
+        name = self.nodes[node_id].name
+        checked_max_parallelism(max_parallelism, f"the max parallelism of '{name}'")
+        self.change(node_id, max_parallelism=max_parallelism)
+
+
+def checked_text(text: str, what: str) -> str:
+    """Returns a name or uid that is a text and not empty."""
+    if not isinstance(text, str) or not text.strip():
+        raise ProgramError(f"{what} is a text that is not empty, but got {text!r}.")
+    return text
+
+
+def checked_parallelism(parallelism: int, what: str) -> int:
+    """Returns a parallelism of at least 1."""
+    if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+        raise ProgramError(
+            f"{what} was set to {parallelism!r}; it must be a whole number of at least 1."
+        )
+    return parallelism
+
+
+def checked_max_parallelism(max_parallelism: int, what: str) -> int:
+    """Returns a max parallelism within Flink's limits."""
+    if (
+        isinstance(max_parallelism, bool)
+        or not isinstance(max_parallelism, int)
+        or not 1 <= max_parallelism <= LIMIT_MAX_PARALLELISM
+    ):
+        raise ProgramError(
+            f"{what} was set to {max_parallelism!r}; it must be a whole number from 1 to "
+            f"{LIMIT_MAX_PARALLELISM}."
+        )
+    return max_parallelism

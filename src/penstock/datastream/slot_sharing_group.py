@@ -1,0 +1,131 @@
+"""PyFlink's `datastream.slot_sharing_group`: resource wishes, which the plan shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from penstock.common.unsupported import unsupported_method
+from penstock.core.errors import ProgramError
+
+__all__ = ["MemorySize", "SlotSharingGroup"]
+
+
+@dataclass(frozen=True, order=True)
+class MemorySize:
+    """A number of bytes."""
+
+    bytes_size: int = 0
+
+    def __post_init__(self) -> None:
+        if self.bytes_size < 0:
+            raise ProgramError(f"a memory size is {self.bytes_size} bytes; it must be at least 0.")
+
+    @staticmethod
+    def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
+        return MemorySize(mebi_bytes << 20)
+
+    def get_bytes(self) -> int:
+        return self.bytes_size
+
+    def get_kibi_bytes(self) -> int:
+        return self.bytes_size >> 10
+
+    def get_mebi_bytes(self) -> int:
+        return self.bytes_size >> 20
+
+    def get_gibi_bytes(self) -> int:
+        return self.bytes_size >> 30
+
+    def get_tebi_bytes(self) -> int:
+        return self.bytes_size >> 40
+
+    get_java_memory_size = unsupported_method(
+        "datastream.slot_sharing_group.MemorySize.get_java_memory_size"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.bytes_size} bytes"
+
+
+@dataclass(frozen=True)
+class SlotSharingGroup:
+    """A named group of operators with resource wishes, which the plan shows.
+
+    Spark gives resources to executors, not to groups of operators; see `spark.executor.*`.
+    """
+
+    name: str
+    cpu_cores: float | None = None
+    task_heap_memory: MemorySize | None = None
+    task_off_heap_memory: MemorySize | None = None
+    managed_memory: MemorySize | None = None
+    external_resources: dict[str, float] = field(default_factory=dict, hash=False)
+
+    def get_name(self) -> str:
+        return self.name
+
+    def get_managed_memory(self) -> MemorySize | None:
+        return self.managed_memory
+
+    def get_task_heap_memory(self) -> MemorySize | None:
+        return self.task_heap_memory
+
+    def get_task_off_heap_memory(self) -> MemorySize | None:
+        return self.task_off_heap_memory
+
+    def get_cpu_cores(self) -> float | None:
+        return self.cpu_cores
+
+    def get_external_resources(self) -> dict[str, float]:
+        return dict(self.external_resources)
+
+    get_java_slot_sharing_group = unsupported_method(
+        "datastream.slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group"
+    )
+
+    @staticmethod
+    def builder(name: str) -> SlotSharingGroup.Builder:
+        return SlotSharingGroup.Builder(SlotSharingGroup(name))
+
+    class Builder:
+        """Collects wishes."""
+
+        def __init__(self, group: SlotSharingGroup) -> None:
+            self._group = group
+
+        def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
+            self._group = replace(self._group, cpu_cores=cpu_cores)
+            return self
+
+        def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
+            self._group = replace(self._group, task_heap_memory=task_heap_memory)
+            return self
+
+        def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
+            return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
+
+        def set_task_off_heap_memory(
+            self, task_off_heap_memory: MemorySize
+        ) -> SlotSharingGroup.Builder:
+            self._group = replace(self._group, task_off_heap_memory=task_off_heap_memory)
+            return self
+
+        def set_task_off_heap_memory_mb(
+            self, task_off_heap_memory_mb: int
+        ) -> SlotSharingGroup.Builder:
+            return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
+
+        def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
+            self._group = replace(self._group, managed_memory=managed_memory)
+            return self
+
+        def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
+            return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
+
+        def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
+            resources = {**self._group.external_resources, name: value}
+            self._group = replace(self._group, external_resources=resources)
+            return self
+
+        def build(self) -> SlotSharingGroup:
+            return self._group

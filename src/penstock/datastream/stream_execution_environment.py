@@ -1,0 +1,276 @@
+"""PyFlink's `datastream.stream_execution_environment`: where a program begins and is executed."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.common.execution_config import ExecutionConfig
+from penstock.common.job_client import JobClient
+from penstock.common.unsupported import unsupported_method
+from penstock.connectors.collection import CollectionSource
+from penstock.connectors.source import Source
+from penstock.core.config_file import load_configuration
+from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.types import TypeInformation, checked_type
+from penstock.datastream.batch_mode import in_batch_mode, is_bounded
+from penstock.datastream.checkpoint_config import CheckpointConfig
+from penstock.datastream.environment_settings import EnvironmentSettings
+from penstock.datastream.execution_mode import RuntimeExecutionMode
+from penstock.datastream.execution_plan import execution_plan
+from penstock.datastream.plain_stream import DataStream
+from penstock.datastream.program import Program
+from penstock.graph.nodes import Input, Node, NodeKind, StreamGraph
+from penstock.operators.watermarks import WatermarkStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.core.configuration import Configuration
+    from penstock.core.job import JobExecutionResult
+
+__all__ = ["StreamExecutionEnvironment"]
+
+_log = logging.getLogger("penstock.environment")
+_PATH: Final = "datastream.stream_execution_environment.StreamExecutionEnvironment."
+_DEFAULT_JOB_NAME: Final = "Penstock Streaming Job"
+_PREFIXES: Final = {NodeKind.SOURCE: "Source: ", NodeKind.SINK: "Sink: "}
+
+
+class StreamExecutionEnvironment(EnvironmentSettings):
+    """Holds a program and its configuration.
+
+    Streams begin with `from_collection`, `from_source` and the like; `execute` runs what was built.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(load_configuration())
+        self._program = Program()
+        if configuration is not None:
+            self.configure(configuration)
+
+    @staticmethod
+    def get_execution_environment(
+        configuration: Configuration | None = None,
+    ) -> StreamExecutionEnvironment:
+        """Makes an environment.
+
+        Args:
+            configuration: Settings on top of those of `config.yaml` and the command line.
+        """
+        return StreamExecutionEnvironment(configuration)
+
+    def get_config(self) -> ExecutionConfig:
+        return ExecutionConfig(self._configuration)
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        return CheckpointConfig(self._configuration)
+
+    # ---- sources ----
+
+    def from_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """Makes a stream of records that the program holds.
+
+        Args:
+            collection: The records.
+            type_info: Their type; rows are made of tuples if it says so.
+        """
+        if isinstance(collection, str | bytes | dict) or not hasattr(collection, "__iter__"):
+            raise ProgramError(
+                f"from_collection() takes a list of records, but got {type(collection).__name__} "
+                f"{collection!r:.80}. Put it in a list."
+            )
+        records = list(collection)
+        declared = None if type_info is None else checked_type(type_info, "from_collection()")
+        if declared is not None:
+            for position, record in enumerate(records):
+                wrong = declared.mismatch(record)
+                if wrong is not None:
+                    raise ProgramError(f"from_collection(): record {position}: {wrong}.")
+            records = declared.convert_all(records)
+        return self._add_source(
+            CollectionSource(records), None, "Collection Source", declared, is_parallel=False
+        )
+
+    def from_sequence(self, from_: int, to: int) -> DataStream:
+        """Makes a stream of the numbers from `from_` to `to`, both included."""
+        from penstock.connectors.number_seq import NumberSequenceSource
+        from penstock.core.types import Types
+
+        source = NumberSequenceSource(from_, to)
+        return self._add_source(source, None, "Sequence Source", Types.LONG())
+
+    generate_sequence = from_sequence
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """Makes a stream of the lines of a file, or of all files of a directory."""
+        from penstock.connectors.files.formats import StreamFormat
+        from penstock.connectors.files.source import FileSource
+        from penstock.core.types import Types
+
+        lines = StreamFormat.text_line_format(charset_name)
+        source = FileSource.for_record_stream_format(lines, str(file_path)).build()
+        return self._add_source(source, None, f"Text Files {file_path}", Types.STRING())
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """Makes a stream of a source.
+
+        Args:
+            source: The source.
+            watermark_strategy: How event time is made of its records.
+            source_name: Name of the operator.
+            type_info: Type of the records.
+        """
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise ProgramError(
+                f"from_source() takes a WatermarkStrategy, but got {watermark_strategy!r:.80}. "
+                "Without event time it is WatermarkStrategy.no_watermarks()."
+            )
+        declared = None if type_info is None else checked_type(type_info, "from_source()")
+        return self._add_source(
+            checked_source(source, "from_source()"), watermark_strategy, source_name, declared
+        )
+
+    def add_source(
+        self,
+        source_func: Any,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """Makes a stream of a source without event time; the older form of `from_source`."""
+        declared = None if type_info is None else checked_type(type_info, "add_source()")
+        source = checked_source(source_func, "add_source()")
+        return self._add_source(source, None, source_name, declared)
+
+    def from_spark(
+        self,
+        data_frame: Any,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "Spark DataFrame",
+    ) -> DataStream:
+        """Makes a stream of the rows of a Spark DataFrame, streaming or not; records are Rows."""
+        try:
+            frames = importlib.import_module("penstock.launch.data_frames")
+        except ModuleNotFoundError:
+            raise UnsupportedError(
+                "from_spark() is not part of this version. Write the DataFrame to Parquet files "
+                "and read them with a FileSource."
+            ) from None
+        return self._add_source(
+            frames.data_frame_source(data_frame), watermark_strategy, source_name, None
+        )
+
+    create_input = unsupported_method(_PATH + "create_input")
+
+    def _add_source(
+        self,
+        source: Source,
+        strategy: WatermarkStrategy | None,
+        name: str,
+        type_info: TypeInformation | None,
+        *,
+        is_parallel: bool = True,
+    ) -> DataStream:
+        from penstock.runtime.specs import SourceSpec
+
+        node_id = self._program.append(
+            NodeKind.SOURCE,
+            name,
+            SourceSpec(source, strategy),
+            parallelism=None if is_parallel else 1,
+            is_parallel=is_parallel,
+        )
+        return DataStream(self, (Input(node_id),), type_info)
+
+    # ---- execution ----
+
+    def execute(self, job_name: str | None = None, *, ui: bool = False) -> JobExecutionResult:
+        """Runs the program to its end.
+
+        Args:
+            job_name: Name of the job.
+            ui: Serves the web page while the job runs.
+        """
+        from penstock.launch import local
+
+        graph = self._submitted_graph(job_name, ui=ui)
+        return local.execute(graph, self._configuration)
+
+    def execute_async(self, job_name: str = _DEFAULT_JOB_NAME, *, ui: bool = False) -> JobClient:
+        """Starts the program and returns at once."""
+        from penstock.launch import local
+
+        graph = self._submitted_graph(job_name, ui=ui)
+        return JobClient(local.execute_async(graph, self._configuration))
+
+    def get_execution_plan(self) -> str:
+        """Returns the plan of what was built so far, as JSON."""
+        return execution_plan(self._stream_graph())
+
+    def _submitted_graph(self, job_name: str | None, *, ui: bool) -> StreamGraph:
+        graph = self._stream_graph(job_name)
+        if not graph.nodes:
+            raise ProgramError(
+                "the program has no operators. Build streams before execute(), for example "
+                "env.from_collection([1, 2, 3]).print(); what an earlier execute() ran is gone."
+            )
+        for remark in (*self._configuration.warnings(), *self._program.remarks):
+            _log.warning("%s", remark)
+        if ui:
+            self._configuration.set_boolean("penstock.ui.enabled", value=True)
+        self._program.clear()
+        return graph
+
+    def _stream_graph(self, job_name: str | None = None) -> StreamGraph:
+        configuration = self._configuration
+        nodes = {node_id: _with_prefix(node) for node_id, node in self._program.nodes.items()}
+        mode = RuntimeExecutionMode[str(configuration.get_enum("execution.runtime-mode"))]
+        if mode is RuntimeExecutionMode.BATCH or (
+            mode is RuntimeExecutionMode.AUTOMATIC and is_bounded(nodes)
+        ):
+            nodes = in_batch_mode(nodes)
+        max_parallelism = self.get_max_parallelism()
+        return StreamGraph(
+            job_name=job_name or configuration.get_string("pipeline.name") or _DEFAULT_JOB_NAME,
+            nodes=nodes,
+            parallelism=self.get_parallelism(),
+            max_parallelism=None if max_parallelism == -1 else max_parallelism,
+            chaining_enabled=self.is_chaining_enabled(),
+            auto_generate_uids=bool(configuration.get_boolean("pipeline.auto-generate-uids")),
+        )
+
+    def close(self) -> None:
+        """Forgets the program. Nothing else is held."""
+        self._program.clear()
+
+    def __repr__(self) -> str:
+        names = [node.name for node in self._program.nodes.values()]
+        return f"StreamExecutionEnvironment(parallelism={self.get_parallelism()}, {names})"
+
+
+def _with_prefix(node: Node) -> Node:
+    prefix = _PREFIXES.get(node.kind, "")
+    return node if node.name.startswith(prefix) else replace(node, name=prefix + node.name)
+
+
+def checked_source(source: Any, verb: str) -> Source:
+    """Returns the source, or says what is one."""
+    if isinstance(source, Source):
+        return source
+    if hasattr(source, "build"):
+        hint = "Call .build() on the builder first."
+    elif isinstance(source, type):
+        hint = "Pass an instance: are the brackets missing?"
+    else:
+        hint = "Take one of penstock.datastream.connectors, or subclass PythonSource."
+    raise ProgramError(f"{verb} takes a source, but got {source!r:.80}. {hint}")

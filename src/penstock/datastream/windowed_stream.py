@@ -1,0 +1,252 @@
+"""Windows over a keyed stream or over all records: collects settings, then appends one operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.core.duration import to_millis
+from penstock.core.errors import ProgramError
+from penstock.core.partitioning import KeyGroups
+from penstock.datastream.callables import (
+    as_all_window_function,
+    as_process_all_window_function,
+    as_process_window_function,
+    as_window_function,
+)
+from penstock.datastream.keys import one_key
+from penstock.datastream.plain_stream import append_operator
+from penstock.operators.aggregations import aggregation
+from penstock.operators.output_tag import as_output_tag
+from penstock.operators.windows.contents import (
+    AggregateContents,
+    Buffer,
+    ContentsSpec,
+    ReduceContents,
+)
+from penstock.operators.windows.spec import WindowSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from penstock.core.types import TypeInformation
+    from penstock.datastream.keyed_stream import KeyedStream
+    from penstock.datastream.plain_stream import DataStream
+    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.operators.functions import AggregateFunction, ReduceFunction
+    from penstock.operators.output_tag import OutputTag
+    from penstock.operators.windows.assigners import WindowAssigner
+    from penstock.operators.windows.evictors import Evictor
+    from penstock.operators.windows.triggers import Trigger
+
+__all__ = ["AllWindowedStream", "WindowedStream"]
+
+
+class WindowSettings:
+    """Trigger, evictor, lateness: what can be set between `window(...)` and its function."""
+
+    def __init__(self, window_assigner: WindowAssigner) -> None:
+        self._window_assigner = window_assigner
+        self._window_trigger: Trigger | None = None
+        self._window_evictor: Evictor | None = None
+        self._allowed_lateness_ms = 0
+        self._late_data_output_tag: OutputTag | None = None
+        self._window_spec()
+
+    def trigger(self, trigger: Trigger) -> Self:
+        """Sets when windows are evaluated, in place of the assigner's default."""
+        self._window_trigger = trigger
+        self._window_spec()
+        return self
+
+    def evictor(self, evictor: Evictor) -> Self:
+        """Sets which records leave a window when it is evaluated."""
+        self._window_evictor = evictor
+        self._window_spec()
+        return self
+
+    def allowed_lateness(self, time_ms: Any) -> Self:
+        """Sets how long a window takes records after its end; a span or milliseconds."""
+        self._allowed_lateness_ms = to_millis(time_ms, "the allowed lateness")
+        self._window_spec()
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+        """Sends late records to a side output of the result instead of dropping them."""
+        self._late_data_output_tag = as_output_tag(output_tag)
+        return self
+
+    def _window_spec(
+        self, contents: ContentsSpec | None = None, function: Any = None, *, is_all: bool = False
+    ) -> WindowSpec:
+        """Returns the operator; called after every setting, so that errors come at their line."""
+        return WindowSpec(
+            assigner=self._window_assigner,
+            trigger=self._window_trigger,
+            evictor=self._window_evictor,
+            allowed_lateness_ms=self._allowed_lateness_ms,
+            late_tag=self._late_data_output_tag,
+            contents=contents or Buffer(),
+            function=function,
+            is_all=is_all,
+        )
+
+    @property
+    def _window_name(self) -> str:
+        return type(self._window_assigner).__name__
+
+    def _describe(self, verb: str, function: Any) -> str:
+        trigger = type(self._window_spec().used_trigger).__name__
+        return f"{verb}({self._window_assigner!r}, {trigger}, {function_name(function)})"
+
+
+class _WindowedStream(WindowSettings):
+    """What windows by key and windows over all records have in common."""
+
+    _as_window_function: ClassVar[Any]
+    _as_process_window_function: ClassVar[Any]
+
+    def __init__(self, stream: DataStream, window_assigner: WindowAssigner) -> None:
+        super().__init__(window_assigner)
+        self._stream = stream
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        return self._stream._environment
+
+    def get_input_type(self) -> TypeInformation:
+        return self._stream._type_info
+
+    def reduce(
+        self,
+        reduce_function: Callable[[Any, Any], Any] | ReduceFunction,
+        window_function: Any = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Combines the records of a window; a window function then sees only the result."""
+        if window_function is not None:
+            window_function = type(self)._as_process_window_function(window_function)
+        stream = self._append(
+            ReduceContents(reduce_function), window_function, output_type, reduce_function
+        )
+        if window_function is None and output_type is None:
+            stream._type_info = self._stream._type_info
+        return stream
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: Any = None,
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Folds the records of a window into an accumulator.
+
+        Args:
+            aggregate_function: How.
+            window_function: Sees only the result; None emits the result itself.
+            accumulator_type: Type of the accumulator, for state that others read.
+            output_type: Type of what is emitted.
+        """
+        if window_function is not None:
+            window_function = type(self)._as_process_window_function(window_function)
+        return self._append(
+            AggregateContents(aggregate_function),
+            window_function,
+            output_type,
+            aggregate_function,
+        )
+
+    def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
+        """Calls a function with all records of a window."""
+        function = type(self)._as_window_function(window_function)
+        return self._append(Buffer(), function, output_type, window_function)
+
+    def process(
+        self, process_window_function: Any, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Calls a function with a context and all records of a window."""
+        function = type(self)._as_process_window_function(process_window_function)
+        return self._append(Buffer(), function, output_type, process_window_function)
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Adds up a field within each window."""
+        return self.reduce(aggregation("sum", position_to_sum))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Keeps the smallest value of a field within each window."""
+        return self.reduce(aggregation("min", position_to_min))
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Keeps the largest value of a field within each window."""
+        return self.reduce(aggregation("max", position_to_max))
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Keeps the record with the smallest value of a field within each window."""
+        return self.reduce(aggregation("min_by", position_to_min_by))
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Keeps the record with the largest value of a field within each window."""
+        return self.reduce(aggregation("max_by", position_to_max_by))
+
+    def key_by(self, *args: Any, **kwargs: Any) -> None:
+        raise ProgramError(
+            "key_by() was called on windows; their contents are keyed already. Call reduce(), "
+            "aggregate(), apply() or process() first, and key_by() on the result."
+        )
+
+    def _append(
+        self, contents: ContentsSpec, function: Any, output_type: Any, shown: Any
+    ) -> DataStream:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._window_assigner!r} over {self._stream!r})"
+
+
+class WindowedStream(_WindowedStream):
+    """Windows by key."""
+
+    _as_window_function = staticmethod(as_window_function)
+    _as_process_window_function = staticmethod(as_process_window_function)
+
+    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner) -> None:
+        super().__init__(keyed_stream, window_assigner)
+
+    def _append(
+        self, contents: ContentsSpec, function: Any, output_type: Any, shown: Any
+    ) -> DataStream:
+        return append_operator(
+            self._stream._environment,
+            self._window_name,
+            self._window_spec(contents, function),
+            self._stream._inputs,
+            output_type,
+            description=self._describe("Window", shown),
+        )
+
+
+class AllWindowedStream(_WindowedStream):
+    """Windows over all records; they run in one subtask."""
+
+    _as_window_function = staticmethod(as_all_window_function)
+    _as_process_window_function = staticmethod(as_process_all_window_function)
+
+    def _append(
+        self, contents: ContentsSpec, function: Any, output_type: Any, shown: Any
+    ) -> DataStream:
+        one_subtask = self._stream._repartition(KeyGroups(one_key))
+        return append_operator(
+            self._stream._environment,
+            self._window_name,
+            self._window_spec(contents, function, is_all=True),
+            one_subtask._inputs,
+            output_type,
+            description=self._describe("AllWindow", shown),
+            parallelism=1,
+            is_parallel=False,
+        )
+
+
+def function_name(function: Any) -> str:
+    """Returns what to call a function in a description."""
+    return getattr(function, "__name__", None) or type(function).__name__
