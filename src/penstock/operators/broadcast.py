@@ -169,7 +169,8 @@ class KeyedBroadcastProcessLogic(KeyedProcessLogic):
         super().prepare()
         data = KeyedReadOnlyContext(self.timer_service, self.sides, self.state)
         timer = BroadcastTimerContext(self.timer_service, self.sides, self.state)
-        broadcast = BroadcastContext(TimeOnlyService(self), self.sides)
+        no_key = "a broadcast record has none. Set timers in process_element()."
+        broadcast = BroadcastContext(TimeOnlyService(self, no_key), self.sides)
         data.states = timer.states = broadcast.states = BroadcastStates(self, self._descriptors)
         self.timer_context = timer
         self.inputs = (

@@ -85,10 +85,20 @@ class KeyedTimerService(TimerService):
 
 
 class TimeOnlyService(TimerService):
-    """Time for operators without a key: they may look at it, but not set timers."""
+    """Time where there is no key: one may look at it, but not set timers.
 
-    def __init__(self, logic: OperatorLogic) -> None:
+    Args:
+        logic: The operator.
+        reason: Why there is no key, and what to do.
+    """
+
+    def __init__(
+        self,
+        logic: OperatorLogic,
+        reason: str = "its input is not keyed. Call key_by first and use a KeyedProcessFunction.",
+    ) -> None:
         self._logic = logic
+        self._reason = reason
 
     def current_processing_time(self) -> int:
         return self._logic.context.clock.now_ms
@@ -98,8 +108,8 @@ class TimeOnlyService(TimerService):
 
     def _refuse(self, *_: Any) -> None:
         raise ProgramError(
-            f"operator '{self._logic.context.name}' is not keyed, and timers belong to keys. "
-            "Call key_by first and use a KeyedProcessFunction."
+            f"operator '{self._logic.context.name}' was asked for a timer; timers belong to keys, "
+            f"but {self._reason}"
         )
 
     def register_processing_time_timer(self, timestamp: int) -> None:

@@ -1,6 +1,6 @@
 """Runs one operator by hand, without a cluster: records, watermarks and time in, outputs out.
 
-    harness = OneOperatorHarness(KeyedProcessSpec(CountPerKey()), key=lambda r: r[0])
+    harness = OneOperatorHarness(CountPerKey(), key=lambda r: r[0])
     harness.process(("a", 1), ("a", 2), timestamps=[10, 20])
     harness.watermark(20)
     assert harness.values == [("a", 2)]
@@ -18,16 +18,29 @@ import tempfile
 import weakref
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.clock import EpochClock
+from penstock.core.errors import ProgramError
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
 from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock.operators import functions as fn
+from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
+from penstock.operators.connected import (
+    CoFlatMapSpec,
+    CoMapSpec,
+    CoProcessSpec,
+    KeyedCoProcessSpec,
+)
+from penstock.operators.functions import Function
 from penstock.operators.logic import OperatorContext, OperatorSpec
 from penstock.operators.metrics import MetricGroup
 from penstock.operators.output_tag import OutputTag
+from penstock.operators.process import KeyedProcessSpec, ProcessSpec
+from penstock.operators.reduce import ReduceSpec
+from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.timers import TimerService
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
@@ -36,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.core.handles import KeyedStateVersion
+    from penstock.state.descriptors import MapStateDescriptor
 
 
 @dataclass(frozen=True)
@@ -90,7 +104,7 @@ class OneOperatorHarness:
     """One subtask of one operator.
 
     Args:
-        spec: What to run.
+        spec: What to run: a user's function object, or the spec of any operator.
         key: Key selector of input 0, for keyed operators.
         key2: Key selector of input 1; the same as `key` if left out.
         name: Name of the operator.
@@ -102,11 +116,12 @@ class OneOperatorHarness:
         directory: Where state lives; a temporary directory if left out.
         now_ms: Processing time to begin with.
         parameters: The job's global parameters.
+        broadcast: Descriptors of the broadcast state, for broadcast functions.
     """
 
     def __init__(  # noqa: PLR0913 - a subtask has that many facts
         self,
-        spec: OperatorSpec,
+        spec: OperatorSpec | Function,
         *,
         key: Callable[[Any], Any] | None = None,
         key2: Callable[[Any], Any] | None = None,
@@ -119,10 +134,14 @@ class OneOperatorHarness:
         directory: str | None = None,
         now_ms: int = 0,
         parameters: dict[str, str] | None = None,
+        broadcast: tuple[MapStateDescriptor, ...] = (),
     ) -> None:
+        if isinstance(spec, Function):
+            spec = spec_of(spec, keyed=key is not None, broadcast=broadcast)
         if directory is None:
             directory = tempfile.mkdtemp(prefix="penstock-harness-")
             weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        self.directory = directory
         self._keys = (key, key2 or key)
         self._commits = 0
         clock = EpochClock(now_ms)
@@ -252,3 +271,46 @@ class OneOperatorHarness:
     def close(self) -> None:
         """Closes the operator."""
         self.logic.close()
+
+
+def spec_of(
+    function: Function, *, keyed: bool, broadcast: tuple[MapStateDescriptor, ...] = ()
+) -> OperatorSpec:
+    """Returns the operator that the API would make of a function.
+
+    Args:
+        function: A function object.
+        keyed: Whether the input is keyed.
+        broadcast: Descriptors of the broadcast state.
+    """
+    if isinstance(function, fn.BroadcastProcessFunction):
+        return BroadcastProcessSpec(function, broadcast)
+    if isinstance(function, fn.KeyedBroadcastProcessFunction):
+        return KeyedBroadcastProcessSpec(function, broadcast)
+    for kind, make in _KEYED_OR_NOT:
+        if isinstance(function, kind):
+            return make(function, keyed)
+    for kind, make in _FIXED:
+        if isinstance(function, kind):
+            return make(function)
+    names = ", ".join(kind.__name__ for kind, _ in (*_KEYED_OR_NOT, *_FIXED))
+    raise ProgramError(
+        f"a {type(function).__name__} does not say which operator it belongs to; give the spec of "
+        f"the operator, or one of {names}."
+    )
+
+
+_KEYED_OR_NOT: Final[tuple[tuple[type[Function], Callable[..., OperatorSpec]], ...]] = (
+    (fn.MapFunction, MapSpec),
+    (fn.FlatMapFunction, FlatMapSpec),
+    (fn.FilterFunction, FilterSpec),
+    (fn.CoMapFunction, CoMapSpec),
+    (fn.CoFlatMapFunction, CoFlatMapSpec),
+)
+_FIXED: Final[tuple[tuple[type[Function], Callable[..., OperatorSpec]], ...]] = (
+    (fn.ProcessFunction, ProcessSpec),
+    (fn.KeyedProcessFunction, KeyedProcessSpec),
+    (fn.CoProcessFunction, CoProcessSpec),
+    (fn.KeyedCoProcessFunction, KeyedCoProcessSpec),
+    (fn.ReduceFunction, ReduceSpec),
+)

@@ -86,6 +86,8 @@ class Alarm(KeyedBroadcastProcessFunction):
     def process_broadcast_element(self, value, ctx):
         if value == "peek":
             self.count.value()
+        if value == "wait":
+            ctx.timer_service().register_event_time_timer(5)
         ctx.get_broadcast_state(RULES)["limit"] = value
 
     def on_timer(self, timestamp, ctx):
@@ -114,3 +116,8 @@ def test_keyed_state_is_out_of_reach_on_the_broadcast_side():
     harness.process("a", timestamps=[1])
     with pytest.raises(UserFunctionError, match="without a current key"):
         harness.process2("peek")
+
+
+def test_timers_are_out_of_reach_on_the_broadcast_side():
+    with pytest.raises(UserFunctionError, match="but a broadcast record has none"):
+        alarm().process2("wait")

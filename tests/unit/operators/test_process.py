@@ -110,7 +110,7 @@ def test_timers_need_a_key():
     def register(value, ctx):
         ctx.timer_service().register_event_time_timer(5)
 
-    with pytest.raises(UserFunctionError, match="'operator' is not keyed, and timers belong to"):
+    with pytest.raises(UserFunctionError, match="timers belong to keys, but its input is"):
         process(register).process(1)
 
 

@@ -72,15 +72,50 @@ def test_state_spans_batches_of_mutable_records():
     assert [value["seen"] for value in values] == [[1], [1, 2], [1, 2, 3]]
 
 
-TUPLES = [("a", 3, "x"), ("a", 1, "y"), ("b", 5, "z"), ("a", 1, "w"), ("a", 4, "v")]
+TUPLES = [("a", 3, "x"), ("a", 1, "y"), ("b", 5, "z"), ("a", 1, "w"), ("a", 4, "v"), ("a", 4, "u")]
 EXPECTED = {
     # sum, min and max change the field and keep the rest of the first record.
-    "sum": [("a", 3, "x"), ("a", 4, "x"), ("b", 5, "z"), ("a", 5, "x"), ("a", 9, "x")],
-    "min": [("a", 3, "x"), ("a", 1, "x"), ("b", 5, "z"), ("a", 1, "x"), ("a", 1, "x")],
-    "max": [("a", 3, "x"), ("a", 3, "x"), ("b", 5, "z"), ("a", 3, "x"), ("a", 4, "x")],
+    "sum": [
+        ("a", 3, "x"),
+        ("a", 4, "x"),
+        ("b", 5, "z"),
+        ("a", 5, "x"),
+        ("a", 9, "x"),
+        ("a", 13, "x"),
+    ],
+    "min": [
+        ("a", 3, "x"),
+        ("a", 1, "x"),
+        ("b", 5, "z"),
+        ("a", 1, "x"),
+        ("a", 1, "x"),
+        ("a", 1, "x"),
+    ],
+    "max": [
+        ("a", 3, "x"),
+        ("a", 3, "x"),
+        ("b", 5, "z"),
+        ("a", 3, "x"),
+        ("a", 4, "x"),
+        ("a", 4, "x"),
+    ],
     # min_by and max_by give whole records, the first one on ties.
-    "min_by": [("a", 3, "x"), ("a", 1, "y"), ("b", 5, "z"), ("a", 1, "y"), ("a", 1, "y")],
-    "max_by": [("a", 3, "x"), ("a", 3, "x"), ("b", 5, "z"), ("a", 3, "x"), ("a", 4, "v")],
+    "min_by": [
+        ("a", 3, "x"),
+        ("a", 1, "y"),
+        ("b", 5, "z"),
+        ("a", 1, "y"),
+        ("a", 1, "y"),
+        ("a", 1, "y"),
+    ],
+    "max_by": [
+        ("a", 3, "x"),
+        ("a", 3, "x"),
+        ("b", 5, "z"),
+        ("a", 3, "x"),
+        ("a", 4, "v"),
+        ("a", 4, "v"),
+    ],
 }
 
 

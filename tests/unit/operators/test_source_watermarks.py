@@ -175,3 +175,6 @@ def test_splits_that_move_take_their_watermarks_along():
     assert two.current() == 19
     list(two.assign("a", read(100)))
     assert two.current() == 40
+    three = watermarks()
+    three.restore_rescaled(states, [])
+    assert three.current() == 19

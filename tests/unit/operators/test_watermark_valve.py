@@ -70,6 +70,19 @@ def test_the_last_active_channel_that_was_not_in_the_way_lets_nothing_out():
     assert valve.output == 100
 
 
+def test_an_unaligned_channel_does_not_hold_back_and_so_lets_nothing_out():
+    valve = WatermarkValve(3)
+    valve.advance(0, 100)
+    valve.advance(1, 30)
+    assert valve.advance(2, 5) == 5
+    assert valve.set_idle(2, True) == (None, 30)
+    valve.set_idle(0, True)
+    valve.set_idle(2, False)  # at 5 behind 30: unaligned
+    assert valve.set_idle(1, True) == (None, None)
+    assert valve.set_idle(2, True) == (True, None)
+    assert valve.output == 30
+
+
 def test_the_output_is_active_again_with_the_first_channel():
     valve = WatermarkValve(2)
     valve.set_idle(0, True)
