@@ -29,7 +29,7 @@ class BasicType(Enum):
     INSTANT = "Instant"
 
 
-_BITS: Final = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
+_WHOLE: Final = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG)
 _REAL: Final = (BasicType.FLOAT, BasicType.DOUBLE)
 _PYTHON: Final[dict[BasicType, tuple[Any, ...]]] = {
     BasicType.STRING: (str,),
@@ -38,13 +38,16 @@ _PYTHON: Final[dict[BasicType, tuple[Any, ...]]] = {
     BasicType.BIG_INT: (numbers.Integral,),
     BasicType.BIG_DEC: (decimal.Decimal,),
     BasicType.INSTANT: (Instant, datetime.datetime),
-    **dict.fromkeys(_BITS, (numbers.Integral,)),
+    **dict.fromkeys(_WHOLE, (numbers.Integral,)),
     **dict.fromkeys(_REAL, (numbers.Real,)),
 }
 
 
 class BasicTypeInfo(TypeInformation):
-    """A number, a text, a boolean."""
+    """A number, a text, a boolean.
+
+    Widths are not enforced: a Python `int` does not overflow, whether it is a BYTE or a LONG.
+    """
 
     def __init__(self, basic_type: BasicType) -> None:
         self._basic_type = basic_type
@@ -55,9 +58,6 @@ class BasicTypeInfo(TypeInformation):
         kind = self._basic_type
         if not isinstance(value, _PYTHON[kind]):
             return self._wrong(value)
-        bits = _BITS.get(kind)
-        if bits and not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-            return self._wrong(value, f", which needs more than {bits} bits")
         if kind is BasicType.CHAR and len(value) != 1:
             return self._wrong(value, ", which is not one character")
         return None

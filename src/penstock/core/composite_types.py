@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import repeat
+from operator import attrgetter, eq
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.core.basic_types import BasicType, BasicTypeInfo
 from penstock.core.errors import ProgramError
@@ -222,6 +224,15 @@ class RowTypeInfo(_FieldsTypeInfo):
                 return self._wrong(value, f", which lacks {', '.join(missing)}")
         return super().mismatch(value)
 
+    def convert_all(self, values: list[Any]) -> list[Any]:
+        if (
+            set(map(type, values)) == {Row}
+            and all(map(eq, map(_NAMES_OF, values), repeat(self._field_names)))
+            and self._field_converter() is None
+        ):
+            return values
+        return super().convert_all(values)
+
     def converter(self) -> Converter | None:
         names = self._field_names
         of_fields = self._field_converter()
@@ -277,6 +288,9 @@ class TupleTypeInfo(_FieldsTypeInfo):
             return value if value is None else tuple(of_fields(value))
 
         return convert
+
+
+_NAMES_OF: Final = attrgetter("_fields")
 
 
 def checked_type(given: Any, where: str) -> TypeInformation:

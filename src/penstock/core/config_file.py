@@ -1,8 +1,8 @@
 """Reads `config.yaml` and the older flat `flink-conf.yaml` (`interfaces.md` section 2).
 
 PyYAML's own loaders speak YAML 1.1, where `on` is a boolean, `1:30` a number and `2024-01-01` a
-date. This one resolves null, booleans, integers and floats as YAML 1.2's core schema does and leaves
-the rest as text. Values keep their spelling: settings are text until somebody asks for a kind.
+date. Here only null is resolved, as YAML 1.2's core schema does; every other value keeps its
+spelling, because settings are text until somebody asks for a kind.
 """
 
 from __future__ import annotations

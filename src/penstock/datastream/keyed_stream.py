@@ -82,9 +82,7 @@ class KeyedStream(DataStream):
         return self._same_type("MaxBy", AggregationSpec("max_by", position_to_max_by))
 
     def _same_type(self, name: str, spec: Any) -> DataStream:
-        stream = self._then(name, spec)
-        stream._type_info = self._type_info
-        return stream
+        return self._then(name, spec, self._type_info)
 
     # ---- windows and joins ----
 

@@ -125,12 +125,11 @@ class _WindowedStream(WindowSettings):
         """Combines the records of a window; a window function then sees only the result."""
         if window_function is not None:
             window_function = type(self)._as_process_window_function(window_function)
-        stream = self._append(
+        elif output_type is None:
+            output_type = self._stream._type_info
+        return self._append(
             ReduceContents(reduce_function), window_function, output_type, reduce_function
         )
-        if window_function is None and output_type is None:
-            stream._type_info = self._stream._type_info
-        return stream
 
     def aggregate(
         self,
