@@ -107,23 +107,21 @@ class CheckpointStorage(ABC):
     def list(self, prefix: str) -> Iterator[Entry]:
         """Lists files below a directory, at any depth; for the sweep."""
 
-    def flush(self, directory: str) -> None:  # noqa: B027 - many storages have no directories
+    def flush(self, directory: str) -> None:
         """Makes the names of deferred files of a directory durable.
 
         Raises:
             UnknownOutcomeError: They may be durable or not.
         """
 
-    def make_directory(  # noqa: B027
-        self, key: str, *, exclusive: bool = False
-    ) -> None:
+    def make_directory(self, key: str, *, exclusive: bool = False) -> None:
         """Makes a directory and what is above it.
 
         Raises:
             ObjectExistsError: `exclusive`, and it exists.
         """
 
-    def remove_directory(self, key: str) -> None:  # noqa: B027
+    def remove_directory(self, key: str) -> None:
         """Removes a directory if it is empty; otherwise leaves it, without an error."""
 
     def load_tagged(self, key: str) -> Tagged | None:
