@@ -7,10 +7,12 @@ a library for that registers it here, since this layer depends on none.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PROTOCOL: Final = 5
 

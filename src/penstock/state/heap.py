@@ -6,13 +6,15 @@ a filter once per rescale.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from penstock.core.handles import KeyedStateVersion
 from penstock.state.heap_tables import HeapListTable, HeapMapTable, HeapValueTable
-from penstock.state.keyed import KeyedState, Row
-from penstock.state.tables import Table
+from penstock.state.keyed import KeyedState
 from penstock.state.versions import Payload, TableColumns, decode_payload
+
+if TYPE_CHECKING:
+    from penstock.core.handles import KeyedStateVersion
+    from penstock.state.tables import Table
 
 HASHMAP: Final = "hashmap"
 
@@ -42,20 +44,4 @@ class HeapKeyedState(KeyedState):
         self.event_timers.mark_clean()
         self.processing_timers.mark_clean()
         handle = self._area.write(f"{version_id}.base", payload.encode(self.uid))
-        return KeyedStateVersion(
-            version_id, HASHMAP, version_id, (handle,), (), (),
-            self.first_key_group, self.last_key_group,
-        )
-
-    def _load_row(self, row: Row) -> None:
-        name, kind, key, ns, value = row
-        if kind == "event_timer":
-            self.event_timers.add(value, key, ns)
-        elif kind == "processing_timer":
-            self.processing_timers.add(value, key, ns)
-        elif kind == "map":
-            self.map_table(name).put(key, ns, *value)
-        elif kind == "list":
-            self.list_table(name).extend(key, ns, value)
-        else:
-            self.value_table(name).put(key, ns, value)
+        return self._version(version_id, base=(handle,))

@@ -13,7 +13,6 @@ held version. A failed `restore` or `commit` leaves nothing held, so the next re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.core.errors import ProgramError, StateError
@@ -25,12 +24,17 @@ from penstock.state.timers import TimerTable
 from penstock.state.versions import FoldPolicy, Payload, TableColumns, decode_payload
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from penstock.core.clock import EpochClock
     from penstock.core.file_area import FileArea
+    from penstock.core.handles import FileHandle
     from penstock.state.api import State
     from penstock.state.descriptors import StateDescriptor
 
 TableT = TypeVar("TableT", bound=Table)
+
+_IMPORTED = "(imported)"
 
 Row = tuple[str, str, Any, Any, Any]
 """(state name, kind, key, namespace, value), see `KeyedState.entries`."""
@@ -48,7 +52,7 @@ class KeyedState(ABC):
 
     backend_name: str
 
-    def __init__(  # noqa: PLR0913 - the range is two numbers everywhere
+    def __init__(  # noqa: PLR0913, PLR0917 - the range is two numbers everywhere
         self,
         first_key_group: int,
         last_key_group: int,
@@ -71,7 +75,8 @@ class KeyedState(ABC):
         self._policy = policy
         self._tables: dict[str, Table] = {}
         self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
-        self._held: KeyedStateVersion | None = None
+        # None after a failure: then only a restore helps.
+        self._held: KeyedStateVersion | None = self._version("")
         # The tables hold more than any version on disk says: the next commit writes a base.
         self._needs_base = False
 
@@ -146,11 +151,12 @@ class KeyedState(ABC):
         """
         held, self._held = self._held, None
         if held is None:
-            held = self._empty_version(version_id)
-            is_changed = True
-        else:
-            is_changed = self.is_dirty
-        if self._needs_base or (is_changed and self._policy.is_due(held)):
+            raise StateError(
+                f"keyed state of operator {self.uid!r} was left half-way by an earlier failure and "
+                "cannot be committed; restore a version first."
+            )
+        is_changed = self.is_dirty
+        if self._needs_base or (is_changed and self._is_fold_due(held)):
             held = self._write_base(version_id)
             self._needs_base = False
         elif is_changed:
@@ -162,15 +168,12 @@ class KeyedState(ABC):
         payload = self._collect()
         handle = self._area.write(f"{version_id}.delta", payload.encode(self.uid))
         self._delta_written(payload, handle.size_bytes)
-        return KeyedStateVersion(
+        return self._version(
             version_id,
-            self.backend_name,
-            held.base_id,
-            held.base,
-            (*held.deltas, handle),
-            (*held.delta_ids, version_id),
-            self.first_key_group,
-            self.last_key_group,
+            base=held.base,
+            base_id=held.base_id,
+            deltas=(*held.deltas, handle),
+            delta_ids=(*held.delta_ids, version_id),
         )
 
     def _collect(self) -> Payload:
@@ -187,14 +190,16 @@ class KeyedState(ABC):
         Raises:
             StateError: A file is missing or damaged, or a state changed its kind.
         """
+        if not versions:
+            versions = (self._version(""),)
         if len(versions) == 1 and self._covers(versions[0]):
             self._restore_own(versions[0])
             return
         self._held = None
         self._reset_all()
-        if versions:
-            self._import(versions)
-            self._needs_base = True
+        self._import(versions)
+        self._needs_base = True
+        self._held = self._version(_IMPORTED)
 
     def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
         """Adds what of the versions lies in this range."""
@@ -207,6 +212,20 @@ class KeyedState(ABC):
                     is_owned = owned[key] = self.owns(key)
                 if is_owned:
                     self._load_row(row)
+
+    def _load_row(self, row: Row) -> None:
+        """Adds one row of `entries`."""
+        name, kind, key, ns, value = row
+        if kind == "event_timer":
+            self.event_timers.add(value, key, ns)
+        elif kind == "processing_timer":
+            self.processing_timers.add(value, key, ns)
+        elif kind == "map":
+            self.map_table(name).put(key, ns, *value)
+        elif kind == "list":
+            self.list_table(name).extend(key, ns, value)
+        else:
+            self.value_table(name).put(key, ns, value)
 
     def _open_other(self, version: KeyedStateVersion) -> KeyedState:
         """Returns a version of another range or backend, read-only by convention."""
@@ -273,17 +292,31 @@ class KeyedState(ABC):
         if table is None:
             table = self._tables[columns.name] = self._new_table(columns.kind, columns.name)
             table.timed = columns.timed
-        if table.kind != columns.kind:
-            raise StateError(
-                f"state {columns.name!r} of operator {self.uid!r} is {table.kind} state in the "
-                f"program and {columns.kind} state in the snapshot. Give it another name in the "
-                "program, or change it back."
-            )
+        self._check_kind(columns.name, table.kind, columns.kind)
         return table
 
-    def _empty_version(self, version_id: str) -> KeyedStateVersion:
+    def _check_kind(self, name: str, in_program: str, in_snapshot: str) -> None:
+        if in_program != in_snapshot:
+            raise StateError(
+                f"state {name!r} of operator {self.uid!r} is {in_program} state in the program and "
+                f"{in_snapshot} state in the snapshot. Give it another name in the program, or "
+                "change it back."
+            )
+
+    def _version(
+        self,
+        version_id: str,
+        *,
+        base: tuple[FileHandle, ...] = (),
+        base_id: str | None = None,
+        deltas: tuple[FileHandle, ...] = (),
+        delta_ids: tuple[str, ...] = (),
+    ) -> KeyedStateVersion:
+        """Returns a version of this range; its base is its own unless another is named."""
+        if base_id is None:
+            base_id = version_id if base else ""
         return KeyedStateVersion(
-            version_id, self.backend_name, "", (), (), (),
+            version_id, self.backend_name, base_id, base, deltas, delta_ids,
             self.first_key_group, self.last_key_group,
         )
 
@@ -315,9 +348,9 @@ class KeyedState(ABC):
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         """Writes everything, changes included, as a version without deltas."""
 
-    @abstractmethod
-    def _load_row(self, row: Row) -> None:
-        """Adds one row of `entries`, when state comes from other ranges or another backend."""
+    def _is_fold_due(self, held: KeyedStateVersion) -> bool:
+        """Returns whether the next commit writes a base instead of a delta."""
+        return self._policy.is_due(held)
 
     def _delta_written(self, payload: Payload, size_bytes: int) -> None:
         """A delta was committed or applied."""
@@ -331,9 +364,15 @@ class KeyedState(ABC):
         for name, table in self._tables.items():
             for key, ns, value in table.entries_of_all():
                 yield name, table.kind, key, ns, value
+        yield from self._timer_entries()
+
+    def _timer_entries(self) -> Iterator[Row]:
         for kind, timers in (
             ("event_timer", self.event_timers),
             ("processing_timer", self.processing_timers),
         ):
             for time, key, ns in timers.all():
                 yield "", kind, key, ns, time
+
+    def close(self) -> None:
+        """Gives up files that are open; the object is not used again."""

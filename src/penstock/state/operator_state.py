@@ -11,7 +11,6 @@ changed (`semantics.md` section 8):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError, StateError
@@ -24,6 +23,8 @@ from penstock.state.api import (
 from penstock.state.objects import checked_elements
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
 
 SPLIT: Final = "split"

@@ -16,6 +16,7 @@ from penstock.state.descriptors import (
 from penstock.state.heap_tables import HeapValueTable
 from penstock.state.objects import (
     HeapValueState,
+    RocksValueState,
     Scope,
     TableAggregatingState,
     TableListState,
@@ -25,6 +26,7 @@ from penstock.state.objects import (
     VoidScope,
     reduce_callable,
 )
+from penstock.state.rocks_tables import RocksValueTable
 
 if TYPE_CHECKING:
     from penstock.state.api import State, ValueState
@@ -58,4 +60,6 @@ def _value_state(store: KeyedState, scope: Scope, descriptor: StateDescriptor) -
     table = store.value_table(descriptor.name)
     if isinstance(table, HeapValueTable):
         return HeapValueState(scope, table)
+    if isinstance(table, RocksValueTable):
+        return RocksValueState(scope, table)
     return TableValueState(scope, table)

@@ -7,9 +7,11 @@ net: a timer that came and went in between leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TimerColumns = list[tuple[int, Any, list[Any], list[Any]]]
 """[(time, namespace, added keys, removed keys)]"""
@@ -83,6 +85,14 @@ class TimerTable:
         self._last_time = time
         self._last_ns = ns
 
+    def _insert(self, time: int, key: Any, ns: Any) -> None:
+        """Puts a timer into memory that is neither new nor counted yet again."""
+        spaces = self._buckets.get(time)
+        if spaces is None:
+            spaces = self._buckets[time] = {}
+            heappush(self._times, time)
+        spaces.setdefault(ns, {})[key] = None
+
     def _prune(self, time: int, ns: Any) -> None:
         spaces = self._buckets[time]
         del spaces[ns]
@@ -154,10 +164,6 @@ class TimerTable:
         self._times.clear()
         self._count = 0
         self.mark_clean()
-
-    def drop(self, timers: Iterable[tuple[int, Any, Any]]) -> None:
-        """Removes (time, key, namespace) without a trace, when a restore finds them out of range."""
-        self.apply([(time, ns, [], [key]) for time, key, ns in timers])
 
     def all(self) -> Iterator[tuple[int, Any, Any]]:
         """Yields (time, key, namespace)."""

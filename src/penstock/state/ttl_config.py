@@ -61,7 +61,7 @@ class _CleanupStrategies:
     class IncrementalCleanupStrategy:
         """A few entries are looked at upon each access."""
 
-        def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:  # noqa: FBT001
+        def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
             if cleanup_size <= 0:
                 raise ProgramError(
                     f"cleanup_incrementally looks at {cleanup_size} entries; it needs at least 1."
@@ -91,7 +91,7 @@ class _CleanupStrategies:
             return self._periodic_compaction_time
 
     def __init__(
-        self, strategies: dict[Strategies, Any], is_cleanup_in_background: bool  # noqa: FBT001
+        self, strategies: dict[Strategies, Any], is_cleanup_in_background: bool
     ) -> None:
         self._strategies = strategies
         self._is_cleanup_in_background = is_cleanup_in_background
@@ -104,7 +104,8 @@ class _CleanupStrategies:
 
     def get_incremental_cleanup_strategy(self) -> IncrementalCleanupStrategy | None:
         """Returns the strategy; without a choice, 5 entries an access unless switched off."""
-        default = self.IncrementalCleanupStrategy(5, False) if self._is_cleanup_in_background else None
+        in_background = self._is_cleanup_in_background
+        default = self.IncrementalCleanupStrategy(5, False) if in_background else None
         return self._strategies.get(self.Strategies.INCREMENTAL_CLEANUP, default)
 
     def get_rocksdb_compact_filter_cleanup_strategy(
@@ -220,7 +221,7 @@ class StateTtlConfig:
             return self
 
         def cleanup_incrementally(
-            self, cleanup_size: int, run_cleanup_for_every_record: bool = False  # noqa: FBT001, FBT002
+            self, cleanup_size: int, run_cleanup_for_every_record: bool = False
         ) -> StateTtlConfig.Builder:
             """Each access looks at that many entries; `hashmap` only, as in Flink."""
             self._strategies[_CleanupStrategies.Strategies.INCREMENTAL_CLEANUP] = (

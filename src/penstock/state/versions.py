@@ -7,13 +7,15 @@ at once lets equal keys and values be written once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import StateError
-from penstock.core.handles import KeyedStateVersion
 from penstock.state import codec
-from penstock.state.tables import Columns
-from penstock.state.timers import TimerColumns
+
+if TYPE_CHECKING:
+    from penstock.core.handles import KeyedStateVersion
+    from penstock.state.tables import Columns
+    from penstock.state.timers import TimerColumns
 
 FORMAT: Final = 1
 
@@ -44,6 +46,12 @@ class Payload:
     event_timers: TimerColumns = field(default_factory=list)
     processing_timers: TimerColumns = field(default_factory=list)
     covers: tuple[str, ...] = ()
+
+    def count_entries(self) -> int:
+        """Returns the number of keys in all columns."""
+        tables = sum(len(row[1]) for table in self.tables for row in table.columns)
+        timers = (*self.event_timers, *self.processing_timers)
+        return tables + sum(len(added) + len(removed) for _, _, added, removed in timers)
 
     def encode(self, uid: str) -> bytes:
         """Returns the bytes of a file."""

@@ -1,0 +1,307 @@
+"""The `rocksdb` backend: state larger than memory.
+
+A version is a RocksDB directory (the base) and the deltas since. The deltas are replayed into
+memory, over the base; once they are many, a fold makes them rows of a new base, whose old SST files
+keep their names. Memory holds the deltas, the running epoch and what was read lately, within
+`memory_bytes` apart from the running epoch.
+
+Besides the database's files a base has one file `~state`: the tables, and how many timers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.errors import StateError
+from penstock.state import codec
+from penstock.state.keyed import KeyedState, Row
+from penstock.state.rocks_base import RocksBase, RocksSettings
+from penstock.state.rocks_tables import (
+    ENTRY_BYTES,
+    RocksContext,
+    RocksListTable,
+    RocksMapTable,
+    RocksTable,
+    RocksValueTable,
+)
+from penstock.state.rocks_timers import GROUP_START, RocksTimerTable
+from penstock.state.rows import TIMER_PREFIX, RowKeys, group_start, name_of
+from penstock.state.versions import FORMAT, FoldPolicy, Payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from penstock.core.clock import EpochClock
+    from penstock.core.file_area import FileArea
+    from penstock.core.handles import FileHandle, KeyedStateVersion
+    from penstock.state.tables import Table
+
+ROCKSDB: Final = "rocksdb"
+EVENT: Final = b"e"
+PROCESSING: Final = b"p"
+_STATE_FILE: Final = "~state"
+_TABLES: Final = {
+    table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RocksLimits:
+    """How much of the state is in memory.
+
+    Attributes:
+        memory_bytes: Estimated bytes of entries in memory, outside the running epoch. Half of them
+            may be changes that wait for a fold.
+        timers: Timers of each domain in memory after a fold.
+        database: Sizes of RocksDB itself.
+    """
+
+    memory_bytes: int = 256 << 20
+    timers: int = 500_000
+    database: RocksSettings = field(default_factory=RocksSettings)
+
+
+class RocksKeyedState(KeyedState):
+    """Keyed state over a RocksDB base."""
+
+    backend_name = ROCKSDB
+    event_timers: RocksTimerTable
+    processing_timers: RocksTimerTable
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the range is two numbers everywhere
+        self,
+        first_key_group: int,
+        last_key_group: int,
+        max_parallelism: int,
+        area: FileArea,
+        clock: EpochClock,
+        uid: str,
+        policy: FoldPolicy,
+        limits: RocksLimits,
+    ) -> None:
+        super().__init__(
+            first_key_group, last_key_group, max_parallelism, area, clock, uid, policy
+        )
+        self._limits = limits
+        self._base = RocksBase(area, limits.database)
+        self._context = RocksContext(
+            self._base, RowKeys(max_parallelism), lambda: clock.now_ms, self._account
+        )
+        self.event_timers = self._timer_table(EVENT)
+        self.processing_timers = self._timer_table(PROCESSING)
+        self._base_tables: dict[str, tuple[str, bool]] = {}
+        self._clean_bytes = 0
+        self._overlay_bytes = 0
+
+    def _timer_table(self, domain: bytes) -> RocksTimerTable:
+        return RocksTimerTable(self._base, self._context.row_keys, domain, self._limits.timers)
+
+    def prefetch(self, keys: Iterable[Any]) -> None:
+        if self._base.is_empty:
+            return
+        wanted = list(dict.fromkeys(keys))
+        for table in self._rocks_tables():
+            if isinstance(table, RocksValueTable) and table.is_read_by_key:
+                table.prefetch(wanted)
+
+    def _rocks_tables(self) -> list[RocksTable]:
+        return [table for table in self._tables.values() if isinstance(table, RocksTable)]
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def _account(self, size_bytes: int) -> None:
+        """Counts bytes that are about to be read into memory, and makes room for them."""
+        self._clean_bytes += size_bytes
+        if self._clean_bytes + self._overlay_bytes > self._limits.memory_bytes:
+            self._evict()
+            self._clean_bytes = size_bytes
+
+    def _evict(self) -> None:
+        for table in self._rocks_tables():
+            table.evict()
+
+    def _delta_written(self, payload: Payload, size_bytes: int) -> None:
+        self._overlay_bytes += size_bytes + payload.count_entries() * ENTRY_BYTES
+
+    # -- versions -----------------------------------------------------------------------------
+
+    def _new_table(self, kind: str, name: str) -> Table:
+        table = _TABLES[kind](name, self._context)
+        known = self._base_tables.get(name)
+        if known is not None:
+            self._check_kind(name, kind, known[0])
+            table.timed = known[1]
+        return table
+
+    def _load_base(self, version: KeyedStateVersion) -> None:
+        database = [handle for handle in version.base if not handle.name.endswith(_STATE_FILE)]
+        for handle in version.base:
+            if handle.name.endswith(_STATE_FILE):
+                self._load_description(handle)
+        self._base.attach(database)
+
+    def _load_description(self, handle: FileHandle) -> None:
+        number, tables, folds, event_timers, processing_timers = codec.loads(
+            self._area.read(handle)
+        )
+        if number != FORMAT:
+            raise StateError(
+                f"state file {handle.name!r} has format {number}, this release reads {FORMAT}. "
+                "Restore it with the release that wrote it, or a newer one."
+            )
+        self._base.folds = folds
+        self._base_tables = tables
+        for name, (kind, _) in tables.items():
+            table = self._tables.get(name)
+            if table is not None:
+                self._check_kind(name, table.kind, kind)
+        self.event_timers.attach(event_timers)
+        self.processing_timers.attach(processing_timers)
+
+    def _is_fold_due(self, held: KeyedStateVersion) -> bool:
+        return (
+            self._overlay_bytes > self._limits.memory_bytes // 2
+            or len(held.deltas) >= self._policy.max_deltas
+        )
+
+    def _write_base(self, version_id: str) -> KeyedStateVersion:
+        self._collect()
+        for table in self._rocks_tables():
+            self._base_tables[table.name] = (table.kind, table.timed)
+        rows = self._overlay_rows()
+        if self._base.is_empty:
+            rows = [row for row in rows if row[1] is not None]
+        files = self._base.fold(rows, version_id)
+        description = (
+            FORMAT,
+            self._base_tables,
+            self._base.folds,
+            len(self.event_timers),
+            len(self.processing_timers),
+        )
+        data = codec.dumps(description, f"keyed state of operator {self.uid!r}")
+        handle = self._area.write(f"{version_id}{_STATE_FILE}", data)
+        for table in self._rocks_tables():
+            table.folded()
+        self.event_timers.folded()
+        self.processing_timers.folded()
+        self._clean_bytes += self._overlay_bytes
+        self._overlay_bytes = 0
+        return self._version(version_id, base=(*files, handle))
+
+    def _reset_all(self) -> None:
+        super()._reset_all()
+        self._base.attach(())
+        self._base_tables = {}
+        self._clean_bytes = 0
+        self._overlay_bytes = 0
+
+    # -- other ranges, other backends ---------------------------------------------------------
+
+    def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
+        """Copies the rows of old versions one by one, so that memory stays bounded here too."""
+        olds = []
+        for version in versions:
+            if version.backend == ROCKSDB:
+                old = self._open_other(version)
+                assert isinstance(old, RocksKeyedState)
+                olds.append(old)
+        if olds:
+            for old in olds:
+                self._take_description(old)
+            merged = heapq.merge(*(self._rows_from(old) for old in olds), key=itemgetter(0))
+            counts = dict.fromkeys((EVENT, PROCESSING), 0)
+            self._base.load(_counted(merged, counts))
+            self.event_timers.attach(counts[EVENT])
+            self.processing_timers.attach(counts[PROCESSING])
+            for old in olds:
+                old.close()
+        super()._import([version for version in versions if version.backend != ROCKSDB])
+
+    def _take_description(self, old: RocksKeyedState) -> None:
+        tables = dict(old._base_tables)
+        tables.update({table.name: (table.kind, table.timed) for table in old._rocks_tables()})
+        for name, described in tables.items():
+            known = self._base_tables.setdefault(name, described)
+            self._check_kind(name, known[0], described[0])
+            table = self._tables.get(name)
+            if table is not None:
+                self._check_kind(name, table.kind, described[0])
+        # Chunks of lists in the old overlays take the number itself.
+        self._base.folds = max(self._base.folds, old._base.folds + 1)
+
+    def _rows_from(self, old: RocksKeyedState) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the rows of an old version, its overlay applied, that lie in this range."""
+        start, end = group_start(self.first_key_group), group_start(self.last_key_group + 1)
+        base = itertools.chain(old._base.scan(start, end), old._base.scan_prefix(TIMER_PREFIX))
+        for row, data in _overlaid(base, old._overlay_rows()):
+            place = GROUP_START if row.startswith(TIMER_PREFIX) else 0
+            if start <= row[place : place + 2] < end:
+                yield row, data
+
+    def _overlay_rows(self) -> list[tuple[bytes, bytes | None]]:
+        """Returns what changed since the base as rows in order, None for rows to delete."""
+        rows: dict[bytes, bytes | None] = {}
+        for table in self._rocks_tables():
+            rows.update(table.overlay_rows())
+        for timers in (self.event_timers, self.processing_timers):
+            rows.update(timers.overlay_rows())
+        return sorted(rows.items(), key=itemgetter(0))
+
+    def entries(self) -> Iterator[Row]:
+        tables = {table.name: table for table in self._rocks_tables()}
+        for row, data in self._base.scan(b"", TIMER_PREFIX):
+            name = name_of(row)
+            table = tables.get(name)
+            if table is None:
+                kind, _ = self._base_tables[name]
+                table = tables[name] = _TABLES[kind](name, self._context)
+                table.timed = self._base_tables[name][1]
+            entry = table.base_entry(row, data)
+            if entry is not None:
+                yield name, table.kind, *entry
+        for name, table in tables.items():
+            for entry in table.memory_entries():
+                yield name, table.kind, *entry
+        yield from self._timer_entries()
+
+    def close(self) -> None:
+        self._base.close()
+
+
+def _overlaid(
+    rows: Iterable[tuple[bytes, bytes]], changes: list[tuple[bytes, bytes | None]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields rows with changes applied; both are in order, None deletes."""
+    position = 0
+    for row, data in rows:
+        while position < len(changes) and changes[position][0] < row:
+            changed, new = changes[position]
+            position += 1
+            if new is not None:
+                yield changed, new
+        if position < len(changes) and changes[position][0] == row:
+            new = changes[position][1]
+            position += 1
+            if new is not None:
+                yield row, new
+        else:
+            yield row, data
+    for changed, new in changes[position:]:
+        if new is not None:
+            yield changed, new
+
+
+def _counted(
+    rows: Iterable[tuple[bytes, bytes]], counts: dict[bytes, int]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Counts the timers of each domain that pass."""
+    place = len(TIMER_PREFIX)
+    for row in rows:
+        if row[0].startswith(TIMER_PREFIX):
+            counts[row[0][place : place + 1]] += 1
+        yield row

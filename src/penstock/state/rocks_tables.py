@@ -1,0 +1,634 @@
+"""Tables of the `rocksdb` backend: changes since the base in memory, everything else in its rows.
+
+Each table holds, by namespace and key,
+
+* `spaces.entries`: what is known in memory, changes and rows already read,
+* `spaces.dirty`: changes since the last commit,
+* `overlay`: changes from the base to the last commit, which are in the deltas too.
+
+Reads look into `entries`, then into the base. `evict` reduces `entries` to what only memory has.
+A fold turns `overlay` into rows of a new base.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.state import codec
+from penstock.state.heap_tables import map_columns
+from penstock.state.rows import chunk_number, encode_value, frame, owner_of, stable_bytes
+from penstock.state.spaces import Spaces
+from penstock.state.tables import ABSENT, CLEARED, Columns, ListTable, MapTable, Table, ValueTable
+from penstock.state.timed import convert_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from penstock.state.rocks_base import RocksBase
+    from penstock.state.rows import RowKeys
+
+MISSING: Final = object()
+
+CHUNK_ELEMENTS: Final = 1000
+"""Most elements in one row of a list."""
+
+SMALL_MAP: Final = 64
+"""Maps up to this size stay in memory as a whole once they were iterated."""
+
+ENTRY_BYTES: Final = 200
+"""What an entry costs in memory besides its pickled size: dict slots and object headers."""
+
+
+class RocksContext:
+    """What the tables of one state share."""
+
+    def __init__(
+        self,
+        base: RocksBase,
+        row_keys: RowKeys,
+        now_ms: Callable[[], int],
+        account: Callable[[int], None],
+    ) -> None:
+        self.base = base
+        self.row_keys = row_keys
+        self.now_ms = now_ms
+        self.account = account
+
+
+class RocksTable(Table):
+    """What the three tables share."""
+
+    def __init__(self, name: str, context: RocksContext) -> None:
+        super().__init__(name)
+        self.spaces = Spaces()
+        self.overlay: dict[Any, dict[Any, Any]] = {}
+        self._context = context
+        self._base = context.base
+        self._name_frame = frame(name.encode())
+        self._what = f"state {name!r}"
+
+    @property
+    def is_dirty(self) -> bool:
+        return self.spaces.is_dirty
+
+    def reset(self) -> None:
+        self.overlay.clear()
+        self.spaces.reset()
+
+    def folded(self) -> None:
+        """The overlay is in the base now."""
+        self.overlay.clear()
+
+    @abstractmethod
+    def evict(self) -> None:
+        """Drops from memory what the base has."""
+
+    @abstractmethod
+    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yields the overlay as rows, None for rows to delete; a later one of a key counts."""
+
+    @abstractmethod
+    def base_entry(self, row: bytes, data: bytes) -> Any:
+        """Returns (key, namespace, value) of a base row, or None if memory knows better."""
+
+    @abstractmethod
+    def memory_entries(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Yields (key, namespace, value) of what memory knows better than the base."""
+
+    def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
+        raise NotImplementedError("a rocksdb state yields its entries itself, in one scan")
+
+    def row_of(self, key: Any, ns: Any) -> bytes:
+        """Returns the row key of a key and namespace, the prefix of all its rows."""
+        row_keys = self._context.row_keys
+        return row_keys.of_key(key) + self._name_frame + row_keys.of_namespace(ns)
+
+    def rows_of(self, keys: list[Any], ns: Any) -> list[bytes]:
+        """Returns `row_of` of each key."""
+        row_keys = self._context.row_keys
+        tail = self._name_frame + row_keys.of_namespace(ns)
+        return [start + tail for start in row_keys.of_keys(keys)]
+
+    def encode(self, value: Any, key: Any, ns: Any) -> bytes:
+        return encode_value(value, key, ns, timed=self.timed, what=self._what)
+
+    def decode(self, data: bytes) -> Any:
+        """Returns the value in a row value, in the form that the table has now."""
+        value = codec.loads(data)
+        is_timed = data[-1] > 1
+        if is_timed is self.timed:
+            return value
+        return convert_value(self.kind, value, to_timed=self.timed, now_ms=self._context.now_ms())
+
+
+class RocksValueTable(RocksTable, ValueTable):
+    """Values; an entry None is known to be absent."""
+
+    def __init__(self, name: str, context: RocksContext) -> None:
+        super().__init__(name, context)
+        self.is_read_by_key = False
+
+    def get(self, key: Any, ns: Any = None) -> Any:
+        entries = self.spaces.read(ns)
+        if entries is not None:
+            value = entries.get(key, MISSING)
+            if value is not MISSING:
+                return value
+        return self.load(key, ns)
+
+    def load(self, key: Any, ns: Any = None) -> Any:
+        """Reads a value from the base into memory and returns it."""
+        if ns is None:
+            self.is_read_by_key = True
+        if self._base.is_empty:
+            hash(key)
+            return None
+        data = self._base.get(self.row_of(key, ns))
+        value = None if data is None else self.decode(data)
+        self._context.account(ENTRY_BYTES + (0 if data is None else len(data)))
+        self.spaces.write(ns)[0][key] = value
+        return value
+
+    def prefetch(self, keys: Iterable[Any], ns: Any = None) -> None:
+        """Reads the values of many keys in the order of their rows."""
+        if self._base.is_empty:
+            return
+        entries = self.spaces.write(ns)[0]
+        missing = [key for key in dict.fromkeys(keys) if key not in entries]
+        if not missing:
+            return
+        keys_by_row = dict(zip(self.rows_of(missing, ns), missing, strict=True))
+        rows = sorted(keys_by_row)
+        found = self._base.get_many(rows)
+        size = len(rows) * ENTRY_BYTES
+        self._context.account(size + sum(len(data) for data in found if data is not None))
+        entries = self.spaces.write(ns)[0]
+        loads, timed = codec.loads, self.timed
+        for row, data in zip(rows, found, strict=True):
+            if data is None:
+                entries[keys_by_row[row]] = None
+            elif (data[-1] > 1) is timed:
+                entries[keys_by_row[row]] = loads(data)
+            else:
+                entries[keys_by_row[row]] = self.decode(data)
+
+    def put(self, key: Any, ns: Any, value: Any) -> None:
+        if value is None:
+            self.remove(key, ns)
+            return
+        entries, dirty = self.spaces.write(ns)
+        entries[key] = dirty[key] = value
+
+    def remove(self, key: Any, ns: Any = None) -> None:
+        entries = self.spaces.read(ns)
+        known = MISSING if entries is None else entries.get(key, MISSING)
+        if known is None or (known is MISSING and self._base.is_empty):
+            return
+        entries, dirty = self.spaces.write(ns)
+        entries[key] = dirty[key] = None
+
+    def collect(self) -> Columns:
+        columns: Columns = []
+        for ns, dirty, _ in self.spaces.changes():
+            columns.append((ns, list(dirty), list(dirty.values())))
+        self.spaces.mark_clean()
+        self.apply(columns)
+        return columns
+
+    def apply(self, columns: Columns) -> None:
+        for ns, keys, values in columns:
+            entries = self.spaces.write(ns)[0]
+            overlay = self.overlay.setdefault(ns, {})
+            entries.update(zip(keys, values, strict=True))
+            overlay.update(zip(keys, values, strict=True))
+            if self._base.is_empty:
+                _drop_absent(entries, keys)
+                _drop_absent(overlay, keys)
+                if not overlay:
+                    del self.overlay[ns]
+                self.spaces.prune(ns)
+        self.spaces.mark_clean()
+
+    def folded(self) -> None:
+        for ns, found in self.overlay.items():
+            # Nobody asks for the past again; under namespace None keys do come back.
+            entries = self.spaces.read(ns)
+            if ns is not None and entries is not None:
+                _drop_absent(entries, found)
+                self.spaces.prune(ns)
+        super().folded()
+
+    def evict(self) -> None:
+        kept = {ns: dict(found) for ns, found in self.overlay.items()}
+        for ns, dirty, _ in self.spaces.changes():
+            kept.setdefault(ns, {}).update(dirty)
+        self.spaces.keep_only(kept)
+
+    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        for ns, found in self.overlay.items():
+            keys = list(found)
+            for row, key in zip(self.rows_of(keys, ns), keys, strict=True):
+                value = found[key]
+                yield row, None if value is None else self.encode(value, key, ns)
+
+    def base_entry(self, row: bytes, data: bytes) -> Any:
+        key, ns = owner_of(row, data)
+        entries = self.spaces.read(ns)
+        if entries is not None and key in entries:
+            return None
+        return key, ns, self.decode(data)
+
+    def memory_entries(self) -> Iterator[tuple[Any, Any, Any]]:
+        for ns, entries in self.spaces.all():
+            for key, value in entries.items():
+                if value is not None:
+                    yield key, ns, value
+
+
+def _drop_absent(entries: dict[Any, Any], keys: Iterable[Any]) -> None:
+    """Removes those of `keys` whose entry says that there is none.
+
+    Without a base nothing needs hiding, so windows that came and went leave no trace.
+    """
+    for key in [key for key in keys if entries.get(key, key) is None]:
+        del entries[key]
+
+
+class _Tail:
+    """What is new of one list since the base: the base's part counts unless `is_cleared`."""
+
+    __slots__ = ("is_cleared", "items")
+
+    def __init__(self) -> None:
+        self.is_cleared = False
+        self.items: list[Any] = []
+
+
+class RocksListTable(RocksTable, ListTable):
+    """Lists; an entry is the tail, a change the position in it from which it is new (-1: all).
+
+    The tails are the overlay. `clean` are the base's parts that were read.
+    """
+
+    def __init__(self, name: str, context: RocksContext) -> None:
+        super().__init__(name, context)
+        self._clean: dict[tuple[Any, Any], list[Any]] = {}
+
+    def get(self, key: Any, ns: Any = None) -> list[Any]:
+        entries = self.spaces.read(ns)
+        tail = None if entries is None else entries.get(key)
+        if tail is not None and (tail.is_cleared or self._base.is_empty):
+            items: list[Any] = tail.items
+            return items
+        start = self._base_part(key, ns)
+        return start + tail.items if tail is not None else start
+
+    def _base_part(self, key: Any, ns: Any) -> list[Any]:
+        if self._base.is_empty:
+            hash(key)
+            return []
+        found = self._clean.get((key, ns))
+        if found is None:
+            found, size = [], ENTRY_BYTES
+            for _, data in self._base.scan_prefix(self.row_of(key, ns)):
+                found += self.decode(data)
+                size += len(data)
+            self._context.account(size)
+            self._clean[key, ns] = found
+        return found
+
+    def append(self, key: Any, ns: Any, value: Any) -> None:
+        self._open(key, ns).items.append(value)
+
+    def extend(self, key: Any, ns: Any, values: Iterable[Any]) -> None:
+        added = list(values)
+        if added:
+            self._open(key, ns).items += added
+
+    def _open(self, key: Any, ns: Any) -> _Tail:
+        entries, dirty = self.spaces.write(ns)
+        tail: _Tail | None = entries.get(key)
+        if tail is None:
+            tail = entries[key] = _Tail()
+        if key not in dirty:
+            dirty[key] = len(tail.items)
+        return tail
+
+    def replace(self, key: Any, ns: Any, values: list[Any]) -> None:
+        entries, dirty = self.spaces.write(ns)
+        tail = entries.get(key)
+        if tail is None:
+            if not values and self._base.is_empty:
+                self.spaces.prune(ns)
+                return
+            tail = entries[key] = _Tail()
+        tail.is_cleared = True
+        tail.items = values
+        dirty[key] = -1
+
+    def remove(self, key: Any, ns: Any = None) -> None:
+        entries = self.spaces.read(ns)
+        tail = None if entries is None else entries.get(key)
+        if tail is not None and tail.is_cleared and not tail.items:
+            return
+        self.replace(key, ns, [])
+
+    def collect(self) -> Columns:
+        columns: Columns = []
+        for ns, dirty, entries in self.spaces.changes():
+            items: list[list[Any] | None] = []
+            for key, start in dirty.items():
+                tail = entries[key]
+                if tail.is_cleared and not tail.items:
+                    items.append(None)
+                else:
+                    items.append(tail.items[max(start, 0) :])
+            columns.append((ns, list(dirty), list(dirty.values()), items))
+            self._drop_empty(ns, entries, dirty)
+        self.spaces.mark_clean()
+        return columns
+
+    def apply(self, columns: Columns) -> None:
+        for ns, keys, starts, items in columns:
+            entries, _ = self.spaces.write(ns)
+            for key, start, values in zip(keys, starts, items, strict=True):
+                tail = entries.get(key)
+                if tail is None:
+                    tail = entries[key] = _Tail()
+                if values is None or start < 0:
+                    tail.is_cleared = True
+                    tail.items = values or []
+                else:
+                    del tail.items[start:]
+                    tail.items += values
+            self._drop_empty(ns, entries, keys)
+        self.spaces.mark_clean()
+
+    def _drop_empty(self, ns: Any, entries: dict[Any, Any], keys: Iterable[Any]) -> None:
+        if self._base.is_empty:
+            for key in [key for key in keys if not entries[key].items]:
+                del entries[key]
+            self.spaces.prune(ns)
+
+    def reset(self) -> None:
+        self._clean.clear()
+        super().reset()
+
+    def folded(self) -> None:
+        self._clean.clear()
+        self.spaces.reset()
+
+    def evict(self) -> None:
+        self._clean.clear()
+
+    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        folds = self._base.folds
+        for ns, entries in self.spaces.all():
+            keys = list(entries)
+            for row, key in zip(self.rows_of(keys, ns), keys, strict=True):
+                tail = entries[key]
+                if tail.is_cleared:
+                    for old, _ in self._base.scan_prefix(row):
+                        yield old, None
+                for start in range(0, len(tail.items), CHUNK_ELEMENTS):
+                    chunk = tail.items[start : start + CHUNK_ELEMENTS]
+                    place = chunk_number(folds, start // CHUNK_ELEMENTS)
+                    yield row + place, self.encode(chunk, key, ns)
+
+    def base_entry(self, row: bytes, data: bytes) -> Any:
+        key, ns = owner_of(row, data)
+        entries = self.spaces.read(ns)
+        tail = None if entries is None else entries.get(key)
+        if tail is not None and tail.is_cleared:
+            return None
+        return key, ns, self.decode(data)
+
+    def memory_entries(self) -> Iterator[tuple[Any, Any, Any]]:
+        for ns, entries in self.spaces.all():
+            for key, tail in entries.items():
+                if tail.items:
+                    yield key, ns, tail.items
+
+
+class _Part:
+    """What is known of one map.
+
+    Attributes:
+        known: Map entries in memory, `ABSENT` where there is none; all of them if `is_whole`.
+        changes: Those of them that changed since the base, up to the last commit.
+        is_cleared: The base's entries were removed, up to the last commit.
+    """
+
+    __slots__ = ("changes", "is_cleared", "is_whole", "known")
+
+    def __init__(self, *, is_whole: bool) -> None:
+        self.known: dict[Any, Any] = {}
+        self.changes: dict[Any, Any] = {}
+        self.is_whole = is_whole
+        self.is_cleared = False
+
+
+class RocksMapTable(RocksTable, MapTable):
+    """Maps, one row per map entry; an entry is what is known of a map."""
+
+    def get(self, key: Any, ns: Any, map_key: Any, default: Any = None) -> Any:
+        entries = self.spaces.read(ns)
+        part = None if entries is None else entries.get(key)
+        if part is None:
+            if self._base.is_empty:
+                hash(key)
+                return default
+            value = self._load(key, ns, map_key)
+        else:
+            value = part.known.get(map_key, MISSING)
+            if value is MISSING:
+                value = ABSENT if part.is_whole else self._load(key, ns, map_key)
+        return default if value is ABSENT else value
+
+    def _load(self, key: Any, ns: Any, map_key: Any) -> Any:
+        data = self._base.get(self.row_of(key, ns) + stable_bytes(map_key))
+        value = ABSENT if data is None else self.decode(data)[1]
+        self._context.account(ENTRY_BYTES + (0 if data is None else len(data)))
+        self._part(key, ns).known[map_key] = value
+        return value
+
+    def _part(self, key: Any, ns: Any) -> _Part:
+        entries, _ = self.spaces.write(ns)
+        part: _Part | None = entries.get(key)
+        if part is None:
+            part = entries[key] = _Part(is_whole=self._base.is_empty)
+        return part
+
+    def _change(self, key: Any, ns: Any, map_key: Any, value: Any) -> None:
+        self._part(key, ns).known[map_key] = value
+        dirty = self.spaces.write(ns)[1]
+        changes = dirty.get(key)
+        if changes is None:
+            changes = dirty[key] = {}
+        changes[map_key] = value
+
+    def put(self, key: Any, ns: Any, map_key: Any, value: Any) -> None:
+        self._change(key, ns, map_key, value)
+
+    def update(self, key: Any, ns: Any, mapping: Mapping[Any, Any]) -> None:
+        for map_key, value in mapping.items():
+            self._change(key, ns, map_key, value)
+
+    def remove(self, key: Any, ns: Any, map_key: Any) -> None:
+        entries = self.spaces.read(ns)
+        part = None if entries is None else entries.get(key)
+        if part is None and self._base.is_empty:
+            return
+        if part is not None:
+            known = part.known.get(map_key, ABSENT if part.is_whole else MISSING)
+            if known is ABSENT:
+                return
+        self._change(key, ns, map_key, ABSENT)
+
+    def items(self, key: Any, ns: Any = None) -> Iterable[tuple[Any, Any]]:
+        entries = self.spaces.read(ns)
+        part = None if entries is None else entries.get(key)
+        if part is None and self._base.is_empty:
+            hash(key)
+            return []
+        if part is not None and part.is_whole:
+            return [item for item in part.known.items() if item[1] is not ABSENT]
+        return self._merged(key, ns, {} if part is None else dict(part.known))
+
+    def _merged(self, key: Any, ns: Any, known: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        """Yields what is known and the base's other rows; keeps a small map in memory."""
+        rows = self._base.scan_prefix(self.row_of(key, ns))
+        small: dict[Any, Any] = {}
+        size = ENTRY_BYTES
+        for _, data in rows:
+            map_key, value = self.decode(data)
+            small.setdefault(map_key, value)
+            size += len(data) + ENTRY_BYTES
+            if len(small) > SMALL_MAP:
+                break
+        else:
+            self._keep_whole(key, ns, small, size)
+        others = (self.decode(data) for _, data in rows)
+        for map_key, in_base in itertools.chain(small.items(), others):
+            value = known.pop(map_key, in_base)
+            if value is not ABSENT:
+                yield map_key, value
+        for item in known.items():
+            if item[1] is not ABSENT:
+                yield item
+
+    def _keep_whole(self, key: Any, ns: Any, base: dict[Any, Any], size: int) -> None:
+        self._context.account(size)
+        part = self._part(key, ns)
+        part.known = base | part.known
+        part.is_whole = True
+
+    def is_empty(self, key: Any, ns: Any = None) -> bool:
+        return next(iter(self.items(key, ns)), None) is None
+
+    def clear(self, key: Any, ns: Any = None) -> None:
+        entries = self.spaces.read(ns)
+        part = None if entries is None else entries.get(key)
+        if part is None and self._base.is_empty:
+            return
+        part = self._part(key, ns)
+        part.known = {}
+        part.is_whole = True
+        self.spaces.write(ns)[1][key] = {CLEARED: True}
+
+    def collect(self) -> Columns:
+        columns: Columns = []
+        for ns, dirty, entries in self.spaces.changes():
+            for key, changes in dirty.items():
+                part = entries[key]
+                if CLEARED in changes:
+                    part.is_cleared = True
+                    part.changes = {}
+                part.changes.update(changes)
+                part.changes.pop(CLEARED, None)
+            self._drop_empty(ns, entries, dirty)
+            columns.append(map_columns(ns, dirty))
+        self.spaces.mark_clean()
+        return columns
+
+    def apply(self, columns: Columns) -> None:
+        for ns, *rows in columns:
+            for key, cleared, map_keys, values, removed in zip(*rows, strict=True):
+                part = self._part(key, ns)
+                if cleared:
+                    part.is_cleared = part.is_whole = True
+                    part.known = {}
+                    part.changes = {}
+                changes = dict(zip(map_keys, values, strict=True))
+                changes.update(dict.fromkeys(removed, ABSENT))
+                part.known.update(changes)
+                part.changes.update(changes)
+            self._drop_empty(ns, self.spaces.write(ns)[0], rows[0])
+        self.spaces.mark_clean()
+
+    def _drop_empty(self, ns: Any, entries: dict[Any, Any], keys: Iterable[Any]) -> None:
+        if not self._base.is_empty:
+            return
+        for key in keys:
+            part = entries[key]
+            for map_key in [name for name, value in part.changes.items() if value is ABSENT]:
+                del part.changes[map_key]
+                del part.known[map_key]
+            if not part.known:
+                del entries[key]
+        self.spaces.prune(ns)
+
+    def folded(self) -> None:
+        for _, entries in self.spaces.all():
+            for part in entries.values():
+                part.changes = {}
+                part.is_cleared = False
+
+    def evict(self) -> None:
+        kept: dict[Any, dict[Any, Any]] = {}
+        dirty_of = {ns: dirty for ns, dirty, _ in self.spaces.changes()}
+        for ns, entries in self.spaces.all():
+            dirty = dirty_of.get(ns, {})
+            for key, part in entries.items():
+                changes = dirty.get(key, {})
+                if not (part.changes or part.is_cleared or changes):
+                    continue
+                part.is_whole = part.is_cleared or CLEARED in changes
+                part.known = {} if CLEARED in changes else dict(part.changes)
+                part.known.update(changes)
+                part.known.pop(CLEARED, None)
+                kept.setdefault(ns, {})[key] = part
+        self.spaces.keep_only(kept)
+
+    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        for ns, entries in self.spaces.all():
+            changed = [key for key, part in entries.items() if part.changes or part.is_cleared]
+            for row, key in zip(self.rows_of(changed, ns), changed, strict=True):
+                part = entries[key]
+                if part.is_cleared:
+                    for old, _ in self._base.scan_prefix(row):
+                        yield old, None
+                for map_key, value in part.changes.items():
+                    place = row + stable_bytes(map_key)
+                    if value is ABSENT:
+                        yield place, None
+                    else:
+                        yield place, self.encode((map_key, value), key, ns)
+
+    def base_entry(self, row: bytes, data: bytes) -> Any:
+        key, ns = owner_of(row, data)
+        entries = self.spaces.read(ns)
+        part = None if entries is None else entries.get(key)
+        item = self.decode(data)
+        if part is not None and (part.is_whole or item[0] in part.known):
+            return None
+        return key, ns, item
+
+    def memory_entries(self) -> Iterator[tuple[Any, Any, Any]]:
+        for ns, entries in self.spaces.all():
+            for key, part in entries.items():
+                for item in part.known.items():
+                    if item[1] is not ABSENT:
+                        yield key, ns, item

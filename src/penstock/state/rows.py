@@ -1,0 +1,178 @@
+"""Rows of the `rocksdb` backend.
+
+    row key    key group (2 bytes, big-endian) | key | state name | namespace | rest
+    row value  pickle | owner, if the row key cannot say it | flags (1 byte)
+
+Key, name and namespace are framed by their length, so a prefix of a row key up to any of them is
+the prefix of no other. `rest` is empty for values, the map key for map entries and a rising number
+for chunks of lists. Rows start with the key group, so any range of groups is one scan.
+
+Pickle stops at its own end, so what follows it costs nothing to a reader who does not want it. The
+owner (key and namespace as objects) is left out where the row key can be read back: text and
+integer keys without a namespace.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.errors import ProgramError
+from penstock.core.keygroups import canonical_bytes, murmur
+from penstock.state import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TIMER_PREFIX: Final = b"\xff\xfe"
+"""Key groups end at 32767, so rows of timers sort behind all others."""
+
+HAS_OWNER: Final = 1
+IS_TIMED: Final = 2
+
+_GROUP: Final = struct.Struct(">H")
+_LENGTH: Final = struct.Struct(">I")
+_CHUNK: Final = struct.Struct(">II")
+
+try:  # numpy is an optional extra; it makes key groups of many keys four times as fast.
+    import numpy
+except ImportError:  # pragma: no cover - the loop below gives the same
+    numpy = None  # type: ignore[assignment]
+
+
+def frame(part: bytes) -> bytes:
+    """Returns the bytes behind their length."""
+    return b"%d:" % len(part) + part
+
+
+def stable_bytes(value: Any) -> bytes:
+    """Returns bytes for a namespace or map key, equal for equal values.
+
+    What has no canonical bytes is pickled without memo, since a memo depends on object identity.
+    """
+    try:
+        return b"c" + canonical_bytes(value)
+    except ProgramError:
+        buffer = io.BytesIO()
+        pickler = pickle.Pickler(buffer, 4)
+        pickler.fast = True
+        pickler.dump(value)
+        return b"p" + buffer.getvalue()
+
+
+def chunk_number(folds: int, position: int) -> bytes:
+    """Returns the row key part of a chunk of a list, which sorts by fold, then by position."""
+    return _CHUNK.pack(folds, position)
+
+
+class RowKeys:
+    """Makes row keys of one state."""
+
+    def __init__(self, max_parallelism: int) -> None:
+        self._max_parallelism = max_parallelism
+        self._last_ns: Any = None
+        self._last_ns_frame = b"0:"
+
+    def of_key(self, key: Any) -> bytes:
+        """Returns the start of all rows of a key."""
+        canonical = canonical_bytes(key)
+        group = murmur(zlib.crc32(canonical)) % self._max_parallelism
+        return _GROUP.pack(group) + b"%d:" % len(canonical) + canonical
+
+    def of_keys(self, keys: Sequence[Any]) -> list[bytes]:
+        """Returns `of_key` of each key."""
+        if numpy is None or len(keys) < 64:
+            return [self.of_key(key) for key in keys]
+        canonicals = list(map(canonical_bytes, keys))
+        groups = _key_groups(list(map(zlib.crc32, canonicals)), self._max_parallelism)
+        return [
+            groups[2 * index : 2 * index + 2] + b"%d:" % len(canonical) + canonical
+            for index, canonical in enumerate(canonicals)
+        ]
+
+    def of_namespace(self, ns: Any) -> bytes:
+        """Returns the frame of a namespace."""
+        if ns is not self._last_ns:
+            self._last_ns_frame = b"0:" if ns is None else frame(stable_bytes(ns))
+            self._last_ns = ns
+        return self._last_ns_frame
+
+
+def _key_groups(codes: list[int], max_parallelism: int) -> bytes:
+    """Returns the key groups of CRCs as big-endian pairs of bytes, as `core.keygroups` has them."""
+    code = numpy.array(codes, dtype=numpy.uint32)
+    code = code * numpy.uint32(0xCC9E2D51)
+    code = (code << numpy.uint32(15)) | (code >> numpy.uint32(17))
+    code = code * numpy.uint32(0x1B873593)
+    code = (code << numpy.uint32(13)) | (code >> numpy.uint32(19))
+    code = code * numpy.uint32(5) + numpy.uint32(0xE6546B64)
+    code ^= numpy.uint32(4)
+    code ^= code >> numpy.uint32(16)
+    code = code * numpy.uint32(0x85EBCA6B)
+    code ^= code >> numpy.uint32(13)
+    code = code * numpy.uint32(0xC2B2AE35)
+    code ^= code >> numpy.uint32(16)
+    negative = code >= numpy.uint32(0x80000000)
+    code = numpy.where(negative, (~code) + numpy.uint32(1), code)
+    code[code == numpy.uint32(0x80000000)] = 0
+    return (code % numpy.uint32(max_parallelism)).astype(">u2").tobytes()
+
+
+def encode_value(value: Any, key: Any, ns: Any, *, timed: bool, what: str) -> bytes:
+    """Returns the bytes of a row value."""
+    flags = IS_TIMED if timed else 0
+    data = codec.dumps(value, what)
+    if ns is None and (type(key) is int or type(key) is str):
+        return data + _FLAGS[flags]
+    return data + _owner_tail(key, ns, flags, what)
+
+
+def encode_timer(key: Any, ns: Any) -> bytes:
+    """Returns the value of a timer row, which is its owner only."""
+    return _owner_tail(key, ns, 0, "a timer")
+
+
+def _owner_tail(key: Any, ns: Any, flags: int, what: str) -> bytes:
+    owner = codec.dumps((key, ns), what)
+    return b"".join((owner, _LENGTH.pack(len(owner)), _FLAGS[flags | HAS_OWNER]))
+
+
+_FLAGS: Final = [bytes((number,)) for number in range(4)]
+
+
+def owner_of(row: bytes, data: bytes) -> tuple[Any, Any]:
+    """Returns (key, namespace) of a row."""
+    if data[-1] & HAS_OWNER:
+        (length,) = _LENGTH.unpack_from(data, len(data) - 5)
+        owner: tuple[Any, Any] = codec.loads(data[-5 - length : -5])
+        return owner
+    canonical, _ = _unframe(row, 2)
+    if canonical[:1] == b"i":
+        return int(canonical[1:]), None
+    return canonical[1:].decode("utf-8", "surrogatepass"), None
+
+
+def name_of(row: bytes) -> str:
+    """Returns the state name in a row key."""
+    _, end = _unframe(row, 2)
+    return _unframe(row, end)[0].decode()
+
+
+def _unframe(row: bytes, start: int) -> tuple[bytes, int]:
+    colon = row.index(b":", start)
+    end = colon + 1 + int(row[start:colon])
+    return row[colon + 1 : end], end
+
+
+def end_of_prefix(prefix: bytes) -> bytes:
+    """Returns the least row key above all that start with `prefix`."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes((stripped[-1] + 1,))
+
+
+def group_start(group: int) -> bytes:
+    """Returns where the rows of a key group begin."""
+    return _GROUP.pack(group)
