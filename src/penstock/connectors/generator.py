@@ -172,18 +172,14 @@ def plan_read(
     if started_ms is None:
         started_ms = budget.now_ms
     total = None if count is None else _records_of(split, count)
-    available = first + budget.max_records if total is None else total
+    available = first + budget.max_records + 1 if total is None else total
     if rate is not None:
         elapsed_ms = max(0, budget.now_ms - started_ms)
         due = int(elapsed_ms * rate / split.data[1] / 1000) + 1
         available = min(available, max(first, due))
     end = min(first + budget.max_records, available)
-    # Without a count and a rate there is always more; otherwise only what is already due.
-    unlimited = total is None and rate is None
     finished = total is not None and end >= total
-    return PlannedRead(
-        first, end, started_ms, finished=finished, has_more=unlimited or end < available
-    )
+    return PlannedRead(first, end, started_ms, finished=finished, has_more=end < available)
 
 
 def index_ranges(split: Split, first: int, end: int) -> list[tuple[int, int]]:

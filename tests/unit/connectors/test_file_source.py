@@ -1,0 +1,375 @@
+"""Which files are found, when, and what happens to those that change."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as arrow
+import pytest
+from pyarrow import parquet
+
+from penstock.connectors.files.formats import BulkFormat, StreamFormat
+from penstock.connectors.files.source import (
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+)
+from penstock.connectors.source import Boundedness, Budget, Discovery
+from penstock.core.duration import Duration
+from penstock.core.errors import JobExecutionError, ProgramError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PLENTY = Budget(1 << 20, 1 << 30, 0)
+
+
+def text(*paths: Path | str) -> FileSourceBuilder:
+    return FileSource.for_record_stream_format(StreamFormat.text_line_format(), *map(str, paths))
+
+
+def names(discovery: Discovery) -> list[str]:
+    return [Path(split.data["path"]).name for split in discovery.splits]
+
+
+def lines(source: FileSource, discovery: Discovery, budget: Budget = PLENTY) -> list[Any]:
+    values: list[Any] = []
+    with closing(source.create_reader()) as reader:
+        for split in discovery.splits:
+            position, finished = split.start, False
+            while not finished:
+                result = reader.read(split, position, budget)
+                values += result.values
+                position, finished = result.position, result.finished
+    return values
+
+
+def write(folder: Path, *paths: str) -> None:
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(f"{path}\n")
+
+
+# -- what is found --------------------------------------------------------------------------------
+
+
+def test_hidden_files_are_skipped(tmp_path: Path) -> None:
+    write(tmp_path, "b", "a", "_SUCCESS", ".part.inprogress", "_temporary/0/x", "deep/er/c", ".d/e")
+    assert names(text(tmp_path).build().discover(None, 0)) == ["a", "b", "c"]
+    assert names(text(tmp_path).set_recursive(False).build().discover(None, 0)) == ["a", "b"]
+
+
+def test_a_hidden_file_can_be_named(tmp_path: Path) -> None:
+    write(tmp_path, "_x")
+    assert names(text(tmp_path / "_x").build().discover(None, 0)) == ["_x"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*.log", ["1.log", "2.log"]),
+        ("?.log", ["1.log", "2.log"]),
+        ("[1]*", ["1.log"]),
+        ("day*", ["3.log"]),
+        ("**/*.log", ["1.log", "2.log", "3.log"]),
+        ("*.none", []),
+    ],
+)
+def test_patterns(tmp_path: Path, pattern: str, expected: list[str]) -> None:
+    write(tmp_path, "1.log", "2.log", "a.txt", "day1/3.log", "_hidden.log")
+    assert names(text(tmp_path / pattern).build().discover(None, 0)) == expected
+
+
+def test_a_path_with_brackets_may_be_a_file(tmp_path: Path) -> None:
+    write(tmp_path, "a[1].txt", "a1.txt")
+    assert names(text(tmp_path / "a[1].txt").build().discover(None, 0)) == ["a[1].txt"]
+
+
+def test_a_file_found_twice_is_read_once(tmp_path: Path) -> None:
+    write(tmp_path, "a", "b")
+    source = text(tmp_path, tmp_path / "a", f"file://{tmp_path}/b").build()
+    assert lines(source, source.discover(None, 0)) == ["a", "b"]
+
+
+def test_urls_and_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "a b")
+    monkeypatch.chdir(tmp_path)
+    relative = text("a b").build()
+    monkeypatch.chdir("/")
+    for source in (relative, text(f"file://{tmp_path}/a%20b").build()):
+        assert lines(source, source.discover(None, 0)) == ["a b"]
+    with pytest.raises(ProgramError, match="names the host 'server'"):
+        text("file://server/a")
+
+
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    write(tmp_path, "in/a")
+    (tmp_path / "in" / "again").symlink_to(tmp_path / "in")
+    assert names(text(tmp_path / "in").build().discover(None, 0)) == ["a"]
+
+
+def test_missing_paths_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(JobExecutionError, match=r"nothing does not exist\. Create it first"):
+        text(tmp_path / "nothing").build().discover(None, 0)
+    with pytest.raises(ProgramError, match="at least one path"):
+        text()
+
+
+def test_ranges_and_their_names(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x" * 25)
+    builder = text(tmp_path / "a").set_cut_bytes(10)
+    splits = builder.build().discover(None, 0).splits
+    assert [(split.start, split.data["end"]) for split in splits] == [(0, 10), (10, 20), (20, 25)]
+    assert [split.split_id.rsplit("/", 1)[1] for split in splits] == ["a#0", "a#10", "a#20"]
+    builder.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator())
+    builder.set_split_assigner(FileSplitAssignerProvider.locality_aware_split_assigner())
+    assert len(builder.build().discover(None, 0).splits) == 1
+
+
+# -- watching -------------------------------------------------------------------------------------
+
+
+def test_new_files_are_found_once(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    source = text(tmp_path).monitor_continuously(Duration.of_seconds(1)).build()
+    assert source.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+    first = source.discover(None, 5000)
+    assert (names(first), first.complete) == (["a"], False)
+    write(tmp_path, "b")
+    early = source.discover(first.state, 5999)
+    assert names(early) == []
+    second = source.discover(early.state, 6000)
+    assert names(second) == ["b"]
+    # The state of a checkpoint: what came later is found again, what came before is not.
+    write(tmp_path, "c")
+    assert names(source.discover(first.state, 9000)) == ["b", "c"]
+    assert names(source.discover(second.state, 9000)) == ["c"]
+    # A file that was read may be replaced, or go.
+    (tmp_path / "a").write_text("other")
+    (tmp_path / "b").unlink()
+    assert names(source.discover(second.state, 9000)) == ["c"]
+
+
+def test_older_files_come_first(tmp_path: Path) -> None:
+    write(tmp_path, "a", "b", "c")
+    for name, seconds in (("a", 30), ("b", 10), ("c", 20)):
+        os.utime(tmp_path / name, (seconds, seconds))
+    source = text(tmp_path).monitor_continuously(timedelta(milliseconds=1)).build()
+    assert names(source.discover(None, 0)) == ["b", "c", "a"]
+
+
+def test_a_clock_that_was_set_back_does_not_stop_polling(tmp_path: Path) -> None:
+    source = text(tmp_path).monitor_continuously(1000).build()
+    state = source.discover(None, 10**9).state
+    write(tmp_path, "a")
+    assert names(source.discover(state, 5)) == ["a"]
+
+
+@pytest.mark.parametrize("interval", [0, -1, "soon", None, True])
+def test_intervals_are_checked(tmp_path: Path, interval: Any) -> None:
+    with pytest.raises(ProgramError):
+        text(tmp_path).monitor_continuously(interval)
+
+
+def test_static_again(tmp_path: Path) -> None:
+    source = text(tmp_path).monitor_continuously(5).process_static_file_set().build()
+    assert source.boundedness is Boundedness.BOUNDED
+    assert source.discover(None, 0).complete
+
+
+# -- files that are not what they were ------------------------------------------------------------
+
+
+def test_a_file_that_grew(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    source = text(tmp_path).build()
+    discovery = source.discover(None, 0)
+    with (tmp_path / "a").open("a") as file:
+        file.write("more\n")
+    with pytest.raises(JobExecutionError, match=r"/a changed .* with 2 bytes.* it has 7 bytes"):
+        lines(source, discovery)
+
+
+def test_a_file_that_was_rewritten(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    os.utime(tmp_path / "a", ns=(0, 0))
+    source = text(tmp_path).build()
+    discovery = source.discover(None, 0)
+    os.utime(tmp_path / "a", ns=(0, 10**9))
+    with pytest.raises(JobExecutionError) as error:
+        lines(source, discovery)
+    assert "changed 1970-01-01 00:00:00" in str(error.value)
+    assert "changed 1970-01-01 00:00:01" in str(error.value)
+
+
+def test_a_file_that_vanished_while_it_is_open(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1\n2\n")
+    source = text(tmp_path).build()
+    split = source.discover(None, 0).splits[0]
+    with closing(source.create_reader()) as reader:
+        assert reader.read(split, 0, Budget(1, 99, 0)).values == ["1"]
+        (tmp_path / "a").unlink()
+        with pytest.raises(JobExecutionError, match="no longer exists"):
+            reader.read(split, 2, Budget(1, 99, 0))
+
+
+# -- compression ----------------------------------------------------------------------------------
+
+
+def test_gzip_members_and_positions(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"1\n2\n") + gzip.compress(b"3\n4"))
+    source = text(tmp_path).set_cut_bytes(1).build()
+    discovery = source.discover(None, 0)
+    assert len(discovery.splits) == 1
+    with closing(source.create_reader()) as reader:
+        split = discovery.splits[0]
+        # Forwards, backwards and again: positions are those of the text inside.
+        for position, expected in (
+            (4, ["3", "4"]),
+            (0, ["1", "2", "3", "4"]),
+            (2, ["2", "3", "4"]),
+        ):
+            result = reader.read(split, position, PLENTY)
+            assert (result.values, result.position, result.finished) == (expected, 7, True)
+
+
+def test_a_position_behind_the_end(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"1\n"))
+    source = text(tmp_path).build()
+    split = source.discover(None, 0).splits[0]
+    with (
+        closing(source.create_reader()) as reader,
+        pytest.raises(JobExecutionError, match="position 50 is behind the end of the file, at 2"),
+    ):
+        reader.read(split, 50, PLENTY)
+
+
+def test_unknown_compression(tmp_path: Path) -> None:
+    write(tmp_path, "a.zst")
+    with pytest.raises(UnsupportedError, match=r"Use \.gz, \.bz2 or \.xz"):
+        text(tmp_path).build().discover(None, 0)
+
+
+# -- Parquet --------------------------------------------------------------------------------------
+
+
+def parquet_source(path: Path, cut_bytes: int = 1, **options: Any) -> FileSource:
+    bulk = BulkFormat.parquet_format(**options)
+    return FileSource.for_bulk_file_format(bulk, str(path)).set_cut_bytes(cut_bytes).build()
+
+
+def test_parquet_row_groups(tmp_path: Path) -> None:
+    table = arrow.table({"n": list(range(10)), "s": [f"s{n}" for n in range(10)]})
+    parquet.write_table(table, tmp_path / "t", row_group_size=4)
+    source = parquet_source(tmp_path, columns=["s", "n"], records="tuple")
+    discovery = source.discover(None, 0)
+    assert [split.data["groups"] for split in discovery.splits] == [(0,), (1,), (2,)]
+    assert lines(source, discovery, Budget(3, 1, 0)) == [(f"s{n}", n) for n in range(10)]
+    joined = parquet_source(tmp_path, 1 << 20, records="row")
+    discovery = joined.discover(None, 0)
+    assert [split.data["groups"] for split in discovery.splits] == [(0, 1, 2)]
+    rows = lines(joined, discovery)
+    assert [row.as_dict() for row in rows] == [{"n": n, "s": f"s{n}"} for n in range(10)]
+
+
+def test_parquet_errors(tmp_path: Path) -> None:
+    write(tmp_path, "no.parquet")
+    with pytest.raises(JobExecutionError, match=r"no\.parquet cannot be read as Parquet"):
+        parquet_source(tmp_path).discover(None, 0)
+    parquet.write_table(arrow.table({"n": [1]}), tmp_path / "no.parquet")
+    with pytest.raises(JobExecutionError, match="no column 'm'; it has n"):
+        parquet_source(tmp_path, columns=["m"]).discover(None, 0)
+    with pytest.raises(ProgramError, match="choose 'dict', 'tuple' or 'row'"):
+        BulkFormat.parquet_format(records="list")
+
+
+@pytest.mark.parametrize("wrong", [BulkFormat.parquet_format(), "text", None])
+def test_formats_are_checked(tmp_path: Path, wrong: Any) -> None:
+    with pytest.raises(ProgramError, match="is no StreamFormat"):
+        FileSource.for_record_stream_format(wrong, str(tmp_path))
+    with pytest.raises(ProgramError, match="is no BulkFormat"):
+        FileSource.for_bulk_file_format(StreamFormat.text_line_format(), str(tmp_path))  # type: ignore[arg-type]
+
+
+def test_charsets_are_checked() -> None:
+    with pytest.raises(ProgramError, match="'UTF-9' is not known"):
+        StreamFormat.text_line_format("UTF-9")
+
+
+# -- other storages -------------------------------------------------------------------------------
+
+
+class FakeRemote:
+    """A bucket with two objects, as fsspec shows it."""
+
+    objects = {"bucket/in/a": b"1\n2\n", "bucket/in/_tmp/b": b"no\n", "bucket/in/c": b"3\n"}
+
+    def isfile(self, path: str) -> bool:
+        return self._strip_protocol(path) in self.objects
+
+    def isdir(self, path: str) -> bool:
+        return any(name.startswith(self._strip_protocol(path) + "/") for name in self.objects)
+
+    def _strip_protocol(self, path: str) -> str:
+        return path.removeprefix("fake://")
+
+    def unstrip_protocol(self, name: str) -> str:
+        return f"fake://{name}"
+
+    def info(self, path: str) -> dict[str, Any]:
+        name = self._strip_protocol(path)
+        if name not in self.objects:
+            raise FileNotFoundError(path)
+        data = self.objects[name]
+        return {"name": name, "size": len(data), "type": "file", "ETag": repr(data)}
+
+    def find(self, path: str, maxdepth: int | None, detail: bool) -> dict[str, Any]:
+        root = self._strip_protocol(path)
+        return {name: self.info(name) for name in self.objects if name.startswith(root)}
+
+    def invalidate_cache(self) -> None:
+        pass
+
+    def open(self, path: str, mode: str) -> io.BytesIO:
+        return io.BytesIO(self.objects[self._strip_protocol(path)])
+
+
+def test_remote_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("fsspec")
+    remote = FakeRemote()
+    remote.objects = dict(FakeRemote.objects)
+    module.filesystem = lambda scheme: remote
+    monkeypatch.setitem(sys.modules, "fsspec", module)
+    source = text("fake://bucket/in").set_cut_bytes(2).build()
+    discovery = source.discover(None, 0)
+    assert lines(source, discovery) == ["1", "2", "3"]
+    remote.objects["bucket/in/a"] = b"9\n2\n"
+    with pytest.raises(JobExecutionError, match="fake://bucket/in/a changed"):
+        lines(source, discovery)
+    with pytest.raises(JobExecutionError, match="does not exist"):
+        text("fake://bucket/out").build().discover(None, 0)
+
+
+def test_a_scheme_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(ProgramError, match="needs the package fsspec"):
+        text("s3://bucket/in")
+
+
+def test_a_new_state_leaves_the_old_one_alone(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    source = text(tmp_path).monitor_continuously(1).build()
+    state = source.discover(None, 0).state
+    before: Sequence[str] = list(state["seen"])
+    write(tmp_path, "b")
+    source.discover(state, 10)
+    assert list(state["seen"]) == before
