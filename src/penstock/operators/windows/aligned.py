@@ -2,7 +2,6 @@
 
 1. A batch is grouped by window and key; how depends on how many windows it touches.
 2. Each group is added at once: one state access, one timer per new key and window.
-3. Firing walks over the due timers of one instant with everything looked up once per window.
 
 Only records at or behind the watermark can lie in a window that has fired or is over: those windows
 are left out of step 2, and such records are then taken one by one, in order of arrival, because
@@ -19,26 +18,23 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
 from penstock.operators.windows.assigners import AlignedWindows, missing_timestamp
 from penstock.operators.windows.columns import Columns, has_many_keys
-from penstock.operators.windows.operator import WindowLogic
-from penstock.operators.windows.triggers import PurgingTrigger
+from penstock.operators.windows.firing import TimedLogic
 from penstock.operators.windows.windows import TimeWindow, time_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.operators.windows.spec import WindowSpec
-    from penstock.state.timers import TimerTable
 
 _CACHED_WINDOWS = 10_000
 
 
-class AlignedLogic(WindowLogic):
+class AlignedLogic(TimedLogic):
     """What event time and processing time have in common."""
 
     def __init__(self, spec: WindowSpec) -> None:
         super().__init__(spec)
         self.windows = cast("AlignedWindows", spec.assigner)
-        self._purges = isinstance(self.trigger, PurgingTrigger)
         self._is_all = spec.is_all
         self._has_many_keys = False
         self._made: dict[int, TimeWindow] = {}
@@ -60,48 +56,7 @@ class AlignedLogic(WindowLogic):
 
     def add_columns(self, window: TimeWindow, columns: Columns) -> None:
         """Adds records to a window that has not fired yet."""
-        table = self.cleanup_timers
-        last = window[1] - 1
-        cleanup = self.cleanup_time(window)
-        new = self.contents.add_columns(window, columns)
-        for key in new:
-            table.add(last, key, window)
-        if cleanup not in (last, MAX_TIMESTAMP):
-            for key in new:
-                table.add(cleanup, key, window)
-
-    def fire_due(self, table: TimerTable, until_ms: int) -> None:
-        """Fires and cleans up the windows that are due, in time order."""
-        while (time_ms := table.next_time()) is not None and time_ms <= until_ms:
-            self._fire_instant(table, time_ms)
-        self.state.namespace = None
-        self.results.flush()
-
-    def _fire_instant(self, table: TimerTable, time_ms: int) -> None:
-        state, contents, context = self.state, self.contents, self.function_context
-        call, evaluate = self.call, self.results.evaluate
-        elements_of, remove_timer = contents.elements, table.remove
-        due = table.due(time_ms)
-        state.prefetch([key for key, _ in due])
-        current: TimeWindow | None = None
-        fires = is_over = False
-        for key, window in due:
-            if not remove_timer(time_ms, key, window):
-                continue
-            if window is not current:
-                current = context.current = state.namespace = window
-                fires = window[1] - 1 == time_ms
-                is_over = self.cleanup_time(window) == time_ms
-                # The function may change what it is given; only contents that stay are copied.
-                is_last = is_over or self._purges
-                elements_of = contents.elements if is_last else contents.kept_elements
-            state.key = key
-            if fires and (elements := elements_of(key, window)):
-                evaluate(call, key, window, elements)
-            if is_over or (fires and self._purges):
-                contents.remove(key, window)
-            if is_over:
-                self.clear_function_state(window)
+        self.add_timers(self.contents.add_columns(window, columns), window)
 
 
 class EventTimeAlignedLogic(AlignedLogic):
@@ -237,13 +192,6 @@ class EventTimeAlignedLogic(AlignedLogic):
             if is_skipped:
                 self.skipped(value, timestamp)
 
-    def advance_watermark(self, watermark: int) -> None:
-        self.watermark = watermark
-        # Sets the time that functions see; the timers are fired here, not by the service.
-        self.timers.restore_watermark(watermark)
-        self.fire_due(self.cleanup_timers, watermark)
-        self.output.emit_watermark(watermark)
-
 
 class ProcessingTimeAlignedLogic(AlignedLogic):
     """Tumbling and sliding windows by the clock, which stands still within an epoch."""
@@ -257,6 +205,3 @@ class ProcessingTimeAlignedLogic(AlignedLogic):
             columns = self.columns(keys, values)
             for window in windows:
                 self.add_columns(window, columns)
-
-    def advance_processing_time(self, now_ms: int) -> None:
-        self.fire_due(self.cleanup_timers, now_ms)

@@ -14,14 +14,22 @@ from penstock.operators.windows.assigners import (
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    WindowAssigner,
 )
-from penstock.operators.windows.counting import CountWindowLogic, GlobalCountLogic
+from penstock.operators.windows.counting import Counting, CountWindowLogic, GlobalCountLogic
 from penstock.operators.windows.counts import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
 )
 from penstock.operators.windows.operator import WindowLogic
 from penstock.operators.windows.pairs import PairContents
+from penstock.operators.windows.session_batches import SessionLogic
+from penstock.operators.windows.sessions import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+)
 from penstock.operators.windows.triggers import (
     CountTrigger,
     EventTimeTrigger,
@@ -33,26 +41,31 @@ from penstock.operators.windows.triggers import (
 if TYPE_CHECKING:
     from penstock.operators.windows.spec import WindowSpec
 
-_COUNTS = (CountTumblingWindowAssigner, CountSlidingWindowAssigner)
-_EVENT_TIME = (TumblingEventTimeWindows, SlidingEventTimeWindows)
-_PROCESSING_TIME = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows)
+_BATCHED: dict[type[WindowAssigner], tuple[type[WindowLogic], type[Trigger]]] = {
+    TumblingEventTimeWindows: (EventTimeAlignedLogic, EventTimeTrigger),
+    SlidingEventTimeWindows: (EventTimeAlignedLogic, EventTimeTrigger),
+    TumblingProcessingTimeWindows: (ProcessingTimeAlignedLogic, ProcessingTimeTrigger),
+    SlidingProcessingTimeWindows: (ProcessingTimeAlignedLogic, ProcessingTimeTrigger),
+    EventTimeSessionWindows: (SessionLogic, EventTimeTrigger),
+    DynamicEventTimeSessionWindows: (SessionLogic, EventTimeTrigger),
+    ProcessingTimeSessionWindows: (SessionLogic, ProcessingTimeTrigger),
+    DynamicProcessingTimeSessionWindows: (SessionLogic, ProcessingTimeTrigger),
+    CountTumblingWindowAssigner: (CountWindowLogic, CountTrigger),
+    CountSlidingWindowAssigner: (CountWindowLogic, CountTrigger),
+    GlobalWindows: (GlobalCountLogic, CountTrigger),
+}
+"""The logic of each assigner, and the trigger under which it applies; that may be purging."""
 
 
 def build_logic(spec: WindowSpec) -> WindowLogic:
     """Returns the logic for a spec."""
-    assigner = type(spec.assigner)
-    trigger = type(_without_purging(spec.used_trigger))
-    if spec.evictor is not None:
+    logic, trigger = _BATCHED.get(type(spec.assigner), (WindowLogic, Trigger))
+    if spec.evictor is not None or type(_without_purging(spec.used_trigger)) is not trigger:
         return WindowLogic(spec)
-    if assigner in _EVENT_TIME and trigger is EventTimeTrigger:
-        return EventTimeAlignedLogic(spec)
-    if assigner in _COUNTS and spec.trigger is None and not isinstance(spec.contents, PairContents):
-        return CountWindowLogic(spec)
-    if assigner is GlobalWindows and trigger is CountTrigger:
-        return GlobalCountLogic(spec)
-    if assigner in _PROCESSING_TIME and trigger is ProcessingTimeTrigger:
-        return ProcessingTimeAlignedLogic(spec)
-    return WindowLogic(spec)
+    is_custom_count = logic is CountWindowLogic and spec.trigger is not None
+    if is_custom_count or (issubclass(logic, Counting) and isinstance(spec.contents, PairContents)):
+        return WindowLogic(spec)
+    return logic(spec)
 
 
 def _without_purging(trigger: Trigger) -> Trigger:

@@ -43,8 +43,8 @@ class _Firing(NamedTuple):
     has_more: bool
 
 
-class _Counting(WindowLogic):
-    """What both have in common."""
+class Counting(WindowLogic):
+    """What count windows and the counted global window have in common."""
 
     def process_records(
         self, values: list[Any], timestamps: list[int] | None, keys: list[Any]
@@ -84,7 +84,7 @@ class _Counting(WindowLogic):
         raise NotImplementedError
 
 
-class CountWindowLogic(_Counting):
+class CountWindowLogic(Counting):
     """Count windows under their default trigger; full windows are freed."""
 
     def open(self) -> None:
@@ -139,7 +139,7 @@ class CountWindowLogic(_Counting):
         self.clear_function_state(window)
 
 
-class GlobalCountLogic(_Counting):
+class GlobalCountLogic(Counting):
     """The global window under a count trigger, which may purge."""
 
     count_namespace = GLOBAL_WINDOW

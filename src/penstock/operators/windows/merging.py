@@ -42,7 +42,9 @@ class MergingWindowSet:
 
     def persist(self) -> None:
         """Writes the windows of the current key back if they changed."""
-        windows = tuple(self.mapping.items())
+        items = self.mapping.items()
+        # Sorted, so that equal states are equal bytes; other windows may have no order.
+        windows = tuple(sorted(items)) if self._meets_in_time else tuple(items)
         if windows != self._stored:
             self._stored = windows
             # None removes: a key without windows leaves nothing behind.

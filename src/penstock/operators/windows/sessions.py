@@ -28,7 +28,7 @@ class SessionWindowTimeGapExtractor(ABC):
         """Returns the gap after this record, in milliseconds."""
 
 
-class _Sessions(MergingWindowAssigner):
+class SessionWindows(MergingWindowAssigner):
     """Base of the four session assigners."""
 
     def gap_of(self, element: Any) -> int:
@@ -36,7 +36,7 @@ class _Sessions(MergingWindowAssigner):
         raise NotImplementedError
 
 
-class _FixedGap(_Sessions):
+class _FixedGap(SessionWindows):
     def __init__(self, session_gap: Any) -> None:
         name = type(self).__name__
         self.gap = to_ms(session_gap, f"the gap of {name}")
@@ -52,7 +52,7 @@ class _FixedGap(_Sessions):
         return f"{type(self).__name__}({self.gap})"
 
 
-class _DynamicGap(_Sessions):
+class _DynamicGap(SessionWindows):
     def __init__(self, session_window_time_gap_extractor: Any) -> None:
         extractor = session_window_time_gap_extractor
         self._extractor = extractor
@@ -78,7 +78,7 @@ class _DynamicGap(_Sessions):
         return f"{type(self).__name__}({type(self._extractor).__name__})"
 
 
-class _EventTimeSessions(_Sessions):
+class _EventTimeSessions(SessionWindows):
     def assign_windows(
         self, element: Any, timestamp: int, context: WindowAssignerContext
     ) -> Collection[TimeWindow]:
@@ -93,7 +93,7 @@ class _EventTimeSessions(_Sessions):
         return True
 
 
-class _ProcessingTimeSessions(_Sessions):
+class _ProcessingTimeSessions(SessionWindows):
     def assign_windows(
         self, element: Any, timestamp: int, context: WindowAssignerContext
     ) -> Collection[TimeWindow]:

@@ -1,0 +1,102 @@
+"""Firing of windows whose only timers are their last instant and their cleanup time.
+
+All windows due at one instant are worked on together: a window's times are looked at once, not once
+per key. Evaluation and cleanup are those of the general path, without asking the trigger: it would
+say FIRE at the last instant and nothing at any other time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.times import MAX_TIMESTAMP
+from penstock.operators.windows.operator import WindowLogic
+from penstock.operators.windows.triggers import PurgingTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.operators.windows.spec import WindowSpec
+    from penstock.operators.windows.windows import TimeWindow
+    from penstock.state.timers import TimerTable
+
+
+class TimedLogic(WindowLogic):
+    """Base of the batch paths of time windows under their default trigger, purging or not."""
+
+    def __init__(self, spec: WindowSpec) -> None:
+        super().__init__(spec)
+        self.purges = isinstance(self.trigger, PurgingTrigger)
+
+    def add_timers(self, keys: Iterable[Any], window: TimeWindow) -> None:
+        """Registers both timers of a window for some keys."""
+        add = self.cleanup_timers.add
+        last = window[1] - 1
+        cleanup = self.cleanup_time(window)
+        for key in keys:
+            add(last, key, window)
+        if cleanup not in (last, MAX_TIMESTAMP):
+            for key in keys:
+                add(cleanup, key, window)
+
+    def remove_timers(self, key: Any, window: TimeWindow) -> None:
+        """Deletes both timers of a window, as far as they have not fired."""
+        remove = self.cleanup_timers.remove
+        last = window[1] - 1
+        cleanup = self.cleanup_time(window)
+        remove(last, key, window)
+        if cleanup != last:
+            remove(cleanup, key, window)
+
+    def advance_watermark(self, watermark: int) -> None:
+        self.watermark = watermark
+        # Sets the time that functions see; event timers are fired here, not by the service.
+        self.timers.restore_watermark(watermark)
+        if self.is_event_time:
+            self._fire_due(self.cleanup_timers, watermark)
+        self.output.emit_watermark(watermark)
+
+    def advance_processing_time(self, now_ms: int) -> None:
+        if not self.is_event_time:
+            self._fire_due(self.cleanup_timers, now_ms)
+
+    def _fire_due(self, table: TimerTable, until_ms: int) -> None:
+        while (time_ms := table.next_time()) is not None and time_ms <= until_ms:
+            self._fire_instant(table, time_ms)
+        self.state.namespace = None
+        self.results.flush()
+
+    def _fire_instant(self, table: TimerTable, time_ms: int) -> None:
+        state, contents, context = self.state, self.contents, self.function_context
+        call, evaluate = self.call, self.results.evaluate
+        elements_of, remove_timer, merging = contents.elements, table.remove, self.merging
+        due = table.due(time_ms)
+        state.prefetch([key for key, _ in due])
+        current: TimeWindow | None = None
+        fires = is_over = False
+        for key, window in due:
+            if not remove_timer(time_ms, key, window):
+                continue
+            if window is not current:
+                current = context.current = state.namespace = window
+                fires = window[1] - 1 == time_ms
+                is_over = self.cleanup_time(window) == time_ms
+                # The function may change what it is given; only contents that stay are copied.
+                is_last = is_over or self.purges
+                elements_of = contents.elements if is_last else contents.kept_elements
+            state.key = key
+            home = window
+            if merging is not None:
+                merging.load(key)
+                home = merging.mapping.get(window)
+                if home is None:
+                    continue
+            if fires and (elements := elements_of(key, home)):
+                evaluate(call, key, window, elements)
+            if is_over or (fires and self.purges):
+                contents.remove(key, home)
+            if is_over:
+                self.clear_function_state(window)
+                if merging is not None:
+                    merging.retire(window)
+                    merging.persist()
