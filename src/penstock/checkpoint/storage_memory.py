@@ -69,6 +69,8 @@ class MemoryStorage(CheckpointStorage):
                 yield Entry(key, len(data), modified_ms)
 
     def make_directory(self, key: str, *, exclusive: bool = False) -> None:
+        if key:
+            check_key(key)
         if exclusive and any(True for _ in self.list(key)):
             raise ObjectExistsError(f"{self.url_of(key)} exists already.")
 

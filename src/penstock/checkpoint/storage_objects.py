@@ -129,6 +129,8 @@ class ObjectStorage(CheckpointStorage):
 
     def make_directory(self, key: str, *, exclusive: bool = False) -> None:
         # Prefixes need no making; a savepoint's must only not be in use.
+        if key:
+            check_key(key)
         if exclusive and any(True for _ in self.list(key)):
             raise ObjectExistsError(f"{self.url_of(key)} exists already.")
 

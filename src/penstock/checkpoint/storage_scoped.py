@@ -58,4 +58,4 @@ class ScopedStorage(CheckpointStorage):
         self.inner.swap(self._start + key, data, tag)
 
     def _directory(self, key: str) -> str:
-        return (self._start + key).rstrip("/")
+        return (self._start + check_key(key)) if key else self._start[:-1]

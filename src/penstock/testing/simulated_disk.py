@@ -1,0 +1,271 @@
+"""A disk whose power can be cut: what was not synced is kept, lost, or turned to garbage, by seed.
+
+The model is that of POSIX, at its least friendly:
+
+* the content of a file is durable after `fsync` of a descriptor of it; before, after a cut, it is
+  whole, cut short, zeros or garbage;
+* a name in a directory, new or removed, is durable after `sync_directory` of that directory;
+  before, each change on its own has happened or has not;
+* syncing a file does not sync its name, and the other way round.
+
+    disk = SimulatedDisk()
+    LocalStorage("/data", disk) …                 # learns disk.calls
+    disk = SimulatedDisk(cut_at=7)                # the 7th call raises PowerCut …
+    disk.restart(random.Random(seed))             # … and this is what the machine finds afterwards
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from penstock.checkpoint.disk import DiskEntry
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+__all__ = ["PowerCut", "SimulatedDisk"]
+
+Result = TypeVar("Result")
+
+
+class PowerCut(BaseException):
+    """The machine is off."""
+
+
+@dataclass(eq=False)
+class _File:
+    data: bytes = b""
+    durable: bytes = b""
+
+
+@dataclass(eq=False)
+class _Directory:
+    names: dict[str, _File | _Directory] = field(default_factory=dict)
+    durable: dict[str, _File | _Directory] = field(default_factory=dict)
+
+
+class SimulatedDisk:
+    """A file system in memory; see `penstock.checkpoint.disk.Disk`.
+
+    Args:
+        cut_at: Number of the call at which the power is cut, from 1.
+        cut_after: Whether that call takes effect first.
+        failures: Error numbers by call, such as `{3: errno.ENOSPC}`.
+
+    Attributes:
+        calls: Number of changing calls so far.
+        log: Those calls as `(operation, path)`.
+    """
+
+    def __init__(
+        self,
+        cut_at: int = 0,
+        *,
+        cut_after: bool = False,
+        failures: dict[int, int] | None = None,
+    ) -> None:
+        self.calls = 0
+        self.log: list[tuple[str, str]] = []
+        self.cut_at = cut_at
+        self.cut_after = cut_after
+        self.failures = dict(failures or {})
+        self.root = _Directory()
+        self._open: dict[int, tuple[_File, str]] = {}
+        self._next_descriptor = 100
+        self._is_off = False
+
+    # -- changing calls -----------------------------------------------------------------------
+
+    def create(self, path: str) -> int:
+        self._call("create", path)
+        directory, name = self._parent(path)
+        if name in directory.names:
+            raise _error(errno.EEXIST, path)
+        directory.names[name] = file = _File()
+        descriptor = self._next_descriptor
+        self._next_descriptor += 1
+        self._open[descriptor] = file, path
+        return self._done(descriptor)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        file, path = self._open[descriptor]
+        self._call("write", path)
+        # Short writes happen; whoever ignores the result loses bytes here.
+        count = max(1, len(data) // 2)
+        file.data += bytes(data[:count])
+        return self._done(count)
+
+    def fsync(self, descriptor: int) -> None:
+        file, path = self._open[descriptor]
+        try:
+            self._call("fsync", path)
+        except OSError:
+            # As on Linux: the pages are dropped and count as clean, so that another fsync of this
+            # descriptor would succeed without having written anything.
+            file.data = file.durable
+            raise
+        file.durable = file.data
+        self._done(None)
+
+    def close(self, descriptor: int) -> None:
+        if not self._is_off:
+            self._open.pop(descriptor)
+
+    def link(self, existing: str, new: str) -> None:
+        self._call("link", new)
+        target = self._find(existing)
+        directory, name = self._parent(new)
+        if not isinstance(target, _File):
+            raise _error(errno.ENOENT, existing)
+        if name in directory.names:
+            raise _error(errno.EEXIST, new)
+        directory.names[name] = target
+        self._done(None)
+
+    def unlink(self, path: str) -> None:
+        self._call("unlink", path)
+        directory, name = self._parent(path)
+        if not isinstance(directory.names.get(name), _File):
+            raise _error(errno.ENOENT, path)
+        del directory.names[name]
+        self._done(None)
+
+    def make_directory(self, path: str) -> None:
+        self._call("make_directory", path)
+        directory, name = self._parent(path)
+        if name in directory.names:
+            raise _error(errno.EEXIST, path)
+        directory.names[name] = _Directory()
+        self._done(None)
+
+    def remove_directory(self, path: str) -> None:
+        self._call("remove_directory", path)
+        directory, name = self._parent(path)
+        found = directory.names.get(name)
+        if not isinstance(found, _Directory):
+            raise _error(errno.ENOENT, path)
+        if found.names:
+            raise _error(errno.ENOTEMPTY, path)
+        del directory.names[name]
+        self._done(None)
+
+    def sync_directory(self, path: str) -> None:
+        self._call("sync_directory", path)
+        directory = self._find(path)
+        if not isinstance(directory, _Directory):
+            raise _error(errno.ENOENT, path)
+        directory.durable = dict(directory.names)
+        self._done(None)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        self._check_power()
+        found = self._find(path)
+        if not isinstance(found, _File):
+            raise _error(errno.ENOENT if found is None else errno.EISDIR, path)
+        yield found.data
+
+    def entry(self, path: str) -> DiskEntry | None:
+        self._check_power()
+        found = self._find(path)
+        if found is None:
+            return None
+        size = len(found.data) if isinstance(found, _File) else 0
+        return DiskEntry(isinstance(found, _Directory), size, 0)
+
+    def names(self, path: str) -> list[str]:
+        self._check_power()
+        found = self._find(path)
+        if not isinstance(found, _Directory):
+            raise _error(errno.ENOENT if found is None else errno.ENOTDIR, path)
+        return list(found.names)
+
+    def real_path(self, path: str) -> str:
+        return path
+
+    # -- power --------------------------------------------------------------------------------
+
+    def restart(self, rng: random.Random) -> None:
+        """Cuts the power, if that has not happened, and turns the machine on again."""
+        self._open.clear()
+        self._is_off = False
+        self.cut_at = 0
+        self.failures.clear()
+        self._settle(self.root, rng, set())
+
+    def _settle(self, directory: _Directory, rng: random.Random, seen: set[int]) -> None:
+        for name in sorted({*directory.names, *directory.durable}):
+            new, old = directory.names.get(name), directory.durable.get(name)
+            kept = new if rng.random() < 0.5 else old
+            if kept is None:
+                directory.names.pop(name, None)
+            else:
+                directory.names[name] = kept
+        directory.durable = dict(directory.names)
+        for child in directory.names.values():
+            if isinstance(child, _Directory):
+                self._settle(child, rng, seen)
+            elif id(child) not in seen:
+                seen.add(id(child))
+                child.data = child.durable = _after_cut(child, rng)
+
+    def _call(self, operation: str, path: str) -> None:
+        self._check_power()
+        self.calls += 1
+        self.log.append((operation, path))
+        if self.calls == self.cut_at and not self.cut_after:
+            self._is_off = True
+            raise PowerCut
+        if self.calls in self.failures:
+            raise _error(self.failures[self.calls], path)
+
+    def _done(self, result: Result) -> Result:
+        if self.calls == self.cut_at:
+            self._is_off = True
+            raise PowerCut
+        return result
+
+    def _check_power(self) -> None:
+        if self._is_off:
+            raise PowerCut
+
+    def _find(self, path: str) -> _File | _Directory | None:
+        found: _File | _Directory | None = self.root
+        for name in path.strip("/").split("/"):
+            if not name:
+                continue
+            if not isinstance(found, _Directory):
+                return None
+            found = found.names.get(name)
+        return found
+
+    def _parent(self, path: str) -> tuple[_Directory, str]:
+        above, name = posixpath.split(path)
+        directory = self._find(above)
+        if not isinstance(directory, _Directory):
+            raise _error(errno.ENOENT if directory is None else errno.ENOTDIR, above)
+        return directory, name
+
+
+def _after_cut(file: _File, rng: random.Random) -> bytes:
+    if file.data == file.durable:
+        return file.data
+    length = len(file.data)
+    choices = (
+        file.durable,
+        file.data,
+        file.data[: rng.randrange(length + 1)],
+        bytes(length),
+        rng.randbytes(length),
+    )
+    return rng.choice(choices)
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)

@@ -1,0 +1,410 @@
+"""One suite for the contract of checkpoint storage; every implementation is a row.
+
+A row that lacks a capability is a strict xfail with the reason, never a silent skip.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.checkpoint.content import Content
+from penstock.checkpoint.errors import (
+    ContentError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StorageError,
+)
+from penstock.checkpoint.storage_local import LocalStorage
+from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.storage_scoped import ScopedStorage
+from penstock.core.versioned import (
+    Committed,
+    Rejected,
+    SwapRejectedError,
+)
+from penstock.testing.simulated_disk import SimulatedDisk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from penstock.checkpoint.storage import CheckpointStorage
+
+HAS_DIRECTORIES = {"local", "simulated-disk", "fsspec"}
+NO_ATOMIC_CREATE = "fsspec has no exclusive creation that all of its file systems share"
+
+_numbers = itertools.count()
+
+
+def fsspec_storage() -> CheckpointStorage:
+    return Storages().at(f"memory://suite-{os.getpid()}-{next(_numbers)}/job")
+
+
+ROWS: dict[str, Callable[[Path], CheckpointStorage]] = {
+    "local": lambda path: LocalStorage(str(path / "checkpoints")),
+    "simulated-disk": lambda path: LocalStorage("/data", SimulatedDisk()),
+    "memory": lambda path: MemoryStorage(),
+    "retrying": lambda path: RetryingStorage(MemoryStorage(), sleep=lambda seconds: None),
+    "scoped": lambda path: ScopedStorage(MemoryStorage(), "some/where"),
+    "fsspec": lambda path: fsspec_storage(),
+}
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """A real server of the S3 protocol, in this process."""
+    import logging
+
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_storages(s3_endpoint: str) -> Storages:
+    import urllib.request
+
+    request = urllib.request.Request(f"{s3_endpoint}/bucket", method="PUT")
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 200
+    return Storages(
+        {
+            "s3.endpoint": s3_endpoint,
+            "s3.access-key": "key",
+            "s3.secret-key": "secret",
+            "s3.region": "us-east-1",
+            "s3.path.style.access": "true",
+        }
+    )
+
+
+@pytest.fixture(params=[*ROWS, "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage:
+    if request.param == "s3":
+        storages: Storages = request.getfixturevalue("s3_storages")
+        made = storages.at(f"s3://bucket/run-{next(_numbers)}")
+        # Without the retries around it, so that the suite sees the storage itself.
+        assert isinstance(made, ScopedStorage)
+        assert isinstance(made.inner, RetryingStorage)
+        made = ScopedStorage(made.inner.inner, made.url.removeprefix("s3://bucket/"))
+    else:
+        made = ROWS[request.param](tmp_path)
+    made.make_directory("job/chk-1")
+    made.make_directory("job/shared")
+    return made
+
+
+@pytest.fixture
+def row(request: pytest.FixtureRequest) -> str:
+    return str(request.node.callspec.params["storage"])
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# -- writing and reading ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 10_000], ids=len)
+def test_what_is_put_is_read(storage: CheckpointStorage, data: bytes) -> None:
+    storage.put_if_absent("job/chk-1/a", Content.of_bytes(data))
+    assert storage.read("job/chk-1/a") == data
+    assert storage.read("job/chk-1/a", size_bytes=len(data), sha256=sha256(data)) == data
+    assert storage.size("job/chk-1/a") == len(data)
+    assert storage.exists("job/chk-1/a")
+
+
+def test_a_name_is_written_once(storage: CheckpointStorage, row: str) -> None:
+    storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"first"))
+    with pytest.raises(ObjectExistsError, match="exists already"):
+        storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"second"))
+    assert storage.read("job/chk-1/a") == b"first"
+
+
+def test_retries_accept_only_what_is_theirs() -> None:
+    storage = RetryingStorage(MemoryStorage(), sleep=lambda seconds: None)
+    storage.put_if_absent("a", Content.of_bytes(b"same"))
+    storage.put_if_absent("a", Content.of_bytes(b"same"))
+    with pytest.raises(ObjectExistsError):
+        storage.put_if_absent("a", Content.of_bytes(b"diff"))
+
+
+def test_of_many_writers_one_wins(
+    storage: CheckpointStorage, row: str, request: pytest.FixtureRequest
+) -> None:
+    if not storage.capabilities.atomic_create:
+        assert row == "fsspec"
+        request.applymarker(pytest.mark.xfail(reason=NO_ATOMIC_CREATE, strict=True))
+        raise AssertionError(NO_ATOMIC_CREATE)
+    barrier = threading.Barrier(8)
+
+    def put(number: int) -> int | None:
+        content = Content.of_bytes(b"%d" % number * 1000)
+        barrier.wait()
+        try:
+            storage.put_if_absent("job/shared/contended", content)
+        except ObjectExistsError:
+            return None
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        winners = [number for number in pool.map(put, range(8)) if number is not None]
+    assert len(winners) == 1
+    assert storage.read("job/shared/contended") == b"%d" % winners[0] * 1000
+
+
+def test_wrong_content_is_not_written(storage: CheckpointStorage) -> None:
+    """A local file that changed since its handle was made must not reach a checkpoint."""
+    for wrong in (
+        Content(5, sha256(b"other"), lambda: iter((b"hello",))),
+        Content(4, sha256(b"hello"), lambda: iter((b"hello",))),
+        Content(6, sha256(b"hello"), lambda: iter((b"he", b"llo"))),
+    ):
+        with pytest.raises(ContentError, match="expected"):
+            storage.put_if_absent("job/chk-1/wrong", wrong)
+        assert storage.size("job/chk-1/wrong") is None
+    assert list(storage.list("job/chk-1")) == []
+
+
+def test_a_source_that_breaks_leaves_nothing(storage: CheckpointStorage) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"he"
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(Exception, match="Input/output"):
+        storage.put_if_absent("job/chk-1/broken", Content(5, sha256(b"hello"), pieces))
+    assert list(storage.list("job/chk-1")) == []
+
+
+def test_damage_is_found(storage: CheckpointStorage, tmp_path: Path) -> None:
+    storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"hello"))
+    for size, digest in ((5, sha256(b"other")), (4, sha256(b"hell")), (6, sha256(b"hello!"))):
+        with pytest.raises(ContentError) as caught:
+            storage.read("job/chk-1/a", size_bytes=size, sha256=digest)
+        assert storage.url_of("job/chk-1/a") in str(caught.value)
+        with pytest.raises(ContentError):
+            storage.check("job/chk-1/a", size, digest)
+        with pytest.raises(ContentError):
+            storage.download("job/chk-1/a", tmp_path / "copy", size, digest)
+        assert list(tmp_path.glob("*copy*")) == []
+    storage.check("job/chk-1/a", 5, sha256(b"hello"))
+
+
+def test_download(storage: CheckpointStorage, tmp_path: Path) -> None:
+    storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"hello"))
+    storage.download("job/chk-1/a", tmp_path / "copy", 5, sha256(b"hello"))
+    assert (tmp_path / "copy").read_bytes() == b"hello"
+    assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o600
+
+
+def test_put_from_a_file_and_copy_between_storages(
+    storage: CheckpointStorage, tmp_path: Path
+) -> None:
+    data = os.urandom(3_000_000)
+    (tmp_path / "local").write_bytes(data)
+    storage.put_if_absent(
+        "job/chk-1/a", Content.of_file(tmp_path / "local", len(data), sha256(data))
+    )
+    other = MemoryStorage()
+    other.put_if_absent("b", storage.content("job/chk-1/a", len(data), sha256(data)))
+    assert other.read("b") == data
+    assert storage.holds("job/chk-1/a", Content.of_bytes(data))
+    assert not storage.holds("job/chk-1/a", Content.of_bytes(data[:-1] + b"!"))
+
+
+# -- what is not there ------------------------------------------------------------------------
+
+
+def test_missing_files(storage: CheckpointStorage, tmp_path: Path) -> None:
+    assert storage.size("job/chk-1/none") is None
+    assert not storage.exists("job/chk-9/none")
+    with pytest.raises(ObjectMissingError):
+        storage.read("job/chk-1/none")
+    with pytest.raises(ObjectMissingError):
+        storage.download("job/chk-1/none", tmp_path / "copy", 1, sha256(b"x"))
+    storage.delete("job/chk-1/none")
+    storage.delete("job/chk-9/none")
+    assert list(storage.list("job/chk-9")) == []
+
+
+def test_deleted_files_are_gone(storage: CheckpointStorage) -> None:
+    storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
+    storage.put_if_absent("job/chk-1/b", Content.of_bytes(b"2"))
+    storage.delete("job/chk-1/a")
+    storage.delete("job/chk-1/a")
+    assert storage.size("job/chk-1/a") is None
+    assert storage.read("job/chk-1/b") == b"2"
+
+
+def test_a_late_writer_does_not_bring_a_directory_back(
+    storage: CheckpointStorage, row: str
+) -> None:
+    """B14: the checkpoint was aborted; its slow writer finds no directory and makes none."""
+    storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
+    storage.delete("job/chk-1/a")
+    storage.remove_directory("job/chk-1")
+    if row in HAS_DIRECTORIES:
+        with pytest.raises(ObjectMissingError, match="aborted"):
+            storage.put_if_absent("job/chk-1/late", Content.of_bytes(b"2"))
+        assert list(storage.list("job")) == []
+    else:
+        # Without directories it becomes an orphan, which the sweep finds.
+        storage.put_if_absent("job/chk-1/late", Content.of_bytes(b"2"))
+
+
+# -- directories and listing ------------------------------------------------------------------
+
+
+def test_listing(storage: CheckpointStorage) -> None:
+    storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
+    storage.put_if_absent("job/shared/b", Content.of_bytes(b"22"))
+    storage.make_directory("jobs")
+    storage.put_if_absent("jobs/c", Content.of_bytes(b"333"))
+    found = [(entry.key, entry.size_bytes) for entry in storage.list("job")]
+    assert sorted(found) == [("job/chk-1/a", 1), ("job/shared/b", 2)]
+    everything = sorted(entry.key for entry in storage.list(""))
+    assert everything == ["job/chk-1/a", "job/shared/b", "jobs/c"]
+
+
+def test_a_directory_with_files_is_not_removed(storage: CheckpointStorage) -> None:
+    storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
+    storage.remove_directory("job/chk-1")
+    storage.remove_directory("job")
+    storage.remove_directory("never")
+    assert storage.read("job/chk-1/a") == b"1"
+
+
+def test_an_exclusive_directory_is_new(storage: CheckpointStorage) -> None:
+    storage.make_directory("target/savepoint-1", exclusive=True)
+    storage.put_if_absent("target/savepoint-1/a", Content.of_bytes(b"1"))
+    with pytest.raises(ObjectExistsError):
+        storage.make_directory("target/savepoint-1", exclusive=True)
+    storage.make_directory("target/savepoint-1")
+    storage.make_directory("target/savepoint-2", exclusive=True)
+
+
+def test_deferred_files_are_there_after_the_flush(storage: CheckpointStorage) -> None:
+    for name in "abc":
+        storage.put_if_absent(f"job/shared/{name}", Content.of_bytes(name.encode()), deferred=True)
+    storage.flush("job/shared")
+    assert [storage.read(f"job/shared/{name}") for name in "abc"] == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/etc/passwd",
+        "../outside",
+        "a/../../outside",
+        "a/./b",
+        "a//b",
+        "a/",
+        "..",
+        ".",
+        "a\\b",
+        "a\0b",
+        "a\nb",
+        "x" * 1025,
+    ],
+)
+def test_no_key_leads_outside(storage: CheckpointStorage, key: str) -> None:
+    content = Content.of_bytes(b"evil")
+    attempts: list[Callable[[], object]] = [
+        lambda: storage.put_if_absent(key, content),
+        lambda: storage.read(key),
+        lambda: storage.size(key),
+        lambda: storage.delete(key),
+    ]
+    if key:
+        attempts += [
+            lambda: list(storage.list(key)),
+            lambda: storage.make_directory(key),
+        ]
+    for attempt in attempts:
+        with pytest.raises(StorageError, match="not a name inside"):
+            attempt()
+
+
+# -- compare-and-set --------------------------------------------------------------------------
+
+
+def test_swap(storage: CheckpointStorage, row: str, request: pytest.FixtureRequest) -> None:
+    if not storage.capabilities.cas:
+        reason = f"{row} has no compare-and-set; records are numbered files there"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+    assert storage.load_tagged("job/record") is None
+    storage.swap("job/record", b"one", None)
+    with pytest.raises(SwapRejectedError):
+        storage.swap("job/record", b"other", None)
+    first = storage.load_tagged("job/record")
+    assert first is not None
+    assert first.data == b"one"
+    storage.swap("job/record", b"two", first.tag)
+    with pytest.raises(SwapRejectedError):
+        storage.swap("job/record", b"three", first.tag)
+    with pytest.raises(SwapRejectedError):
+        storage.swap("job/absent", b"three", first.tag)
+    second = storage.load_tagged("job/record")
+    assert second is not None
+    assert second.data == b"two"
+
+
+def test_versioned_record(storage: CheckpointStorage) -> None:
+    record = open_record(storage, "job/pointer")
+    assert record.read() is None
+    current = None
+    for number in range(1, 15):
+        outcome = record.compare_and_set(
+            current, b"%d" % number, leader_epoch=1, write_id=f"w{number}"
+        )
+        assert isinstance(outcome, Committed)
+        stale, current = current, outcome.current
+        assert (current.version, current.value) == (number, b"%d" % number)
+        late = record.compare_and_set(stale, b"late", leader_epoch=1, write_id=f"late{number}")
+        assert late == Rejected(current, fenced=False)
+    fresh = open_record(storage, "job/pointer")
+    assert fresh.read() == current
+    # Old versions are not kept for ever.
+    assert len(list(storage.list("job/pointer"))) <= 9
+
+
+def test_concurrent_increments_are_not_lost(
+    storage: CheckpointStorage, row: str, request: pytest.FixtureRequest
+) -> None:
+    if not (storage.capabilities.atomic_create or storage.capabilities.cas):
+        request.applymarker(pytest.mark.xfail(reason=NO_ATOMIC_CREATE, strict=True))
+        raise AssertionError(NO_ATOMIC_CREATE)
+    record = open_record(storage, "job/counter")
+    ids = itertools.count()
+
+    def add(_: int) -> None:
+        outcome = record.update(
+            lambda value: b"%d" % (int(value or b"0") + 1),
+            leader_epoch=1,
+            new_write_id=lambda: f"w{next(ids)}",
+        )
+        assert isinstance(outcome, Committed)
+
+    rounds = 12 if row == "s3" else 40
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(rounds)))
+    current = record.read()
+    assert current is not None
+    assert current.value == b"%d" % rounds
