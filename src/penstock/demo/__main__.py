@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.common import Configuration
+from penstock.common.job_client import JobClient
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
 
@@ -76,11 +77,9 @@ class _Demo:
         self._counts[int(start)][channel, behavior] = int(count)
         self._results += 1
 
-    def _progress(self, client: object, seconds: float) -> Text:
-        epoch = getattr(client, "last_epoch", None)
-        number = 0 if epoch is None else epoch.epoch
+    def _progress(self, client: JobClient, seconds: float) -> Text:
         return Text(
-            f"epoch {number}  {seconds:5.1f} s  windows {len(self._counts)}  "
+            f"epoch {client.last_epoch}  {seconds:5.1f} s  windows {len(self._counts)}  "
             f"results {self._results:,}",
             style="cyan",
         )

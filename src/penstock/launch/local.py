@@ -41,8 +41,8 @@ class LocalJob:
         self.settings = settings
         self.status = JobStatus.INITIALIZING
         self.result: Future[JobExecutionResult] = Future()
-        self.last_epoch: EpochSummary | None = None
-        """What the last epoch did; None before the first."""
+        self.last_epoch = 0
+        """Number of the last epoch that counts; 0 before the first."""
         self.records_read = 0
         """Over all sources and epochs."""
         self._listener = listener
@@ -71,7 +71,7 @@ class LocalJob:
             raise
 
     def _epoch_done(self, summary: EpochSummary) -> None:
-        self.last_epoch = summary
+        self.last_epoch = summary.epoch
         self.records_read += summary.records_read
         if self._listener is not None:
             self._listener(summary)

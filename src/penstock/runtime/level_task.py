@@ -143,7 +143,7 @@ def _describe(
             "record": error.record,
             "cause_type": error.cause_type,
         }
-        return ErrorReport(str(error), fields, "UserFunctionError")
+        return ErrorReport(f"{error}\n  epoch: {plan.epoch}", fields, "UserFunctionError")
     stage = program.graph.stages[key[0]]
     where = f"task '{stage.name}', subtask {key[1] + 1} of {stage.parallelism}, epoch {plan.epoch}"
     if isinstance(error, PenstockError):

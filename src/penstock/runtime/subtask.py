@@ -210,22 +210,23 @@ class Subtask:
         """Takes a watermark or status change of one channel."""
         number, channel = self._channels[frame.edge, frame.channel]
         valve = self._valves[number]
-        if frame.kind == FrameKind.WATERMARK:
-            watermark = valve.advance(channel, frame.payload)
-            status = None
-        else:
-            status, watermark = valve.set_idle(channel, frame.kind == FrameKind.IDLE)
+        watermark = _told(valve, channel, frame)
+        status = valve.status_change()
         if len(self._valves) > 1:
             outer = self._valves_joined
             if watermark is not None:
                 watermark = outer.advance(number, watermark)
             if status is not None:
-                status, held = outer.set_idle(number, status)
+                held = outer.set_idle_quietly(number, idle=status)
                 watermark = held if watermark is None else watermark
+            status = outer.status_change()
+        # Idle comes behind the watermark that it lets go, active before the one it brings.
+        if status is False:
+            self._logics[0].advance_input_status(idle=False)
         if watermark is not None:
             self._entries[0].advance_watermark(watermark)
-        if status is not None:
-            self._logics[0].advance_input_status(idle=status)
+        if status:
+            self._logics[0].advance_input_status(idle=True)
 
     def _finish(self, plan: EpochPlan, attempt: int, report: SubtaskReport) -> None:
         """Commits state and fills in the report."""
@@ -300,6 +301,13 @@ class Subtask:
         """Closes every operator."""
         for logic in self._logics:
             logic.close()
+
+
+def _told(valve: WatermarkValve, channel: int, frame: Frame) -> int | None:
+    """Tells a valve what a frame says; returns its new output if that rises."""
+    if frame.kind == FrameKind.WATERMARK:
+        return valve.advance(channel, frame.payload)
+    return valve.set_idle_quietly(channel, idle=frame.kind == FrameKind.IDLE)
 
 
 def _open_area(state: StateSettings) -> FileArea:
