@@ -1,10 +1,11 @@
 """Plain data in manifests: what goes in comes out equal and of the same type, or is refused.
 
-msgpack has no tuples, sets or large integers and no text with lone surrogates (which file names on
-Linux may hold). They travel as extension types; everything else of a type not listed here is
-refused by name, never changed silently and never pickled.
+msgpack has no tuples, sets or large integers, no keys of such types, and no text with lone
+surrogates (which file names on Linux may hold). They travel as extension types; everything else of
+a type not listed here is refused by name, never changed silently and never pickled.
 
     ext 1 tuple · ext 2 large integer · ext 3 text with surrogates · ext 4 set · ext 5 frozenset
+    ext 6 dict with keys that are not all text, as a list of pairs
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _INTEGER: Final = 2
 _TEXT: Final = 3
 _SET: Final = 4
 _FROZENSET: Final = 5
+_DICT: Final = 6
 _MAX_DEPTH: Final = 100
 _SIMPLE: Final = frozenset({type(None), bool, float, bytes})
 
@@ -51,16 +53,18 @@ def _to_stored(value: Any, what: str, depth: int) -> Any:  # noqa: PLR0911 - one
     if kind is list:
         return [_to_stored(part, what, depth + 1) for part in value]
     if kind is dict:
-        return {
-            _to_stored(key, what, depth + 1): _to_stored(part, what, depth + 1)
-            for key, part in value.items()
-        }
+        parts = {key: _to_stored(part, what, depth + 1) for key, part in value.items()}
+        if all(type(key) is str and _text(key) is key for key in parts):
+            return parts
+        keys = [_to_stored(key, what, depth + 1) for key in parts]
+        return _extension(_DICT, [*zip(keys, parts.values(), strict=True)])
     if kind is tuple:
         return _extension(_TUPLE, [_to_stored(part, what, depth + 1) for part in value])
     if kind is set or kind is frozenset:
         # Sorted by their bytes, so that equal sets give equal manifests.
-        parts = sorted((_to_stored(part, what, depth + 1) for part in value), key=_encoder.encode)
-        return _extension(_SET if kind is set else _FROZENSET, parts)
+        members = (_to_stored(part, what, depth + 1) for part in value)
+        code = _SET if kind is set else _FROZENSET
+        return _extension(code, sorted(members, key=_encoder.encode))
     raise ProgramError(
         f"{what} holds a {kind.__module__}.{kind.__qualname__}, which is not plain data. Use None, "
         "bool, int, float, str, bytes, list, tuple, dict, set and frozenset; for a dataclass: "
@@ -74,7 +78,7 @@ def from_extension(code: int, data: memoryview) -> Any:
         return int.from_bytes(data, "big", signed=True)
     if code == _TEXT:
         return bytes(data).decode("utf-8", "surrogatepass")
-    makers = {_TUPLE: tuple, _SET: set, _FROZENSET: frozenset}
+    makers = {_TUPLE: tuple, _SET: set, _FROZENSET: frozenset, _DICT: dict}
     if code in makers:
         return makers[code](_decoder.decode(data))
     raise msgspec.ValidationError(f"extension type {code} is unknown")
