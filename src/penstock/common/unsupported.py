@@ -20,6 +20,7 @@ _KRYO: Final = "there are no Java serializers; records are pickled, or typed by 
 _JAVA: Final = "there are no Java objects behind Python's; the object itself is all there is"
 _COMPACT: Final = "part files are not compacted; use a larger part size in RollingPolicy"
 _INTERNAL: Final = "it is internal to PyFlink; operators are internal here too"
+_BUILDER: Final = "call for_row_format() or for_bulk_format(), which return the builder"
 _CONFIG: Final = "common.execution_config.ExecutionConfig."
 _DATASTREAM: Final = "datastream."
 
@@ -48,6 +49,7 @@ UNSUPPORTED: Final[dict[str, str]] = {
     ),
     "common.typeinfo.LocalTimeTypeInfo": "use Types.SQL_DATE(), SQL_TIME() or SQL_TIMESTAMP()",
     "common.typeinfo.ExternalTypeInfo": "there is no Table API; declare the type itself",
+    "common.typeinfo.*.EPOCH_ORDINAL": _INTERNAL,
     "common.typeinfo.*.get_java_type_info": _JAVA,
     "common.types.RowKind.to_j_row_kind": _JAVA,
     "common.utils.JavaObjectWrapper": _JAVA,
@@ -70,10 +72,16 @@ UNSUPPORTED: Final[dict[str, str]] = {
     _DATASTREAM + "connectors.base.StreamTransformer": "apply operators before sink_to() instead",
     _DATASTREAM
     + "connectors.base.SupportsPreprocessing": "apply operators before sink_to() instead",
-    _DATASTREAM + "connectors.base.*.get_java_function": _JAVA,
     _DATASTREAM + "connectors.file_system.FileCompactStrategy": _COMPACT,
     _DATASTREAM + "connectors.file_system.FileCompactor": _COMPACT,
     _DATASTREAM + "connectors.file_system.FileSink.get_transformer": _COMPACT,
+    _DATASTREAM + "connectors.file_system.FileSink.BaseBuilder": _BUILDER,
+    _DATASTREAM + "connectors.file_system.StreamingFileSink.BaseBuilder": _BUILDER,
+    _DATASTREAM + "connectors.file_system.StreamingFileSink.DefaultBulkFormatBuilder": _BUILDER,
+    _DATASTREAM + "connectors.file_system.StreamingFileSink.DefaultRowFormatBuilder": _BUILDER,
+    _DATASTREAM + "connectors.file_system.OutputFileConfig.OutputFileConfigBuilder": (
+        "call OutputFileConfig.builder()"
+    ),
     _DATASTREAM + "connectors.cassandra.*": _spark("Cassandra", "org.apache.spark.sql.cassandra"),
     _DATASTREAM + "connectors.dynamic_kafka.*": _spark("dynamic Kafka", "kafka"),
     _DATASTREAM + "connectors.elasticsearch.*": _spark("Elasticsearch", "es"),
@@ -96,6 +104,19 @@ UNSUPPORTED: Final[dict[str, str]] = {
     _DATASTREAM + "data_stream.KeyedStream.cache": (
         "results are not kept for later jobs; write them with a FileSink and read them again"
     ),
+    _DATASTREAM + "data_stream.KeyedStream.AccumulateType": _INTERNAL,
+    _DATASTREAM + "formats.csv.*": (
+        "there is no Table API to make schemas with; read with StreamFormat.csv_format(...) and "
+        "write with BulkWriterFactory.csv()"
+    ),
+    _DATASTREAM + "formats.json.*": (
+        "read with StreamFormat.json_line_format() and write with BulkWriterFactory.json(), or "
+        "call json.loads and json.dumps in a map()"
+    ),
+    _DATASTREAM + "formats.parquet.*": (
+        "there is no Table API to make schemas with; read with BulkFormat.parquet_format() and "
+        "write with BulkWriterFactory.parquet()"
+    ),
     _DATASTREAM + "formats.avro.*": "there is no Avro format; use Parquet, CSV or JSON lines",
     _DATASTREAM + "formats.orc.*": "there is no ORC format; use Parquet",
     _DATASTREAM + "functions.AsyncFunctionDescriptor": _INTERNAL,
@@ -106,6 +127,9 @@ UNSUPPORTED: Final[dict[str, str]] = {
     _DATASTREAM + "output_tag.OutputTag.get_java_output_tag": _JAVA,
     _DATASTREAM + "slot_sharing_group.MemorySize.get_java_memory_size": _JAVA,
     _DATASTREAM + "slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group": _JAVA,
+    _DATASTREAM + "state.StateTtlConfig.CleanupStrategies.CleanupStrategy": _INTERNAL,
+    _DATASTREAM + "state.StateTtlConfig.CleanupStrategies.EMPTY_STRATEGY": _INTERNAL,
+    _DATASTREAM + "state.StateTtlConfig.CleanupStrategies.EmptyCleanupStrategy": _INTERNAL,
     _DATASTREAM + "stream_execution_environment.StreamExecutionEnvironment.add_classpaths": (
         "use add_jars(), or Spark's spark.driver.extraClassPath"
     ),

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.source import Boundedness
+from penstock.connectors.spark_source import SparkSource
 from penstock.core.errors import ProgramError
 from penstock.core.times import MAX_TIMESTAMP
 from penstock.graph.nodes import Node, NodeKind
@@ -37,8 +39,14 @@ def _unbounded_names(nodes: dict[int, Node]) -> list[str]:
     return [
         node.name
         for node in nodes.values()
-        if node.kind is NodeKind.SOURCE and node.spec.source.boundedness.name != "BOUNDED"
+        if node.kind is NodeKind.SOURCE and not _ends(node.spec.source)
     ]
+
+
+def _ends(source: Any) -> bool:
+    if isinstance(source, SparkSource):
+        return not source.is_streaming
+    return bool(source.boundedness is Boundedness.BOUNDED)
 
 
 def in_batch_mode(nodes: dict[int, Node]) -> dict[int, Node]:

@@ -136,10 +136,6 @@ class KeyedStream(DataStream):
     def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
         _refuse_partitioning("partition_custom")
 
-    def cache(self) -> NoReturn:
-        self._origin_stream.cache()
-        raise AssertionError("cache() always raises")
-
     def _own_node_id(self) -> int:
         raise ProgramError(
             "key_by() is an exchange and no operator: it has no name, uid, parallelism or side "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ from penstock.common.unsupported import unsupported_method
 from penstock.connectors.collection import CollectionSource
 from penstock.connectors.source import Source
 from penstock.core.config_file import load_configuration
-from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.errors import ProgramError
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.batch_mode import in_batch_mode, is_bounded
 from penstock.datastream.checkpoint_config import CheckpointConfig
@@ -158,23 +157,22 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         watermark_strategy: WatermarkStrategy | None = None,
         source_name: str = "Spark DataFrame",
     ) -> DataStream:
-        """Makes a stream of the rows of a Spark DataFrame, streaming or not; records are Rows."""
-        try:
-            frames = importlib.import_module("penstock.launch.data_frames")
-        except ModuleNotFoundError:
-            raise UnsupportedError(
-                "from_spark() is not part of this version. Write the DataFrame to Parquet files "
-                "and read them with a FileSource."
-            ) from None
-        return self._add_source(
-            frames.data_frame_source(data_frame), watermark_strategy, source_name, None
-        )
+        """Makes a stream of the rows of a Spark DataFrame, streaming or not; records are Rows.
+
+        Args:
+            data_frame: The DataFrame; nothing of it is computed before `execute()`.
+            watermark_strategy: How event time is made of the rows; None for none.
+            source_name: Name of the operator.
+        """
+        from penstock.connectors.spark_source import SparkSource
+
+        return self._add_source(SparkSource(data_frame), watermark_strategy, source_name, None)
 
     create_input = unsupported_method(_PATH + "create_input")
 
     def _add_source(
         self,
-        source: Source,
+        source: Any,
         strategy: WatermarkStrategy | None,
         name: str,
         type_info: TypeInformation | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 from penstock.core.partitioning import KeyGroups
+from penstock.core.types import Types
 from penstock.datastream.callables import (
     as_all_window_function,
     as_process_all_window_function,
@@ -15,8 +16,8 @@ from penstock.datastream.callables import (
 )
 from penstock.datastream.keys import one_key
 from penstock.datastream.plain_stream import append_operator
-from penstock.operators.aggregations import aggregation
 from penstock.operators.output_tag import as_output_tag
+from penstock.operators.windows.aggregates import CountAggregate, FieldContents
 from penstock.operators.windows.contents import (
     AggregateContents,
     Buffer,
@@ -106,9 +107,9 @@ class _WindowedStream(WindowSettings):
     _as_window_function: ClassVar[Any]
     _as_process_window_function: ClassVar[Any]
 
-    def __init__(self, stream: DataStream, window_assigner: WindowAssigner) -> None:
+    def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner) -> None:
         super().__init__(window_assigner)
-        self._stream = stream
+        self._stream = data_stream
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         return self._stream._environment
@@ -169,23 +170,30 @@ class _WindowedStream(WindowSettings):
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Adds up a field within each window."""
-        return self.reduce(aggregation("sum", position_to_sum))
+        return self._aggregate_field("sum", position_to_sum)
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
         """Keeps the smallest value of a field within each window."""
-        return self.reduce(aggregation("min", position_to_min))
+        return self._aggregate_field("min", position_to_min)
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
         """Keeps the largest value of a field within each window."""
-        return self.reduce(aggregation("max", position_to_max))
+        return self._aggregate_field("max", position_to_max)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
         """Keeps the record with the smallest value of a field within each window."""
-        return self.reduce(aggregation("min_by", position_to_min_by))
+        return self._aggregate_field("min_by", position_to_min_by)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """Keeps the record with the largest value of a field within each window."""
-        return self.reduce(aggregation("max_by", position_to_max_by))
+        return self._aggregate_field("max_by", position_to_max_by)
+
+    def count(self) -> DataStream:
+        """Counts the records of each window."""
+        return self._append(AggregateContents(CountAggregate()), None, Types.LONG(), "count")
+
+    def _aggregate_field(self, kind: str, position: int | str) -> DataStream:
+        return self._append(FieldContents(kind, position), None, self._stream._type_info, kind)
 
     def key_by(self, *args: Any, **kwargs: Any) -> None:
         raise ProgramError(
@@ -248,4 +256,6 @@ class AllWindowedStream(_WindowedStream):
 
 def function_name(function: Any) -> str:
     """Returns what to call a function in a description."""
+    if isinstance(function, str):
+        return function
     return getattr(function, "__name__", None) or type(function).__name__

@@ -1,1 +1,7 @@
-"""PyFlink's `metrics` module: counters, gauges, meters and distributions of user functions."""
+"""PyFlink's `metrics`: numbers that functions report."""
+
+from __future__ import annotations
+
+from penstock.metrics.metricbase import Counter, Distribution, Meter, Metric, MetricGroup
+
+__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]

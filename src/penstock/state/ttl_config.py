@@ -90,9 +90,7 @@ class _CleanupStrategies:
         def get_periodic_compaction_time(self) -> Any:
             return self._periodic_compaction_time
 
-    def __init__(
-        self, strategies: dict[Strategies, Any], is_cleanup_in_background: bool
-    ) -> None:
+    def __init__(self, strategies: dict[Strategies, Any], is_cleanup_in_background: bool) -> None:
         self._strategies = strategies
         self._is_cleanup_in_background = is_cleanup_in_background
 
@@ -196,8 +194,10 @@ class StateTtlConfig:
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
             return self.set_update_type(_UpdateType.OnReadAndWrite)
 
-        def set_state_visibility(self, visibility: _StateVisibility) -> StateTtlConfig.Builder:
-            self._state_visibility = visibility
+        def set_state_visibility(
+            self, state_visibility: _StateVisibility
+        ) -> StateTtlConfig.Builder:
+            self._state_visibility = state_visibility
             return self
 
         def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:

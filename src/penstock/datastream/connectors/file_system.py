@@ -1,0 +1,45 @@
+"""PyFlink's `datastream.connectors.file_system`: files as a source and as a sink."""
+
+from __future__ import annotations
+
+from penstock.connectors.file_sink.buckets import BucketAssigner
+from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
+from penstock.connectors.file_sink.rolling import (
+    DefaultRollingPolicy,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from penstock.connectors.file_sink.sink import (
+    FileCompactor,
+    FileCompactStrategy,
+    FileSink,
+    StreamingFileSink,
+)
+from penstock.connectors.files.formats import BulkFormat, StreamFormat
+from penstock.connectors.files.source import (
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+)
+
+__all__ = [
+    "BucketAssigner",
+    "BulkFormat",
+    "BulkWriterFactory",
+    "DefaultRollingPolicy",
+    "Encoder",
+    "FileCompactStrategy",
+    "FileCompactor",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+    "StreamingFileSink",
+]

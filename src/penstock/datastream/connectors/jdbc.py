@@ -1,0 +1,15 @@
+"""PyFlink's `datastream.connectors.jdbc`: its names, which say what to use instead."""
+
+from __future__ import annotations
+
+from penstock.common.unsupported import unsupported_class
+
+__all__ = [
+    "JdbcConnectionOptions",
+    "JdbcExecutionOptions",
+    "JdbcSink",
+]
+
+JdbcConnectionOptions = unsupported_class("datastream.connectors.jdbc.JdbcConnectionOptions")
+JdbcExecutionOptions = unsupported_class("datastream.connectors.jdbc.JdbcExecutionOptions")
+JdbcSink = unsupported_class("datastream.connectors.jdbc.JdbcSink")

@@ -1,0 +1,15 @@
+"""PyFlink's `datastream.connectors.rabbitmq`: its names, which say what to use instead."""
+
+from __future__ import annotations
+
+from penstock.common.unsupported import unsupported_class
+
+__all__ = [
+    "RMQConnectionConfig",
+    "RMQSink",
+    "RMQSource",
+]
+
+RMQConnectionConfig = unsupported_class("datastream.connectors.rabbitmq.RMQConnectionConfig")
+RMQSink = unsupported_class("datastream.connectors.rabbitmq.RMQSink")
+RMQSource = unsupported_class("datastream.connectors.rabbitmq.RMQSource")

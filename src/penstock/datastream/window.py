@@ -1,0 +1,98 @@
+"""PyFlink's `datastream.window`: windows, assigners, triggers; and evictors, as Java has them."""
+
+from __future__ import annotations
+
+from penstock.common.unsupported import unsupported_class
+from penstock.operators.windows.assigners import (
+    GlobalWindows,
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from penstock.operators.windows.counts import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+)
+from penstock.operators.windows.evictors import (
+    CountEvictor,
+    DeltaEvictor,
+    Evictor,
+    TimeEvictor,
+    TimestampedValue,
+)
+from penstock.operators.windows.sessions import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+)
+from penstock.operators.windows.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
+)
+from penstock.operators.windows.triggers_more import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    DeltaTrigger,
+)
+from penstock.operators.windows.windows import CountWindow, GlobalWindow, TimeWindow, Window
+
+__all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
+    "CountSlidingWindowAssigner",
+    "CountTrigger",
+    "CountTumblingWindowAssigner",
+    "CountWindow",
+    "CountWindowSerializer",
+    "DeltaEvictor",
+    "DeltaTrigger",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "Evictor",
+    "GlobalWindow",
+    "GlobalWindowSerializer",
+    "GlobalWindows",
+    "MergingWindowAssigner",
+    "Min",
+    "NeverTrigger",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "SessionWindowTimeGapExtractor",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "TimeEvictor",
+    "TimeWindow",
+    "TimeWindowSerializer",
+    "TimestampedValue",
+    "Trigger",
+    "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "Window",
+    "WindowAssigner",
+    "WindowOperationDescriptor",
+    "long_to_int_with_bit_mixing",
+    "mod_inverse",
+]
+
+CountWindowSerializer = unsupported_class("datastream.window.CountWindowSerializer")
+GlobalWindowSerializer = unsupported_class("datastream.window.GlobalWindowSerializer")
+Min = unsupported_class("datastream.window.Min")
+TimeWindowSerializer = unsupported_class("datastream.window.TimeWindowSerializer")
+WindowOperationDescriptor = unsupported_class("datastream.window.WindowOperationDescriptor")
+long_to_int_with_bit_mixing = unsupported_class("datastream.window.long_to_int_with_bit_mixing")
+mod_inverse = unsupported_class("datastream.window.mod_inverse")

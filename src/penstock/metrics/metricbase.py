@@ -1,0 +1,17 @@
+"""PyFlink's `metrics.metricbase`."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from penstock.operators.metrics import Counter, Distribution, Meter, MetricGroup
+
+__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
+
+
+class Metric(ABC):  # noqa: B024 - a name for isinstance, as in PyFlink
+    """Whatever a metric group hands out; for `isinstance`."""
+
+
+for _kind in (Counter, Distribution, Meter):
+    Metric.register(_kind)
