@@ -59,8 +59,11 @@ _BATCHED: dict[type[WindowAssigner], tuple[type[WindowLogic], type[Trigger]]] = 
 
 def build_logic(spec: WindowSpec) -> WindowLogic:
     """Returns the logic for a spec."""
-    logic, trigger = _BATCHED.get(type(spec.assigner), (WindowLogic, Trigger))
-    if spec.evictor is not None or type(_without_purging(spec.used_trigger)) is not trigger:
+    found = _BATCHED.get(type(spec.assigner))
+    if found is None or spec.evictor is not None:
+        return WindowLogic(spec)
+    logic, trigger = found
+    if type(_without_purging(spec.used_trigger)) is not trigger:
         return WindowLogic(spec)
     is_custom_count = logic is CountWindowLogic and spec.trigger is not None
     if is_custom_count or (issubclass(logic, Counting) and isinstance(spec.contents, PairContents)):

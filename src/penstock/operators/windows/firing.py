@@ -87,8 +87,7 @@ class TimedLogic(WindowLogic):
             state.key = key
             home = window
             if merging is not None:
-                merging.load(key)
-                home = merging.mapping.get(window)
+                home = merging.home_of(key, window)
                 if home is None:
                     continue
             if fires and (elements := elements_of(key, home)):
@@ -98,5 +97,4 @@ class TimedLogic(WindowLogic):
             if is_over:
                 self.clear_function_state(window)
                 if merging is not None:
-                    merging.retire(window)
-                    merging.persist()
+                    merging.forget(key, window)

@@ -50,6 +50,19 @@ class MergingWindowSet:
             # None removes: a key without windows leaves nothing behind.
             self._table.put(self._key, None, windows or None)
 
+    def home_of(self, key: Any, window: Any) -> Any | None:
+        """Returns what `load` and `state_window` would, without making the key current."""
+        for found, home in self._table.get(key, None) or ():
+            if found == window:
+                return home
+        return None
+
+    def forget(self, key: Any, window: Any) -> None:
+        """Does what `load`, `retire` and `persist` would, without making the key current."""
+        stored = self._table.get(key, None) or ()
+        left = tuple([item for item in stored if item[0] != window])
+        self._table.put(key, None, left or None)
+
     def add_window(self, new: Any, on_merge: OnMerge) -> Any:
         """Adds a window and merges what meets; returns the window that now covers it."""
         if self._meets_in_time:

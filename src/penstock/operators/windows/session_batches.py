@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.core.errors import PenstockError
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
 from penstock.operators.errors import function_error, shorten
+from penstock.operators.windows.accumulators import look_up, write_all
 from penstock.operators.windows.assigners import missing_timestamp
 from penstock.operators.windows.columns import group_by_key
 from penstock.operators.windows.firing import TimedLogic
@@ -90,16 +91,29 @@ class SessionLogic(TimedLogic):
             # Clamped windows have other lengths; they are rare enough.
             super().process_records(values, timestamps, keys)
             return
+        # Windows that end here or before have fired already.
+        self._past = self.watermark + 1 if self.is_event_time else MIN_TIMESTAMP
         self._late: list[int] = []
         one_by_one: list[int] = []
-        for key, positions in group_by_key(keys, list(range(len(keys)))).items():
-            sessions = self._sessions_of(key)
+        positions_of = group_by_key(keys, list(range(len(keys))))
+        stored_of = look_up(self._mappings, positions_of, None)
+        self._changed: dict[Any, Any] = {}
+        for key, positions in positions_of.items():
+            stored = stored_of(key)
+            if stored is None and len(positions) == 1 and ends[positions[0]] > self._past:
+                position = positions[0]
+                self._open_session(key, timestamps[position], ends[position], values[position])
+                continue
+            sessions = [
+                _Session(window[0], window[1], home, window) for window, home in stored or ()
+            ]
             known = len(self._late)
             if self._gather(sessions, positions, values, timestamps, ends):
                 self._apply(key, sessions)
             else:
                 del self._late[known:]
                 one_by_one += positions
+        write_all(self._mappings, None, self._changed)
         self._take_one_by_one(one_by_one, values, timestamps, keys)
 
     def _ends(self, values: list[Any], timestamps: list[int]) -> list[int]:
@@ -117,9 +131,12 @@ class SessionLogic(TimedLogic):
             raise function_error(error, self.context, shorten(value)) from error
         return ends
 
-    def _sessions_of(self, key: Any) -> list[_Session]:
-        stored = self._mappings.get(key, None) or ()
-        return [_Session(window[0], window[1], home, window) for window, home in stored]
+    def _open_session(self, key: Any, start: int, end: int, value: Any) -> None:
+        """Adds the only record of a key that has no session."""
+        window = TimeWindow(start, end)
+        self.contents.add_groups(window, {key: [value]})
+        self.add_timers((key,), window)
+        self._changed[key] = ((window, window),)
 
     def _gather(
         self,
@@ -130,8 +147,7 @@ class SessionLogic(TimedLogic):
         ends: list[int],
     ) -> bool:
         """Deals records out to the sessions of their key; returns False if one fires at once."""
-        # No end at or below this is still to come.
-        past = self.watermark + 1 if self.is_event_time else MIN_TIMESTAMP
+        past = self._past
         current: _Session | None = None
         # Between these, `current` may grow without meeting another session.
         low = high = 0
@@ -198,7 +214,7 @@ class SessionLogic(TimedLogic):
             mapping.append((window, session.home))
         if has_changed:
             mapping.sort()
-            self._mappings.put(key, None, tuple(mapping))
+            self._changed[key] = tuple(mapping)
 
     def _add_parts(self, key: Any, session: _Session) -> None:
         contents, home = self.contents, session.home
