@@ -102,7 +102,12 @@ class RecordVersion:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The change counts; `current` is what was read back."""
+    """The change counts.
+
+    Attributes:
+        current: What was read back: our version, or a later one that was built upon it. Its leader
+            epoch is above ours if another leader has taken over since.
+    """
 
     current: RecordVersion
 
