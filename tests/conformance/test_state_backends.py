@@ -30,7 +30,7 @@ NAMESPACES = [None, ("w", 1), ("w", 2)]
 MAP_KEYS = [0, "m", None, (1, None), "n"]
 BACKENDS = ["hashmap", "rocksdb"]
 
-POLICY = FoldPolicy(max_deltas=3, min_bytes=600)
+POLICY = FoldPolicy(max_deltas=3, min_bytes=6000, base_share=2)
 LIMITS = RocksLimits(memory_bytes=3000, timers=4, database=RocksSettings(block_cache_bytes=1 << 20))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.state.heap_tables import HeapListTable, HeapMapTable, HeapValueTable
 from penstock.state.keyed import KeyedState
-from penstock.state.versions import Payload, TableColumns, decode_payload
+from penstock.state.versions import Payload, TableColumns
 
 if TYPE_CHECKING:
     from penstock.core.handles import KeyedStateVersion
@@ -31,13 +31,15 @@ class HeapKeyedState(KeyedState):
 
     def _load_base(self, version: KeyedStateVersion) -> None:
         for handle in version.base:
-            payload = decode_payload(self._area.read(handle), handle.name)
-            self._apply(payload, handle.size_bytes)
+            self._apply(self._read(handle), handle.size_bytes)
 
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         tables = []
         for table in self._tables.values():
             assert isinstance(table, HeapValueTable | HeapListTable | HeapMapTable)
+            ttl = self._ttls.get(table.name)
+            if ttl is not None and ttl.cleans_images:
+                table.expire_all(ttl.deadline_ms)
             tables.append(TableColumns(table.name, table.kind, table.timed, table.image()))
             table.mark_clean()
         payload = Payload(tables, self.event_timers.image(), self.processing_timers.image())

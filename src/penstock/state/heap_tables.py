@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from penstock.state.spaces import Spaces
 from penstock.state.tables import ABSENT, CLEARED, Columns, ListTable, MapTable, Table, ValueTable
+from penstock.state.timed import convert_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +20,8 @@ class _HeapTable(Table):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.spaces = Spaces()
+        # What of the running round of `expire` is left: keys by namespace, taken from the end.
+        self._to_expire: list[tuple[Any, list[Any]]] = []
 
     @property
     def is_dirty(self) -> bool:
@@ -24,10 +29,48 @@ class _HeapTable(Table):
 
     def reset(self) -> None:
         self.spaces.reset()
+        self._to_expire.clear()
 
     def mark_clean(self) -> None:
         """Forgets what changed, because a full image holds it."""
         self.spaces.mark_clean()
+
+    @abstractmethod
+    def image(self) -> Columns:
+        """Returns the whole table as columns."""
+
+    def retime(self, *, timed: bool, now_ms: int) -> bool:
+        columns = convert_columns(self.kind, self.image(), to_timed=timed, now_ms=now_ms)
+        self.reset()
+        self.timed = timed
+        self.apply(columns)
+        return bool(columns)
+
+    def expire(self, deadline_ms: int, count: int) -> None:
+        while count > 0:
+            if not self._to_expire:
+                self._to_expire = [(ns, list(entries)) for ns, entries in self.spaces.all()]
+                # One round a call is enough, however often entries were accessed.
+                count = min(count, sum(len(keys) for _, keys in self._to_expire))
+                if count == 0:
+                    return
+            ns, keys = self._to_expire[-1]
+            for key in keys[-count:]:
+                self._expire_key(key, ns, deadline_ms)
+            seen = len(keys[-count:])
+            del keys[-count:]
+            count -= seen
+            if not keys:
+                self._to_expire.pop()
+
+    def expire_all(self, deadline_ms: int) -> None:
+        """Removes whatever was last accessed by `deadline_ms`."""
+        self._to_expire.clear()
+        self.expire(deadline_ms, sys.maxsize)
+
+    @abstractmethod
+    def _expire_key(self, key: Any, ns: Any, deadline_ms: int) -> None:
+        """Removes what of a key was last accessed by `deadline_ms`."""
 
 
 class HeapValueTable(_HeapTable, ValueTable):
@@ -59,7 +102,6 @@ class HeapValueTable(_HeapTable, ValueTable):
         return columns
 
     def image(self) -> Columns:
-        """Returns the whole table as columns."""
         return [
             (ns, list(entries), list(entries.values())) for ns, entries in self.spaces.all()
         ]
@@ -73,6 +115,11 @@ class HeapValueTable(_HeapTable, ValueTable):
                     if value is None:
                         del entries[key]
             self.spaces.prune(ns)
+
+    def _expire_key(self, key: Any, ns: Any, deadline_ms: int) -> None:
+        entry = self.get(key, ns)
+        if entry is not None and entry[1] <= deadline_ms:
+            self.remove(key, ns)
 
     def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
         for ns, entries in self.spaces.all():
@@ -140,7 +187,6 @@ class HeapListTable(_HeapTable, ListTable):
         return columns
 
     def image(self) -> Columns:
-        """Returns the whole table as columns."""
         return [
             (ns, list(entries), [0] * len(entries), list(entries.values()))
             for ns, entries in self.spaces.all()
@@ -159,6 +205,12 @@ class HeapListTable(_HeapTable, ListTable):
                     del present[start:]
                     present.extend(values)
             self.spaces.prune(ns)
+
+    def _expire_key(self, key: Any, ns: Any, deadline_ms: int) -> None:
+        values = self.get(key, ns)
+        fresh = [element for element in values if element[1] > deadline_ms]
+        if len(fresh) < len(values):
+            self.replace(key, ns, fresh)
 
     def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
         for ns, entries in self.spaces.all():
@@ -230,7 +282,6 @@ class HeapMapTable(_HeapTable, MapTable):
         return columns
 
     def image(self) -> Columns:
-        """Returns the whole table as columns."""
         return [
             (
                 ns,
@@ -256,6 +307,11 @@ class HeapMapTable(_HeapTable, MapTable):
                 if not found:
                     del entries[key]
             self.spaces.prune(ns)
+
+    def _expire_key(self, key: Any, ns: Any, deadline_ms: int) -> None:
+        for map_key, (_, accessed) in self.items(key, ns):
+            if accessed <= deadline_ms:
+                self.remove(key, ns, map_key)
 
     def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
         for ns, entries in self.spaces.all():

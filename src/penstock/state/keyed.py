@@ -13,14 +13,18 @@ held version. A failed `restore` or `commit` leaves nothing held, so the next re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.core.errors import ProgramError, StateError
 from penstock.core.handles import KeyedStateVersion
 from penstock.core.keygroups import key_group
+from penstock.state.delta_merge import first_to_merge, merge
 from penstock.state.state_factory import make_state
 from penstock.state.tables import NO_KEY, ListTable, MapTable, Table, ValueTable
+from penstock.state.timed import convert_columns, convert_value
 from penstock.state.timers import TimerTable
+from penstock.state.ttl_states import Ttl
 from penstock.state.versions import FoldPolicy, Payload, TableColumns, decode_payload
 
 if TYPE_CHECKING:
@@ -31,10 +35,12 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
     from penstock.state.api import State
     from penstock.state.descriptors import StateDescriptor
+    from penstock.state.ttl_config import StateTtlConfig
 
 TableT = TypeVar("TableT", bound=Table)
 
 _IMPORTED = "(imported)"
+_MERGED = ".merged"
 
 Row = tuple[str, str, Any, Any, Any]
 """(state name, kind, key, namespace, value), see `KeyedState.entries`."""
@@ -74,6 +80,7 @@ class KeyedState(ABC):
         self._area = area
         self._policy = policy
         self._tables: dict[str, Table] = {}
+        self._ttls: dict[str, Ttl] = {}
         self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
         # None after a failure: then only a restore helps.
         self._held: KeyedStateVersion | None = self._version("")
@@ -132,6 +139,20 @@ class KeyedState(ABC):
             )
         return table
 
+    def enable_ttl(self, table: Table, config: StateTtlConfig | None) -> Ttl | None:
+        """Makes a table hold last accesses, or not; returns the rules of its TTL."""
+        timed = config is not None
+        if table.timed is not timed and table.retime(timed=timed, now_ms=self.clock.now_ms):
+            self._retimed()
+        if config is None:
+            return None
+        return self._ttls.setdefault(table.name, Ttl(config, self.clock))
+
+    def is_timed(self, name: str) -> bool:
+        """Returns whether `entries` yields (value, last access) for a state."""
+        table = self._tables.get(name)
+        return table is not None and table.timed
+
     # -- versions -----------------------------------------------------------------------------
 
     @property
@@ -155,6 +176,10 @@ class KeyedState(ABC):
                 f"keyed state of operator {self.uid!r} was left half-way by an earlier failure and "
                 "cannot be committed; restore a version first."
             )
+        for name, ttl in self._ttls.items():
+            count = ttl.cleanup_size()
+            if count:
+                self._tables[name].expire(ttl.deadline_ms, count)
         is_changed = self.is_dirty
         if self._needs_base or (is_changed and self._is_fold_due(held)):
             held = self._write_base(version_id)
@@ -168,12 +193,29 @@ class KeyedState(ABC):
         payload = self._collect()
         handle = self._area.write(f"{version_id}.delta", payload.encode(self.uid))
         self._delta_written(payload, handle.size_bytes)
-        return self._version(
+        version = self._version(
             version_id,
             base=held.base,
             base_id=held.base_id,
             deltas=(*held.deltas, handle),
             delta_ids=(*held.delta_ids, version_id),
+        )
+        if len(version.deltas) <= self._policy.max_deltas:
+            return version
+        return self._merge_deltas(version, payload)
+
+    def _merge_deltas(self, version: KeyedStateVersion, newest: Payload) -> KeyedStateVersion:
+        """Returns the same version with its newest deltas in one file."""
+        first = first_to_merge(version.deltas)
+        older = [self._read(handle) for handle in version.deltas[first:-1]]
+        merged = merge([*older, newest], version.delta_ids[first:])
+        handle = self._area.write(
+            f"{version.version_id}{_MERGED}", merged.encode(self.uid)
+        )
+        return replace(
+            version,
+            deltas=(*version.deltas[:first], handle),
+            delta_ids=(*version.delta_ids[:first], version.version_id),
         )
 
     def _collect(self) -> Payload:
@@ -205,27 +247,34 @@ class KeyedState(ABC):
         """Adds what of the versions lies in this range."""
         owned: dict[Any, bool] = {}
         for version in versions:
-            for row in self._open_other(version).entries():
+            other = self._open_other(version)
+            for row in other.entries():
                 key = row[2]
                 is_owned = owned.get(key)
                 if is_owned is None:
                     is_owned = owned[key] = self.owns(key)
                 if is_owned:
-                    self._load_row(row)
+                    self._load_row(row, timed=other.is_timed(row[0]))
+            other.close()
 
-    def _load_row(self, row: Row) -> None:
+    def _load_row(self, row: Row, *, timed: bool) -> None:
         """Adds one row of `entries`."""
         name, kind, key, ns, value = row
         if kind == "event_timer":
             self.event_timers.add(value, key, ns)
-        elif kind == "processing_timer":
+            return
+        if kind == "processing_timer":
             self.processing_timers.add(value, key, ns)
-        elif kind == "map":
-            self.map_table(name).put(key, ns, *value)
-        elif kind == "list":
-            self.list_table(name).extend(key, ns, value)
-        else:
-            self.value_table(name).put(key, ns, value)
+            return
+        table = self._table_for(TableColumns(name, kind, timed, []))
+        if table.timed is not timed:
+            value = convert_value(kind, value, to_timed=table.timed, now_ms=self.clock.now_ms)
+        if isinstance(table, MapTable):
+            table.put(key, ns, *value)
+        elif isinstance(table, ListTable):
+            table.extend(key, ns, value)
+        elif isinstance(table, ValueTable):
+            table.put(key, ns, value)
 
     def _open_other(self, version: KeyedStateVersion) -> KeyedState:
         """Returns a version of another range or backend, read-only by convention."""
@@ -264,7 +313,7 @@ class KeyedState(ABC):
         self._reset_all()
         self._load_base(version)
         for handle in version.deltas:
-            self._apply(decode_payload(self._area.read(handle), handle.name), handle.size_bytes)
+            self._apply(self._read(handle), handle.size_bytes)
         self._held = version
 
     def _missing_deltas(
@@ -272,17 +321,29 @@ class KeyedState(ABC):
     ) -> list[tuple[Payload, int]] | None:
         """Returns the deltas from the held version on, or None when it is no ancestor."""
         ids = (version.base_id, *version.delta_ids)
-        if held.version_id not in ids:
+        first = None
+        if held.version_id in ids:
+            first = ids.index(held.version_id)
+        else:
+            for position, handle in enumerate(version.deltas):
+                if _MERGED in handle.name and held.version_id in self._read(handle).covers:
+                    first = position
+        if first is None:
             return None
-        handles = version.deltas[ids.index(held.version_id) :]
-        return [
-            (decode_payload(self._area.read(handle), handle.name), handle.size_bytes)
-            for handle in handles
-        ]
+        return [(self._read(handle), handle.size_bytes) for handle in version.deltas[first:]]
+
+    def _read(self, handle: FileHandle) -> Payload:
+        return decode_payload(self._area.read(handle), handle.name)
 
     def _apply(self, payload: Payload, size_bytes: int) -> None:
-        for columns in payload.tables:
-            self._table_for(columns).apply(columns.columns)
+        for part in payload.tables:
+            table, columns = self._table_for(part), part.columns
+            if part.timed is not table.timed:
+                columns = convert_columns(
+                    part.kind, columns, to_timed=table.timed, now_ms=self.clock.now_ms
+                )
+                self._retimed()
+            table.apply(columns)
         self.event_timers.apply(payload.event_timers)
         self.processing_timers.apply(payload.processing_timers)
         self._delta_written(payload, size_bytes)
@@ -347,6 +408,10 @@ class KeyedState(ABC):
     @abstractmethod
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         """Writes everything, changes included, as a version without deltas."""
+
+    def _retimed(self) -> None:
+        """A state gained or lost its TTL, so older files hold it in another form."""
+        self._needs_base = True
 
     def _is_fold_due(self, held: KeyedStateVersion) -> bool:
         """Returns whether the next commit writes a base instead of a delta."""

@@ -250,12 +250,24 @@ class TableMapState(MapState[Any, Any]):
 
 
 class TableReducingState(ReducingState[Any]):
-    """Reducing state over value state."""
+    """Reducing state over value state.
 
-    __slots__ = ("_reduce", "_state")
+    Args:
+        state: Holds the reduced value.
+        present: Returns what to go on from.
+        reduce: Makes one value of two.
+    """
 
-    def __init__(self, state: ValueState[Any], reduce: Callable[[Any, Any], Any]) -> None:
+    __slots__ = ("_present", "_reduce", "_state")
+
+    def __init__(
+        self,
+        state: ValueState[Any],
+        present: Callable[[], Any],
+        reduce: Callable[[Any, Any], Any],
+    ) -> None:
         self._state = state
+        self._present = present
         self._reduce = reduce
 
     def get(self) -> Any:
@@ -265,21 +277,29 @@ class TableReducingState(ReducingState[Any]):
         if value is None:
             self._state.clear()
             return
-        state = self._state
-        present = state.value()
-        state.update(value if present is None else self._reduce(present, value))
+        present = self._present()
+        self._state.update(value if present is None else self._reduce(present, value))
 
     def clear(self) -> None:
         self._state.clear()
 
 
 class TableAggregatingState(AggregatingState[Any, Any]):
-    """Aggregating state over value state that holds the accumulator."""
+    """Aggregating state over value state that holds the accumulator.
 
-    __slots__ = ("_function", "_state")
+    Args:
+        state: Holds the accumulator.
+        present: Returns the accumulator to go on from.
+        function: The aggregate function.
+    """
 
-    def __init__(self, state: ValueState[Any], function: Any) -> None:
+    __slots__ = ("_function", "_present", "_state")
+
+    def __init__(
+        self, state: ValueState[Any], present: Callable[[], Any], function: Any
+    ) -> None:
         self._state = state
+        self._present = present
         self._function = function
 
     def get(self) -> Any:
@@ -291,7 +311,7 @@ class TableAggregatingState(AggregatingState[Any, Any]):
             self._state.clear()
             return
         function = self._function
-        accumulator = self._state.value()
+        accumulator = self._present()
         if accumulator is None:
             accumulator = function.create_accumulator()
         self._state.update(function.add(value, accumulator))

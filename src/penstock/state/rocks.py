@@ -29,7 +29,7 @@ from penstock.state.rocks_tables import (
     RocksValueTable,
 )
 from penstock.state.rocks_timers import GROUP_START, RocksTimerTable
-from penstock.state.rows import TIMER_PREFIX, RowKeys, group_start, name_of
+from penstock.state.rows import IS_TIMED, TIMER_PREFIX, RowKeys, group_start, name_of
 from penstock.state.versions import FORMAT, FoldPolicy, Payload
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 ROCKSDB: Final = "rocksdb"
 EVENT: Final = b"e"
 PROCESSING: Final = b"p"
+MIN_EXPIRY_ROWS: Final = 10_000
+"""Rows that each fold looks at for expiry, at least."""
+
 _STATE_FILE: Final = "~state"
 _TABLES: Final = {
     table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)
@@ -96,6 +99,7 @@ class RocksKeyedState(KeyedState):
         self._base_tables: dict[str, tuple[str, bool]] = {}
         self._clean_bytes = 0
         self._overlay_bytes = 0
+        self._expiry_cursor = b""
 
     def _timer_table(self, domain: bytes) -> RocksTimerTable:
         return RocksTimerTable(self._base, self._context.row_keys, domain, self._limits.timers)
@@ -173,6 +177,7 @@ class RocksKeyedState(KeyedState):
         for table in self._rocks_tables():
             self._base_tables[table.name] = (table.kind, table.timed)
         rows = self._overlay_rows()
+        rows = self._with_expired(rows)
         if self._base.is_empty:
             rows = [row for row in rows if row[1] is not None]
         files = self._base.fold(rows, version_id)
@@ -192,6 +197,43 @@ class RocksKeyedState(KeyedState):
         self._clean_bytes += self._overlay_bytes
         self._overlay_bytes = 0
         return self._version(version_id, base=(*files, handle))
+
+    def _with_expired(
+        self, rows: list[tuple[bytes, bytes | None]]
+    ) -> list[tuple[bytes, bytes | None]]:
+        """Adds removals of expired rows, found in the next stretch of the base.
+
+        Stretches grow with the changes, so that each fold costs in proportion to them.
+        """
+        ttls = {name: ttl for name, ttl in self._ttls.items() if ttl.cleans_rows}
+        if not ttls or self._base.is_empty:
+            return rows
+        found: dict[bytes, bytes | None] = {}
+        limit = max(MIN_EXPIRY_ROWS, 2 * len(rows))
+        stretch = self._base.scan(self._expiry_cursor, TIMER_PREFIX)
+        for count, (row, data) in enumerate(stretch):
+            if count == limit:
+                self._expiry_cursor = row
+                break
+            ttl = ttls.get(name_of(row)) if data[-1] & IS_TIMED else None
+            if ttl is not None:
+                table = self._tables[name_of(row)]
+                assert isinstance(table, RocksTable)
+                change = table.unexpired_row(row, data, ttl.deadline_ms)
+                if change is not None:
+                    found[change[0]] = change[1]
+        else:
+            self._expiry_cursor = b""
+        found.update(rows)
+        return sorted(found.items(), key=itemgetter(0))
+
+    def _retimed(self) -> None:
+        """Rows and deltas say themselves in which form they are."""
+
+    def is_timed(self, name: str) -> bool:
+        if name not in self._tables and name in self._base_tables:
+            return self._base_tables[name][1]
+        return super().is_timed(name)
 
     def _reset_all(self) -> None:
         super()._reset_all()

@@ -100,6 +100,24 @@ class RocksTable(Table):
     def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
         raise NotImplementedError("a rocksdb state yields its entries itself, in one scan")
 
+    @abstractmethod
+    def unexpired(self, data: bytes, deadline_ms: int) -> Any:
+        """Returns a timed row's content without what was last accessed by then; None if nothing.
+
+        Returns `MISSING` where nothing is expired.
+        """
+
+    def unexpired_row(
+        self, row: bytes, data: bytes, deadline_ms: int
+    ) -> tuple[bytes, bytes | None] | None:
+        """Returns what a row becomes when expired content goes, or None if it stays as it is."""
+        content = self.unexpired(data, deadline_ms)
+        if content is MISSING:
+            return None
+        if content is None:
+            return row, None
+        return row, encode_value(content, *owner_of(row, data), timed=True, what=self._what)
+
     def row_of(self, key: Any, ns: Any) -> bytes:
         """Returns the row key of a key and namespace, the prefix of all its rows."""
         row_keys = self._context.row_keys
@@ -225,6 +243,17 @@ class RocksValueTable(RocksTable, ValueTable):
         for ns, dirty, _ in self.spaces.changes():
             kept.setdefault(ns, {}).update(dirty)
         self.spaces.keep_only(kept)
+
+    def retime(self, *, timed: bool, now_ms: int) -> bool:
+        self.timed = timed
+        for found in (*self.spaces.all_dicts(), *self.overlay.values()):
+            for key, value in found.items():
+                if value is not None:
+                    found[key] = convert_value("value", value, to_timed=timed, now_ms=now_ms)
+        return True
+
+    def unexpired(self, data: bytes, deadline_ms: int) -> Any:
+        return None if codec.loads(data)[1] <= deadline_ms else MISSING
 
     def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
         for ns, found in self.overlay.items():
@@ -382,6 +411,19 @@ class RocksListTable(RocksTable, ListTable):
 
     def evict(self) -> None:
         self._clean.clear()
+
+    def retime(self, *, timed: bool, now_ms: int) -> bool:
+        self.timed = timed
+        self._clean.clear()
+        for _, entries in self.spaces.all():
+            for tail in entries.values():
+                tail.items = convert_value("list", tail.items, to_timed=timed, now_ms=now_ms)
+        return True
+
+    def unexpired(self, data: bytes, deadline_ms: int) -> Any:
+        elements = codec.loads(data)
+        fresh = [element for element in elements if element[1] > deadline_ms]
+        return MISSING if len(fresh) == len(elements) else fresh or None
 
     def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
         folds = self._base.folds
@@ -601,6 +643,23 @@ class RocksMapTable(RocksTable, MapTable):
                 part.known.pop(CLEARED, None)
                 kept.setdefault(ns, {})[key] = part
         self.spaces.keep_only(kept)
+
+    def retime(self, *, timed: bool, now_ms: int) -> bool:
+        self.timed = timed
+        parts = [part for _, entries in self.spaces.all() for part in entries.values()]
+        changed = [changes for _, dirty, _ in self.spaces.changes() for changes in dirty.values()]
+        for found in (
+            *(part.known for part in parts),
+            *(part.changes for part in parts),
+            *changed,
+        ):
+            for key, value in found.items():
+                if value is not ABSENT and key is not CLEARED:
+                    found[key] = convert_value("value", value, to_timed=timed, now_ms=now_ms)
+        return True
+
+    def unexpired(self, data: bytes, deadline_ms: int) -> Any:
+        return None if codec.loads(data)[1][1] <= deadline_ms else MISSING
 
     def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
         for ns, entries in self.spaces.all():

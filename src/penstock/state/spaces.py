@@ -63,6 +63,11 @@ class Spaces:
             yield None, self.entries
         yield from self._scoped.items()
 
+    def all_dicts(self) -> list[dict[Any, Any]]:
+        """Returns every dict of entries and of changes."""
+        scoped = (*self._scoped.values(), *self._scoped_dirty.values())
+        return [self.entries, self.dirty, *scoped]
+
     def changes(self) -> Iterator[tuple[Any, dict[Any, Any], dict[Any, Any]]]:
         """Yields (namespace, changes, entries)."""
         if self.dirty:

@@ -27,8 +27,11 @@ from penstock.state.objects import (
     reduce_callable,
 )
 from penstock.state.rocks_tables import RocksValueTable
+from penstock.state.ttl_states import TtlListState, TtlMapState, TtlValueState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.state.api import State, ValueState
     from penstock.state.keyed import KeyedState
 
@@ -39,17 +42,22 @@ def make_state(
     """Returns a new state object over the tables of `store`."""
     scope = cast("Scope", VoidScope(store) if ignore_namespace else store)
     if isinstance(descriptor, ListStateDescriptor):
-        return TableListState(scope, store.list_table(descriptor.name))
+        lists = store.list_table(descriptor.name)
+        ttl = store.enable_ttl(lists, descriptor.ttl)
+        return TableListState(scope, lists) if ttl is None else TtlListState(scope, lists, ttl)
     if isinstance(descriptor, MapStateDescriptor):
-        return TableMapState(scope, store.map_table(descriptor.name))
+        maps = store.map_table(descriptor.name)
+        ttl = store.enable_ttl(maps, descriptor.ttl)
+        return TableMapState(scope, maps) if ttl is None else TtlMapState(scope, maps, ttl)
     if isinstance(descriptor, ValueStateDescriptor):
         return _value_state(store, scope, descriptor)
     if isinstance(descriptor, ReducingStateDescriptor):
         reduce = reduce_callable(descriptor.get_reduce_function())
-        return TableReducingState(_value_state(store, scope, descriptor), reduce)
+        state = _value_state(store, scope, descriptor)
+        return TableReducingState(state, _present(state), reduce)
     if isinstance(descriptor, AggregatingStateDescriptor):
-        function = descriptor.get_agg_function()
-        return TableAggregatingState(_value_state(store, scope, descriptor), function)
+        state = _value_state(store, scope, descriptor)
+        return TableAggregatingState(state, _present(state), descriptor.get_agg_function())
     raise ProgramError(
         f"{descriptor!r} describes no keyed state; use a Value-, List-, Map-, Reducing- or "
         "AggregatingStateDescriptor."
@@ -58,8 +66,16 @@ def make_state(
 
 def _value_state(store: KeyedState, scope: Scope, descriptor: StateDescriptor) -> ValueState[Any]:
     table = store.value_table(descriptor.name)
+    ttl = store.enable_ttl(table, descriptor.ttl)
+    if ttl is not None:
+        return TtlValueState(scope, table, ttl)
     if isinstance(table, HeapValueTable):
         return HeapValueState(scope, table)
     if isinstance(table, RocksValueTable):
         return RocksValueState(scope, table)
     return TableValueState(scope, table)
+
+
+def _present(state: ValueState[Any]) -> Callable[[], Any]:
+    """Returns what says which value an accumulation goes on from."""
+    return state.unexpired if isinstance(state, TtlValueState) else state.value

@@ -103,6 +103,16 @@ class Table(ABC):
         """Empties the table without a trace, before a restore."""
 
     @abstractmethod
+    def retime(self, *, timed: bool, now_ms: int) -> bool:
+        """Turns the TTL of a table on or off; returns whether there were entries to convert."""
+
+    def expire(self, deadline_ms: int, count: int) -> None:
+        """Looks at `count` more keys and removes what was last accessed by `deadline_ms`.
+
+        The `rocksdb` backend does nothing here: it removes expired rows when it folds.
+        """
+
+    @abstractmethod
     def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
         """Yields (key, namespace, value); one per map entry, `value` then is (map key, value)."""
 
@@ -115,6 +125,9 @@ class ValueTable(Table):
     @abstractmethod
     def get(self, key: Any, ns: Any = None) -> Any:
         """Returns the value or None."""
+
+    def prefetch(self, keys: Iterable[Any], ns: Any = None) -> None:
+        """Loads the values of these keys at once, where they are not in memory anyway."""
 
     @abstractmethod
     def put(self, key: Any, ns: Any, value: Any) -> None:

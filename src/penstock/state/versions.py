@@ -83,14 +83,14 @@ def decode_payload(data: bytes, name: str) -> Payload:
 
 @dataclass(frozen=True, slots=True)
 class FoldPolicy:
-    """When deltas are replaced by a new base.
+    """When deltas are merged, and when they are replaced by a new base.
 
     A base costs as much as the state is large, a delta as much as changed. Folding once the deltas
-    outweigh the base keeps both the bytes written and the bytes to restore within a factor of two;
-    below `min_bytes` only the number of files counts.
+    outweigh the base keeps both the bytes written and the bytes to restore within a factor of two.
+    Many deltas that are small beside the base are merged instead.
 
     Attributes:
-        max_deltas: Most deltas while they are together below `min_bytes`.
+        max_deltas: Most deltas of a version.
         min_bytes: Deltas together below this never fold because of their size.
         base_share: Deltas fold once they are this share of the base.
     """
@@ -105,4 +105,4 @@ class FoldPolicy:
         deltas = sum(handle.size_bytes for handle in version.deltas)
         if deltas >= max(self.min_bytes, base * self.base_share):
             return True
-        return len(version.deltas) >= self.max_deltas and base <= self.min_bytes
+        return len(version.deltas) >= self.max_deltas and base <= deltas
