@@ -23,8 +23,8 @@ from penstock.core.partitioning import (
 from penstock.core.types import TupleTypeInfo, TypeInformation, Types, checked_type
 from penstock.datastream.callables import as_process_function
 from penstock.datastream.keys import key_groups
-from penstock.datastream.node_settings import StreamSettings
 from penstock.datastream.stream_sink import DataStreamSink
+from penstock.datastream.stream_view import StreamView
 from penstock.graph.nodes import Input, NodeKind
 from penstock.operators.adapters import as_key_selector, as_partitioner
 from penstock.operators.convert import with_output_type
@@ -36,7 +36,6 @@ from penstock.operators.watermarks import TimestampsAndWatermarksSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.common.execution_config import ExecutionConfig
     from penstock.connectors.sink import Sink
     from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.collecting import CloseableIterator
@@ -61,30 +60,8 @@ if TYPE_CHECKING:
 __all__ = ["DataStream"]
 
 
-class DataStream(StreamSettings):
+class DataStream(StreamView):
     """A stream of records."""
-
-    def __init__(
-        self,
-        environment: StreamExecutionEnvironment,
-        inputs: tuple[Input, ...],
-        type_info: TypeInformation | None = None,
-    ) -> None:
-        self._environment = environment
-        self._inputs = inputs
-        self._type_info = type_info or Types.PICKLED_BYTE_ARRAY()
-
-    # ---- about the stream ----
-
-    def get_type(self) -> TypeInformation:
-        """Returns the declared type; PICKLED_BYTE_ARRAY (any object) when none was."""
-        return self._type_info
-
-    def get_execution_environment(self) -> StreamExecutionEnvironment:
-        return self._environment
-
-    def get_execution_config(self) -> ExecutionConfig:
-        return self._environment.get_config()
 
     # ---- one record at a time ----
 
@@ -355,49 +332,6 @@ class DataStream(StreamSettings):
         inputs = tuple(replace(given, partitioning=partitioning) for given in self._inputs)
         return DataStream(self._environment, inputs, self._type_info)
 
-    def _second_inputs(self) -> tuple[Input, ...]:
-        return tuple(replace(given, input_index=1) for given in self._inputs)
-
-    def _check_other(self, other: Any, verb: str) -> None:
-        if not isinstance(other, DataStream):
-            raise ProgramError(
-                f"{verb}() takes a DataStream, but got {type(other).__name__} {other!r:.80}."
-            )
-        if other._environment is not self._environment:
-            raise ProgramError(
-                f"{verb}() got a stream of another StreamExecutionEnvironment; build both streams "
-                "from one environment."
-            )
-
-    def _materialize(self) -> int:
-        """Puts an operator that changes nothing behind this stream, so that it can have a name."""
-        name = f"Side-Output-{self._inputs[0].side_tag}"
-        stream = self._then(name, MapSpec(_identity), self._type_info)
-        self._inputs = stream._inputs
-        return self._inputs[0].node_id
-
-    def _own_node_id(self) -> int:
-        given = self._inputs[0]
-        if len(self._inputs) > 1:
-            raise ProgramError(
-                "a union has no name, uid, parallelism or side output of its own. Set them on the "
-                "operators before or behind it."
-            )
-        if given.side_tag is not None:
-            return self._materialize()
-        if given.partitioning != Forward():
-            said = type(given.partitioning).__name__.lower()
-            raise ProgramError(
-                f"{said}() is an exchange and no operator: it has no name, uid, parallelism or "
-                "side output. Set them on the operators before or behind it."
-            )
-        return given.node_id
-
-    def __repr__(self) -> str:
-        nodes = self._environment._program.nodes
-        names = [nodes[given.node_id].name for given in self._inputs if given.node_id in nodes]
-        return f"{type(self).__name__}({' + '.join(names)}: {self._type_info!r})"
-
 
 def append_operator(
     environment: StreamExecutionEnvironment,
@@ -413,7 +347,3 @@ def append_operator(
         NodeKind.OPERATOR, name, with_output_type(spec, type_info), inputs, **settings
     )
     return DataStream(environment, (Input(node_id),), type_info)
-
-
-def _identity(value: Any) -> Any:
-    return value

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.print_sink import PrintSink, format_row
+from penstock.connectors.print_sink import PrintSink
 from penstock.connectors.sink import Sink
 from penstock.connectors.user_sink import FunctionSink, SinkFunction
 from penstock.core.errors import ProgramError
-from penstock.core.types import RowTypeInfo, TypeInformation
+from penstock.datastream.printing import formatter_of
 from penstock.operators.functions import Function
+
+if TYPE_CHECKING:
+    from penstock.core.types import TypeInformation
 
 __all__ = ["as_sink", "print_sink"]
 
@@ -45,5 +48,4 @@ def print_sink(sink_identifier: str | None, type_info: TypeInformation, *, to_st
     """Returns the sink of `print()`; declared rows are printed as PyFlink prints them."""
     if sink_identifier is not None and not isinstance(sink_identifier, str):
         raise ProgramError(f"print() takes a text to put before lines, not {sink_identifier!r}.")
-    formatter = format_row if isinstance(type_info, RowTypeInfo) else str
-    return PrintSink(sink_identifier, to_stderr=to_stderr, formatter=formatter)
+    return PrintSink(sink_identifier, to_stderr=to_stderr, formatter=formatter_of(type_info))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.core.configuration import Configuration
     from penstock.core.job import JobExecutionResult
+    from penstock.launch.local import LocalJob
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -199,23 +200,19 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             job_name: Name of the job.
             ui: Serves the web page while the job runs.
         """
-        from penstock.launch import local
+        return self._start(job_name, ui=ui).wait()
 
-        graph = self._submitted_graph(job_name, ui=ui)
-        return local.execute(graph, self._configuration)
-
-    def execute_async(self, job_name: str = _DEFAULT_JOB_NAME, *, ui: bool = False) -> JobClient:
+    def execute_async(self, job_name: str | None = None, *, ui: bool = False) -> JobClient:
         """Starts the program and returns at once."""
-        from penstock.launch import local
-
-        graph = self._submitted_graph(job_name, ui=ui)
-        return JobClient(local.execute_async(graph, self._configuration))
+        return JobClient(self._start(job_name, ui=ui))
 
     def get_execution_plan(self) -> str:
         """Returns the plan of what was built so far, as JSON."""
         return execution_plan(self._stream_graph())
 
-    def _submitted_graph(self, job_name: str | None, *, ui: bool) -> StreamGraph:
+    def _start(self, job_name: str | None, *, ui: bool) -> LocalJob:
+        from penstock.launch import local
+
         graph = self._stream_graph(job_name)
         if not graph.nodes:
             raise ProgramError(
@@ -226,8 +223,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             _log.warning("%s", remark)
         if ui:
             self._configuration.set_boolean("penstock.ui.enabled", value=True)
+        job = local.execute_async(graph, self._configuration)
+        # Not before: a program that cannot be compiled can be repaired and executed again.
         self._program.clear()
-        return graph
+        return job
 
     def _stream_graph(self, job_name: str | None = None) -> StreamGraph:
         configuration = self._configuration
