@@ -150,6 +150,14 @@ class OperatorLogic:
     def restore(self, state: Any) -> None:
         """Takes back what `snapshot` returned, or None at the first start; resets caches."""
 
+    def restore_rescaled(self, states: list[Any]) -> None:
+        """Takes the states of all former subtasks when their number has changed.
+
+        Operators that keep more than caches say what becomes of it; by default they start anew, with
+        the smallest watermark of the former subtasks.
+        """
+        self.restore(None)
+
     def end_input(self) -> None:
         """Bounded input ended; the MAX watermark follows."""
 

@@ -7,7 +7,7 @@ watermark is preceded by `end_input`.
 from __future__ import annotations
 
 from penstock.core.records import Batch
-from penstock.core.times import MAX_WATERMARK
+from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.operators.logic import OperatorLogic
 from penstock.runtime.exchange import ExchangeWriter
 from penstock.runtime.records import OperatorMetrics
@@ -58,6 +58,12 @@ class ChainOutput:
             target.advance_watermark(watermark)
         for writer in self._writers():
             writer.write_watermark(watermark)
+
+    def repeat_watermark(self, watermark: int) -> None:
+        """Tells other stages once more how far this operator was, after a restore."""
+        if watermark != MIN_WATERMARK:
+            for writer in self._writers():
+                writer.write_watermark(watermark)
 
     def emit_idle(self, *, idle: bool) -> None:
         for target in self._targets():

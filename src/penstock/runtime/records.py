@@ -65,18 +65,43 @@ class JobProgram:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorVersion:
+    """State of one operator in one subtask.
+
+    Attributes:
+        keyed: Its keyed state; several versions after rescaling, each holding a part.
+        logic: The rest (watermarks, generators, operator state), pickled, usually inline. One, or
+            after a restore one for every former subtask.
+    """
+
+    keyed: tuple[KeyedStateVersion, ...]
+    logic: tuple[FileHandle, ...]
+
+    @property
+    def files(self) -> tuple[FileHandle, ...]:
+        """Every handle."""
+        return tuple(handle for version in self.keyed for handle in version.files) + self.logic
+
+
+@dataclass(frozen=True, slots=True)
 class SubtaskVersion:
     """State of one subtask after an epoch: a value, made of immutable files.
 
     Attributes:
         version_id: Unique for ever; names epoch, subtask and attempt.
-        keyed: Keyed state by uid.
-        logic: The rest (watermarks, generators, operator state), pickled, usually inline.
+        operators: State by uid; operators that are missing start empty.
+        is_restored: It comes from a checkpoint, perhaps of other parallelism, and was not written
+            by a subtask of this run.
     """
 
     version_id: str
-    keyed: dict[str, KeyedStateVersion]
-    logic: FileHandle
+    operators: dict[str, OperatorVersion]
+    is_restored: bool = False
+
+    @property
+    def files(self) -> tuple[FileHandle, ...]:
+        """Every handle."""
+        return tuple(handle for version in self.operators.values() for handle in version.files)
 
 
 @dataclass(frozen=True, slots=True)

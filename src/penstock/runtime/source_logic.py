@@ -27,6 +27,8 @@ class SourceLogic(OperatorLogic):
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
+        self._rescaled: list[Any] = []
+        """Generators of former subtasks, until it is known which splits are read here now."""
 
     def open(self) -> None:
         self._reader = self._spec.source.create_reader()
@@ -34,6 +36,7 @@ class SourceLogic(OperatorLogic):
     def restore(self, state: Any) -> None:
         self._watermarks = self._new_watermarks()
         self._watermarks.restore(state)
+        self._rescaled = []
 
     def _new_watermarks(self) -> SourceWatermarks:
         return SourceWatermarks(
@@ -42,11 +45,19 @@ class SourceLogic(OperatorLogic):
             source_emits=self._spec.source.emits_watermarks,
         )
 
+    def restore_rescaled(self, states: list[Any]) -> None:
+        self._watermarks = self._new_watermarks()
+        self._rescaled = states
+
     def snapshot(self) -> Any:
         return self._watermarks.snapshot()
 
     def read(self, assignment: SourceAssignment, report: SubtaskReport) -> Iterator[None]:
         """Reads within the budget; yields after each batch so that frames can be handed on."""
+        if self._rescaled:
+            ids = [split.split_id for split, _ in assignment.splits]
+            self._watermarks.restore_rescaled(self._rescaled, ids)
+            self._rescaled = []
         for split, _ in assignment.splits:
             # Partitions of a log are read side by side: none may run ahead of one without records.
             # Ranges of a file follow each other, so a range counts once its turn comes.

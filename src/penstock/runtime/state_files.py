@@ -24,10 +24,9 @@ class StateFiles:
 
 def file_names(versions: Iterable[SubtaskVersion]) -> set[str]:
     """Returns names of all files of some versions; what is inline has none."""
-    names: set[str] = set()
-    for version in versions:
-        handles = [version.logic]
-        for keyed in version.keyed.values():
-            handles += keyed.files
-        names.update(handle.name for handle in handles if handle.inline is None)
-    return names
+    return {
+        handle.name
+        for version in versions
+        for handle in version.files
+        if handle.inline is None
+    }

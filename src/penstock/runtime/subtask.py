@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from penstock.core.clock import EpochClock
 from penstock.core.file_area import FileArea
+from penstock.core.handles import FileHandle
 from penstock.core.keygroups import key_group_range
 from penstock.core.mirrored_area import MirroredFileArea
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
@@ -33,6 +34,7 @@ from penstock.runtime.records import (
     EpochPlan,
     JobProgram,
     OperatorMetrics,
+    OperatorVersion,
     StateSettings,
     SubtaskPlan,
     SubtaskReport,
@@ -156,6 +158,10 @@ class Subtask:
         self._restore(mine.version)
         self._held = None
         self._begin(plan, attempt)
+        if mine.version is not None and mine.version.is_restored:
+            # Receivers whose channels are new must learn how far each sender was.
+            for logic, output in zip(self._logics, self._outputs, strict=True):
+                output.repeat_watermark(logic.watermark)
         for logic in self._logics:
             logic.advance_processing_time(plan.now_ms)
         if self._stage.is_source:
@@ -232,13 +238,16 @@ class Subtask:
         """Commits state and fills in the report."""
         stage = self._stage
         version_id = f"e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
-        keyed: dict[str, Any] = {}
+        operators: dict[str, OperatorVersion] = {}
         timers: list[int] = []
         for logic, context, output, entry, operator in zip(
             self._logics, self._contexts, self._outputs, self._entries, stage.operators, strict=True
         ):
-            if context.keyed_state is not None:
-                keyed[context.uid] = context.keyed_state.commit(f"{version_id}-{operator.node_id}")
+            name = f"{version_id}-{operator.node_id}"
+            operators[context.uid] = OperatorVersion(
+                () if context.keyed_state is None else (context.keyed_state.commit(name),),
+                (self._write_logic(name, logic, context),),
+            )
             due = logic.next_processing_timer()
             if due is not None:
                 timers.append(due)
@@ -247,7 +256,7 @@ class Subtask:
             entry.metrics.records_out = output.metrics.records_out
             entry.metrics.user = context.metrics.report()
             report.metrics[context.uid] = entry.metrics
-        report.version = SubtaskVersion(version_id, keyed, self._write_logic(version_id))
+        report.version = SubtaskVersion(version_id, operators)
         report.next_timer_ms = min(timers, default=None)
         report.watermark = self._logics[0].watermark
         if not stage.is_source:
@@ -256,15 +265,14 @@ class Subtask:
 
     # -- state that is not keyed --------------------------------------------------------------
 
-    def _write_logic(self, version_id: str) -> Any:
-        state = {
-            "valves": [valve.snapshot() for valve in (*self._valves, self._valves_joined)],
-            "operators": {
-                context.uid: (logic.watermark, logic.snapshot(), context.operator_state.snapshot())
-                for logic, context in zip(self._logics, self._contexts, strict=True)
-            },
-        }
-        return self._area.write(f"{version_id}.logic", pickle.dumps(state, 5))
+    def _write_logic(
+        self, name: str, logic: OperatorLogic, context: OperatorContext
+    ) -> FileHandle:
+        valves = None
+        if logic is self._logics[0]:
+            valves = [valve.snapshot() for valve in (*self._valves, self._valves_joined)]
+        state = logic.watermark, logic.snapshot(), context.operator_state.snapshot(), valves
+        return self._area.write(f"{name}.logic", pickle.dumps(state, 5))
 
     def _restore(self, version: SubtaskVersion | None) -> None:
         """Brings the subtask to a version; free when it already holds it."""
@@ -274,28 +282,40 @@ class Subtask:
             self._is_open = True
         elif version is not None and version.version_id == self._held:
             return
-        state: dict[str, Any] | None = None
-        if version is not None:
-            state = pickle.loads(self._area.read(version.logic))
         self._valves = [WatermarkValve(count) for count in self._channel_counts]
         self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
-        if state is not None:
-            valves = (*self._valves, self._valves_joined)
-            for valve, snapshot in zip(valves, state["valves"], strict=True):
-                valve.restore(snapshot)
         for logic, context in zip(self._logics, self._contexts, strict=True):
-            saved = None if state is None else state["operators"].get(context.uid)
-            watermark, own, lists = saved or (MIN_WATERMARK, None, None)
+            found = None if version is None else version.operators.get(context.uid)
+            saved = [pickle.loads(self._area.read(handle)) for handle in found.logic] if found else []
             if context.keyed_state is not None:
-                found = None if version is None else version.keyed.get(context.uid)
-                context.keyed_state.restore(() if found is None else (found,))
-            context.operator_state.restore(
-                [] if lists is None else [lists], self._index, self._stage.parallelism
-            )
-            logic.watermark = watermark
+                context.keyed_state.restore(found.keyed if found else ())
+            if version is not None and version.is_restored:
+                context.operator_state.restore(
+                    [lists for _, _, lists, _ in saved], self._index, self._stage.parallelism
+                )
+            else:
+                context.operator_state.restore([lists for _, _, lists, _ in saved], 0, 1)
+            # After rescaling nobody is further than the slowest was.
+            logic.watermark = min((watermark for watermark, *_ in saved), default=MIN_WATERMARK)
             if context.timers is not None:
-                context.timers.restore_watermark(watermark)
-            logic.restore(own)
+                context.timers.restore_watermark(logic.watermark)
+            same = self._index if len(saved) == self._stage.parallelism else None
+            if len(saved) == 1:
+                logic.restore(saved[0][1])
+            elif same is not None:
+                logic.watermark = saved[same][0]
+                logic.restore(saved[same][1])
+            else:
+                logic.restore_rescaled([own for _, own, _, _ in saved])
+            if logic is self._logics[0] and saved:
+                self._restore_valves(saved, same or 0)
+
+    def _restore_valves(self, saved: list[Any], index: int) -> None:
+        valves = saved[index][3]
+        if valves is None or len(valves) != len(self._valves) + 1:
+            return
+        for valve, snapshot in zip((*self._valves, self._valves_joined), valves, strict=True):
+            valve.restore(snapshot)
 
     def close(self) -> None:
         """Closes every operator."""
