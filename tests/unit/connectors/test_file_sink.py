@@ -373,24 +373,24 @@ def test_every_point_of_a_crash(tmp_path: Path, effect: bool, restores: bool) ->
         state = committer.snapshot()
         later = [
             one
-            for epoch, text in ((2, "b"), (3, "c"), (4, "d"), (5, "efg"), (6, "h"))
+            for epoch, text in ((2, "b"), (3, "c"), (4, "d"), (5, "efg"), (6, "hij"))
             for one in write(sink, [text], epoch)
         ]
         with pytest.MonkeyPatch.context() as patch:
             done = crash_points(patch, after, effect=effect)
             try:
-                committer.commit(later, at(6, final=True))
+                committer.commit(later, at(6))
             except Crash:
                 crashes += 1
         if restores:
             committer = sink.create_committer()
             committer.restore(state)
-        committer.commit(later, at(6, final=True))
+        committer.commit(later, at(6))
         assert parts(folder) == {
             "part-0-000001": "a\nb\n",
             "part-0-000003": "c\nd\n",
             "part-0-000005": "efg\n",
-            "part-0-000006": "h\n",
+            "part-0-000006": "hij\n",
         }
         assert hidden(folder) == []
         if len(done) < after:

@@ -164,6 +164,19 @@ def test_csv_rows(
     assert read_all(source, Budget(records, size, 0)) == [tuple(row) for row in rows]
 
 
+def test_a_row_that_is_longer_than_the_budget_is_read_alone(folder: Path) -> None:
+    data = b'"a\nb\nc\nd",x\n1,y\n2,z\n'
+    stream_format = StreamFormat.csv_format(header=False, records="tuple")
+    source = file_source(folder / "o.csv", data, 1000, stream_format)
+    split = source.discover(None, 0).splits[0]
+    with closing(source.create_reader()) as reader:
+        result = reader.read(split, 0, Budget(100, 1, 0))
+        assert (result.values, result.position) == ([("a\nb\nc\nd", "x")], 12)
+        # A bound inside the row changes nothing, one behind it lets the next row in.
+        assert reader.read(split, 0, Budget(100, 12, 0)) == result
+        assert reader.read(split, 0, Budget(100, 13, 0)).position == 16
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.text(st.sampled_from(list('a,"\n')), max_size=40), st.integers(1, 20))
 def test_stray_quotes_never_give_wrong_rows(folder: Path, text: str, cut: int) -> None:
