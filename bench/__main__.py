@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from bench.contenders import all_contenders
+from bench.latency import Latency, measure_latency
 from bench.measure import RunError
 from bench.race import Result, WrongResult, race
-from bench.report import table, write_page
+from bench.report import tables, write_page
 
 
 def main() -> int:
@@ -31,12 +32,20 @@ def main() -> int:
         results.append(result)
         print(f"{contender.name}: {result.rate:,.0f} records/s", flush=True)
 
-    print("\n" + table(results))
+    latency: Latency | None = None
+    if options.only in "latency":
+        try:
+            latency = measure_latency(quick=options.quick)
+        except RunError as error:
+            failures.append(str(error))
+            print(f"FAILED {error}", flush=True)
+
+    print("\n" + tables(results, latency))
     if failures:
-        print(f"{len(failures)} of {len(results) + len(failures)} contenders failed, see above.")
+        print(f"{len(failures)} measurements failed, see above.")
         return 1
     if not options.only and not options.quick:
-        print(f"Wrote {write_page(results)}")
+        print(f"Wrote {write_page(results, latency)}")
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bench.environments import REQUIREMENTS, ROOT
 
 if TYPE_CHECKING:
+    from bench.latency import Latency
     from bench.race import Result
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -45,8 +46,8 @@ def backend_of(result: Result) -> str:
     return "rocksdb" if "rocksdb" in result.contender.settings else "hashmap"
 
 
-def table(results: list[Result]) -> str:
-    """One table a workload, as Markdown."""
+def tables(results: list[Result], latency: Latency | None) -> str:
+    """One table a workload and one for latency, as Markdown."""
     parts = []
     for workload, title in TITLES.items():
         chosen = [result for result in results if result.contender.workload == workload]
@@ -59,6 +60,11 @@ def table(results: list[Result]) -> str:
                 ours[backend] = max(result.rate, ours.get(backend, 0.0))
         rows = [row(result, ours.get(backend_of(result), 0.0)) for result in chosen]
         parts.append(f"## {title}\n\n{HEADER}" + "\n".join(rows) + "\n")
+    if latency is not None:
+        parts.append(
+            "## Latency of Penstock at 10,000 events/s, two stages\n\n"
+            f"| over {latency.seconds} s | median | 99th percentile |\n|---|--:|--:|\n{latency}"
+        )
     return "\n".join(parts)
 
 
@@ -81,9 +87,9 @@ def machine() -> str:
     return ", ".join(facts)
 
 
-def write_page(results: list[Result]) -> Path:
+def write_page(results: list[Result], latency: Latency | None) -> Path:
     """Puts the tables into the page, below its hand-written part."""
     mark = "<!-- Below this line `make bench` writes. -->"
     written = PAGE.read_text().partition(mark)[0] if PAGE.exists() else "# Benchmarks\n\n"
-    PAGE.write_text(f"{written}{mark}\n\nMeasured on: {machine()}.\n\n{table(results)}")
+    PAGE.write_text(f"{written}{mark}\n\nMeasured on: {machine()}.\n\n{tables(results, latency)}")
     return PAGE.relative_to(ROOT)
