@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from penstock.connectors.source import Budget
 from penstock.core.clock import Clock
+from penstock.core.errors import JobExecutionError
 from penstock.graph.job_graph import Stage
 from penstock.runtime.admission import Admission
 from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
@@ -45,6 +46,29 @@ class EpochRunner(Protocol):
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch and returns all reports."""
+
+
+class Checkpoints(Protocol):
+    """Whoever makes the job's state durable."""
+
+    def wanted(self) -> SnapshotWish | None:
+        """Returns what is asked for at the end of the epoch that has just ended, if anything."""
+
+    def offer(self, driver: JobDriver, *, stopped: bool) -> None:
+        """Takes the state at the end of an epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWish:
+    """A snapshot is wanted.
+
+    Attributes:
+        stop: Run no further epoch after it.
+        drain: End event time first: read nothing more and fire everything.
+    """
+
+    stop: bool = False
+    drain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +103,8 @@ class JobDriver:
         admission: Admission | None = None,
         epoch_interval_ms: int = 0,
         on_epoch: Callable[[EpochSummary], None] | None = None,
+        state: JobState | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self._program = program
         self._graph = program.graph
@@ -90,8 +116,11 @@ class JobDriver:
         self._on_epoch = on_epoch
         self._wake = threading.Condition()
         self._cancelled = False
-        self._files = StateFiles(program.state.directory)
-        self.state = JobState(
+        self._is_draining = False
+        self._checkpoints = checkpoints
+        self._failure: str | None = None
+        self.files = StateFiles(program.state.directory)
+        self.state = state or JobState(
             sources={stage.operators[0].uid: SourceProgress() for stage in self._sources()}
         )
 
@@ -101,22 +130,48 @@ class JobDriver:
             self._cancelled = True
             self._wake.notify_all()
 
+    def fail(self, message: str) -> None:
+        """Makes `run` raise after the running epoch; safe from any thread."""
+        with self._wake:
+            self._failure = message
+            self._wake.notify_all()
+
+    def wake(self) -> None:
+        """Makes a waiting driver look around; safe from any thread."""
+        with self._wake:
+            self._wake.notify_all()
+
     @property
     def is_cancelled(self) -> bool:
         return self._cancelled
 
     def run(self) -> None:
-        """Runs epochs until the input has ended in every subtask, or the job is cancelled."""
-        while not self._cancelled:
+        """Runs epochs until the input has ended in every subtask, or the job is stopped."""
+        while not self._is_over():
             started = self._clock.monotonic_ms()
             self._discover()
             summary = self._run_epoch(started)
             if self._on_epoch is not None:
                 self._on_epoch(summary)
-            if self._has_ended():
+            if self._offer() or self._has_ended():
                 return
-            quiet = summary.records_read == 0 and not summary.backlog
-            self._pause(started, quiet=quiet)
+            self._pause(started, quiet=summary.records_read == 0 and not summary.backlog)
+
+    def _is_over(self) -> bool:
+        if self._failure is not None:
+            raise JobExecutionError(self._failure)
+        return self._cancelled
+
+    def _offer(self) -> bool:
+        """Hands the state over if it is wanted; says whether the job stops with it."""
+        wish = None if self._checkpoints is None else self._checkpoints.wanted()
+        if wish is None or self._checkpoints is None:
+            return False
+        if wish.drain and not self._has_ended():
+            self._is_draining = True
+            self._run_epoch(self._clock.monotonic_ms())
+        self._checkpoints.offer(self, stopped=wish.stop)
+        return wish.stop
 
     # -- one epoch ----------------------------------------------------------------------------
 
@@ -124,9 +179,10 @@ class JobDriver:
         reports = self._consistent_reports()
         before = self.state
         self.state = before.folded(self._graph, reports)
-        self._sinks.prepared(reports)
-        self._sinks.commit(self.state.epoch, final=self._has_ended())
-        self._files.released(before.versions.values(), self.state.versions.values())
+        self._sinks.prepared(self.state.epoch, reports)
+        if self._checkpoints is None:
+            self._sinks.commit(self.state.epoch, final=self._has_ended())
+        self.files.released(before.versions.values(), self.state.versions.values())
         duration = self._clock.monotonic_ms() - started_ms
         records = sum(report.records_read for report in reports)
         backlog = any(report.backlog for report in reports) or any(
@@ -170,7 +226,12 @@ class JobDriver:
 
     def _assignment(self, stage: Stage, index: int, budget: Budget) -> SourceAssignment:
         progress = self.state.sources[stage.operators[0].uid]
-        return SourceAssignment(progress.splits_of(index), budget, progress.is_last_for(index))
+        return SourceAssignment(
+            progress.splits_of(index),
+            budget,
+            is_last=progress.is_last_for(index),
+            stop=self._is_draining,
+        )
 
     # -- sources and waiting ------------------------------------------------------------------
 
@@ -206,13 +267,16 @@ class JobDriver:
         due_ms = started_ms + self._epoch_interval_ms
         if quiet:
             due_ms = max(due_ms, started_ms + _QUIET_TICK_MS)
-        while not self._cancelled:
+        while not self._is_over():
             now_ms = self._clock.monotonic_ms()
             timer_ms = self.state.next_timer_ms
             if timer_ms is not None:
                 left = max(timer_ms - self._clock.wall_ms(), 0)
                 due_ms = min(due_ms, max(now_ms + left, started_ms + self._epoch_interval_ms))
             if now_ms >= due_ms or (quiet and self._discover()):
+                return
+            if self._checkpoints is not None and self._checkpoints.wanted() is not None:
+                # The next epoch comes at once and ends with the snapshot.
                 return
             with self._wake:
                 if not self._cancelled:

@@ -1,7 +1,13 @@
-"""The driver's side of the sinks: holds committables and commits them when their epoch counts."""
+"""The driver's side of the sinks: holds committables and commits them when their epoch counts.
+
+Without checkpointing an epoch counts at once. With it, what was prepared waits for the checkpoint
+that contains it; it is part of every snapshot until it is known to be committed, and after a restore
+it is committed again, which committers take as already done.
+"""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from penstock.connectors.sink import CommitContext, Committer
@@ -12,50 +18,85 @@ from penstock.runtime.records import SubtaskReport
 
 
 class SinkCommits:
-    """All committers of a job attempt."""
+    """All committers of a job; called by the driver and by whoever completes checkpoints."""
 
     def __init__(self, graph: JobGraph, job_id: str, clock: Clock, spark: Any = None) -> None:
         self._job_id = job_id
         self._clock = clock
         self._spark = spark
+        self._lock = threading.RLock()
         self._committers: dict[str, Committer] = {
             operator.uid: operator.spec.sink.create_committer()
             for stage in graph.stages
             for operator in stage.operators
             if operator.kind is NodeKind.SINK
         }
-        self.pending: dict[str, list[Any]] = {}
-        """Prepared output by uid, in the order of epochs and subtasks."""
+        self._pending: dict[str, list[tuple[int, Any]]] = {}
 
-    def prepared(self, reports: list[SubtaskReport]) -> None:
-        """Takes the committables of an epoch that counts."""
-        for report in sorted(reports, key=lambda report: (report.stage_id, report.subtask)):
-            for uid, committables in report.committables.items():
-                if committables:
-                    self.pending.setdefault(uid, []).extend(committables)
+    def prepared(self, epoch: int, reports: list[SubtaskReport]) -> None:
+        """Takes the committables of an epoch that counts, in the order of subtasks."""
+        with self._lock:
+            for report in sorted(reports, key=lambda report: (report.stage_id, report.subtask)):
+                for uid, committables in report.committables.items():
+                    pending = self._pending.setdefault(uid, [])
+                    pending.extend((epoch, committable) for committable in committables)
 
     def commit(self, epoch: int, checkpoint_id: int | None = None, *, final: bool = False) -> None:
-        """Commits everything pending; a committer without output is told only at the end."""
-        for uid, committer in self._committers.items():
-            committables = self.pending.get(uid, [])
-            if committables or final:
-                committer.commit(committables, self._context(uid, epoch, checkpoint_id, final))
-            self.pending.pop(uid, None)
+        """Commits what was prepared up to an epoch; idle committers are told only at the end."""
+        with self._lock:
+            for uid, committer in self._committers.items():
+                pending = self._pending.get(uid, [])
+                due = [committable for prepared, committable in pending if prepared <= epoch]
+                if due or final:
+                    context = self._context(uid, epoch, checkpoint_id, final=final)
+                    committer.commit(due, context)
+                if due:
+                    self._pending[uid] = [each for each in pending if each[0] > epoch]
 
     def abort(self, reports: list[SubtaskReport], epoch: int) -> None:
         """Removes the output of an epoch that does not count."""
-        for report in reports:
-            for uid, committables in report.committables.items():
-                if committables:
+        with self._lock:
+            for report in reports:
+                for uid, committables in report.committables.items():
+                    if committables:
+                        context = self._context(uid, epoch, None, final=False)
+                        self._committers[uid].abort(committables, context)
+
+    def abort_pending(self, epoch: int) -> None:
+        """Removes all output that was prepared and will be prepared again after a restore."""
+        with self._lock:
+            for uid, pending in self._pending.items():
+                if pending:
                     context = self._context(uid, epoch, None, final=False)
-                    self._committers[uid].abort(committables, context)
+                    self._committers[uid].abort([each for _, each in pending], context)
+            self._pending.clear()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns plain data by uid: what the committer keeps, and what it still owes."""
+        with self._lock:
+            return {
+                uid: {
+                    "committer": committer.snapshot(),
+                    "pending": [list(each) for each in self._pending.get(uid, [])],
+                }
+                for uid, committer in self._committers.items()
+            }
+
+    def restore(self, sinks: dict[str, Any]) -> None:
+        """Takes back what `snapshot` returned; sinks that are new or gone do not matter."""
+        with self._lock:
+            for uid, committer in self._committers.items():
+                saved = sinks.get(uid)
+                committer.restore(None if saved is None else saved["committer"])
+                owed = [] if saved is None else saved["pending"]
+                self._pending[uid] = [(epoch, committable) for epoch, committable in owed]
 
     def close(self) -> None:
         for committer in self._committers.values():
             committer.close()
 
     def _context(
-        self, uid: str, epoch: int, checkpoint_id: int | None, final: bool
+        self, uid: str, epoch: int, checkpoint_id: int | None, *, final: bool
     ) -> CommitContext:
         return CommitContext(
             job_id=self._job_id,

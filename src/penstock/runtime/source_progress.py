@@ -31,6 +31,7 @@ class SourceProgress:
         finished: Number of splits that ended.
         next_owner: Subtask that gets the next concurrent split.
         ahead: How many unfinished splits a subtask is given.
+        resumed: By split id of waiting splits that were begun before a restore: where to go on.
     """
 
     state: Any = None
@@ -41,6 +42,7 @@ class SourceProgress:
     finished: int = 0
     next_owner: int = 0
     ahead: int = _LEAST_AHEAD
+    resumed: dict[str, Any] = field(default_factory=dict)
 
     def discovered(self, discovery: Discovery) -> SourceProgress:
         """Takes new splits."""
@@ -69,7 +71,7 @@ class SourceProgress:
                     rest.append(split)
                     continue
             assigned[chosen] = (*assigned[chosen], split)
-            positions[split.split_id] = split.start
+            positions[split.split_id] = self.resumed.get(split.split_id, split.start)
         return replace(
             self, waiting=tuple(rest), assigned=assigned, positions=positions, next_owner=owner
         )

@@ -1,0 +1,198 @@
+"""Between the state of a running job and the records of a snapshot, in both directions.
+
+State is matched by uid: operators may be added, removed, reordered and rescaled. Everything that
+does not fit is found before the first record and said in one list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.manifest import ChunkCodec, Manifest, OperatorRecord
+from penstock.checkpoint.snapshot import (
+    Chunk,
+    JobSnapshot,
+    OperatorSnapshot,
+    SubtaskSnapshot,
+    local_handle,
+    local_keyed_state,
+)
+from penstock.connectors.source import Split
+from penstock.core.keygroups import key_group_range
+from penstock.runtime.job_state import JobState
+from penstock.runtime.records import OperatorVersion, SubtaskVersion
+from penstock.runtime.source_progress import SourceProgress
+
+if TYPE_CHECKING:
+    from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
+
+_LOGIC: Final = "logic"
+
+
+def uid_hash(uid: str) -> str:
+    """Returns the 32 hex digits that stand for a uid where names will not do."""
+    return hashlib.md5(uid.encode(), usedforsecurity=False).hexdigest()
+
+
+def to_snapshot(graph: JobGraph, state: JobState, sinks: dict[str, Any]) -> JobSnapshot:
+    """Returns the state of a job as a snapshot has it."""
+    return JobSnapshot(
+        epoch=state.epoch,
+        operators=tuple(
+            _operator(stage, operator, state)
+            for stage in graph.stages
+            for operator in stage.operators
+        ),
+        sources={uid: _plain_progress(progress) for uid, progress in state.sources.items()},
+        sinks=sinks,
+    )
+
+
+def _operator(stage: Stage, operator: ChainedOperator, state: JobState) -> OperatorSnapshot:
+    versions = [
+        state.versions[stage.stage_id, index].operators[operator.uid]
+        for index in range(stage.parallelism)
+    ]
+    return OperatorSnapshot(
+        uid=operator.uid,
+        uid_hash=uid_hash(operator.uid),
+        name=operator.name,
+        parallelism=stage.parallelism,
+        max_parallelism=stage.max_parallelism,
+        states=(),
+        subtasks=tuple(
+            SubtaskSnapshot(
+                version.keyed[0] if version.keyed else None,
+                (Chunk(_LOGIC, ChunkCodec.PICKLE, version.logic[0]),),
+            )
+            for version in versions
+        ),
+    )
+
+
+def from_manifest(
+    graph: JobGraph, manifest: Manifest, *, backend: str, allow_non_restored: bool = False
+) -> JobState:
+    """Returns the state from which a program goes on from a snapshot.
+
+    Raises:
+        CheckpointError: The snapshot does not fit the program; lists all reasons.
+    """
+    problems = list(_problems(graph, manifest, backend, allow_non_restored=allow_non_restored))
+    if problems:
+        listed = "".join(f"\n  - {problem}" for problem in problems)
+        raise CheckpointError(
+            f"the program cannot start from snapshot {manifest.checkpoint_id} of job "
+            f"{manifest.job_id}:{listed}"
+        )
+    records = {record.uid: record for record in manifest.operators}
+    versions = {
+        (stage.stage_id, index): _subtask(stage, index, records, manifest)
+        for stage in graph.stages
+        for index in range(stage.parallelism)
+    }
+    sources = {
+        stage.operators[0].uid: SourceProgress() for stage in graph.stages if stage.is_source
+    }
+    for uid in sources:
+        if uid in manifest.sources:
+            sources[uid] = _progress(manifest.sources[uid])
+    return JobState(epoch=manifest.epoch, versions=versions, sources=sources)
+
+
+def _subtask(
+    stage: Stage, index: int, records: dict[str, OperatorRecord], manifest: Manifest
+) -> SubtaskVersion:
+    operators: dict[str, OperatorVersion] = {}
+    first, last = key_group_range(index, stage.parallelism, stage.max_parallelism)
+    for operator in stage.operators:
+        record = records.get(operator.uid)
+        if record is None:
+            continue
+        keyed = [subtask.keyed for subtask in record.subtasks if subtask.keyed is not None]
+        operators[operator.uid] = OperatorVersion(
+            keyed=tuple(
+                local_keyed_state(each)
+                for each in keyed
+                if each.first_key_group <= last and each.last_key_group >= first
+            ),
+            logic=tuple(
+                local_handle(chunk.handle)
+                for subtask in record.subtasks
+                for chunk in subtask.chunks
+                if chunk.name == _LOGIC
+            ),
+        )
+    # The epoch is part of the name: a worker that holds another version must not keep it.
+    name = f"restored-{manifest.job_id}-{manifest.checkpoint_id}-{stage.stage_id}-{index}"
+    return SubtaskVersion(name, operators, is_restored=True)
+
+
+def _problems(
+    graph: JobGraph, manifest: Manifest, backend: str, *, allow_non_restored: bool
+) -> list[str]:
+    problems: list[str] = []
+    stages = {operator.uid: stage for stage in graph.stages for operator in stage.operators}
+    for record in manifest.operators:
+        stage = stages.get(record.uid)
+        keyed = [subtask.keyed for subtask in record.subtasks if subtask.keyed is not None]
+        if stage is None:
+            has_state = bool(keyed) or record.uid in manifest.sources
+            if has_state and not allow_non_restored:
+                problems.append(
+                    f"operator '{record.name}' (uid '{record.uid}') has state in the snapshot and "
+                    "is not in the program. Give its successor this uid, or drop the state with "
+                    "execution.state-recovery.ignore-unclaimed-state: true (-n)."
+                )
+            continue
+        if keyed and stage.max_parallelism != record.max_parallelism:
+            problems.append(
+                f"operator '{record.name}' (uid '{record.uid}') has max parallelism "
+                f"{stage.max_parallelism} in the program and {record.max_parallelism} in the "
+                f"snapshot, which cannot be changed. Set set_max_parallelism("
+                f"{record.max_parallelism})."
+            )
+        others = sorted({each.backend for each in keyed} - {backend})
+        if others:
+            problems.append(
+                f"operator '{record.name}' (uid '{record.uid}') keeps its state in "
+                f"'{others[0]}' and the program is set to '{backend}'. Set state.backend.type: "
+                f"{others[0]}."
+            )
+    return problems
+
+
+def _plain_progress(progress: SourceProgress) -> dict[str, Any]:
+    return {
+        "state": progress.state,
+        "complete": progress.complete,
+        "waiting": [_plain_split(split) for split in progress.waiting],
+        "assigned": [
+            [_plain_split(split), progress.positions[split.split_id]]
+            for splits in progress.assigned.values()
+            for split in splits
+        ],
+        "finished": progress.finished,
+    }
+
+
+def _progress(data: dict[str, Any]) -> SourceProgress:
+    """Unfinished splits are dealt out anew, from where they were: parallelism may have changed."""
+    unfinished = [(_split(split), position) for split, position in data["assigned"]]
+    return SourceProgress(
+        state=data["state"],
+        complete=data["complete"],
+        waiting=(*(split for split, _ in unfinished), *map(_split, data["waiting"])),
+        resumed={split.split_id: position for split, position in unfinished},
+        finished=data["finished"],
+    )
+
+
+def _plain_split(split: Split) -> list[Any]:
+    return [split.split_id, split.data, split.start, split.concurrent]
+
+
+def _split(data: list[Any]) -> Split:
+    return Split(data[0], data[1], data[2], concurrent=data[3])
