@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.columns import Columns, Groups
     from penstock.state.keyed import KeyedState
+    from penstock.state.tables import ListTable, ValueTable
 
 TABLE: Final = "window-contents"
+EVICTABLE_TABLE: Final = "window-records"
+"""Records with their timestamps, where there is an evictor."""
 
 
 class Contents(ABC):
@@ -41,6 +44,10 @@ class Contents(ABC):
     def function(self) -> Any:
         """Returns the user's function, which has a life cycle, or None."""
         return None
+
+    def kept(self, value: Any) -> Any:
+        """Returns a record in the form in which a list of records keeps it."""
+        return value
 
     @abstractmethod
     def add(self, key: Any, window: Any, value: Any) -> None:
@@ -92,9 +99,14 @@ class ContentsSpec(ABC):
 class RecordContents(Contents):
     """All records, in order of arrival."""
 
-    def __init__(self, context: OperatorContext) -> None:
+    def __init__(self, context: OperatorContext, table: str = TABLE) -> None:
         super().__init__(context)
-        self.table = self._state.list_table(TABLE)
+        self._table_name = table
+
+    @functools.cached_property
+    def table(self) -> ListTable:
+        """The lists; obtained when needed, since an evictor keeps records elsewhere."""
+        return self._state.list_table(self._table_name)
 
     def add(self, key: Any, window: Any, value: Any) -> None:
         self.table.extend(key, window, (value,))
@@ -132,9 +144,10 @@ class RecordContents(Contents):
 class FoldedContents(Contents):
     """One value per window, made by folding records into it."""
 
-    def __init__(self, context: OperatorContext) -> None:
-        super().__init__(context)
-        self.table = self._state.value_table(TABLE)
+    @functools.cached_property
+    def table(self) -> ValueTable:
+        """The accumulators; obtained when needed, since an evictor keeps records instead."""
+        return self._state.value_table(TABLE)
 
     def fold(self, values: Iterable[Any], accumulator: Any) -> Any:
         """Returns the accumulator with the records in it."""

@@ -97,6 +97,7 @@ class MergingWindowSet:
             if new in members:
                 covering = result
             met = [window for window in present if window in members]
+            met.sort(key=lambda window: window.max_timestamp())
             if met:
                 self._replace(result, met, on_merge)
         if covering not in self.mapping:

@@ -21,7 +21,7 @@ from penstock.operators.adapters import close_function, open_function
 from penstock.operators.errors import function_error, shorten, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.windows.assigners import MergingWindowAssigner
-from penstock.operators.windows.contents import Contents, RecordContents
+from penstock.operators.windows.contents import EVICTABLE_TABLE, RecordContents
 from penstock.operators.windows.contexts import (
     AssignerContext,
     OperatorEvictorContext,
@@ -90,15 +90,12 @@ class WindowLogic(FunctionLogic):
         super().open()
 
     def _open_contents(self) -> None:
-        self.contents: Contents = self.spec.contents.open(self.context)
-        self._inner: Contents | None = None
+        self.contents = self._evaluated = self.spec.contents.open(self.context)
         if self.evictor is not None:
             # An evictor wants to see records, so they are kept raw and folded at each firing.
-            self._inner = self.contents
-            self.contents = RecordContents(self.context)
-        fold = (self._inner or self.contents).function()
+            self.contents = RecordContents(self.context, EVICTABLE_TABLE)
         with user_code(self.context, what="open()"):
-            open_function(fold, WindowRuntimeContext(self.context))
+            open_function(self._evaluated.function(), WindowRuntimeContext(self.context))
 
     def _open_function(self) -> None:
         self._is_open = True
@@ -111,7 +108,7 @@ class WindowLogic(FunctionLogic):
 
     def close(self) -> None:
         super().close()
-        close_function((self._inner or self.contents).function())
+        close_function(self._evaluated.function())
 
     # -- records ------------------------------------------------------------------------------
 
@@ -120,8 +117,8 @@ class WindowLogic(FunctionLogic):
             return
         keys = keys_of(self, batch)
         self.state.prefetch(keys)
-        if isinstance(self.contents, PairRecords):
-            self.contents.side = input_index
+        if isinstance(self._evaluated, PairRecords):
+            self._evaluated.side = input_index
         self.process_records(batch.values, batch.timestamps, keys)
         self.state.namespace = None
         self.results.flush()
@@ -181,7 +178,10 @@ class WindowLogic(FunctionLogic):
 
     def add_to_window(self, key: Any, value: Any, timestamp: int, window: Any, home: Any) -> None:
         """Adds a record to a window that is not over and asks the trigger."""
-        self.contents.add(key, home, value if self.evictor is None else (value, timestamp))
+        if self.evictor is None:
+            self.contents.add(key, home, value)
+        else:
+            self.contents.add(key, home, (self._evaluated.kept(value), timestamp))
         self.state.namespace = window
         result = self.trigger.on_element(value, timestamp, window, self.trigger_context)
         if result is not CONTINUE:
@@ -296,9 +296,7 @@ class WindowLogic(FunctionLogic):
         if not records:
             return
         evictor.evict_before(records, len(records), window, self._evictor_context)
-        elements: Sequence[Any] = [value for value, _ in records]
-        if elements and self._inner is not None:
-            elements = self._inner.elements_of(list(elements))
+        elements = self._evaluated.elements_of([value for value, _ in records])
         if elements:
             self.evaluate(key, window, elements)
         evictor.evict_after(records, len(records), window, self._evictor_context)

@@ -26,6 +26,9 @@ class PairRecords(RecordContents):
 
     side = 0
 
+    def kept(self, value: Any) -> Any:
+        return self.side, value
+
     def add(self, key: Any, window: Any, value: Any) -> None:
         self.table.extend(key, window, ((self.side, value),))
 
