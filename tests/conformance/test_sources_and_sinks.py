@@ -7,184 +7,25 @@ was written by a dead attempt never shows.
 
 from __future__ import annotations
 
-import bz2
-import csv
-import gzip
-import json
 import pickle
 import random
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as arrow
 import pytest
-from pyarrow import parquet
 
-from penstock.connectors.collect import CollectedResults, CollectSink
-from penstock.connectors.collection import CollectionSource
-from penstock.connectors.custom import PythonSource, Timestamped, Watermark
-from penstock.connectors.demo_events import DemoEvents, DemoEventSource
-from penstock.connectors.file_sink.buckets import BucketAssigner
-from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
-from penstock.connectors.file_sink.rolling import RollingPolicy
-from penstock.connectors.file_sink.sink import FileSink
-from penstock.connectors.files.formats import BulkFormat, StreamFormat
-from penstock.connectors.files.source import FileSource
-from penstock.connectors.generator import DataGeneratorSource
-from penstock.connectors.number_seq import NumberSequenceSource
-from penstock.connectors.print_sink import PrintSink
-from penstock.connectors.sink import CommitContext, Committer, Sink, WriterContext
+from penstock.connectors.sink import CommitContext, Committer, WriterContext
 from penstock.connectors.source import Budget, ReadResult, Source, Split
-from penstock.connectors.spark_sink import SparkSink
-from penstock.connectors.user_sink import PythonSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from pathlib import Path
+
+from sink_rows import SINKS, Target
+from source_rows import SOURCES
 
 HUGE = 1 << 40
 
 # -- sources --------------------------------------------------------------------------------------
-
-
-class Halves(PythonSource):
-    """Two splits of numbers with event times and watermarks."""
-
-    bounded = True
-    emits_own_watermarks = True
-
-    def splits(self) -> list[str]:
-        return ["low", "high"]
-
-    def start_offset(self, split: str) -> int:
-        return 0 if split == "low" else 250
-
-    def end_offset(self, split: str) -> int:
-        return 250 if split == "low" else 500
-
-    def read(self, split: str, start: int, end: int) -> Iterator[Any]:
-        for number in range(start, end):
-            yield Timestamped(number, number * 10)
-            if number % 7 == 0:
-                yield Watermark(number * 10)
-
-
-TEXT_LINES = ["first", "", "größer", "\N{GREEK SMALL LETTER ALPHA}" * 50, " padded ", "last"] * 40
-CSV_ROWS = [(str(n), f'say "{n}"', "two\nlines" if n % 3 else "", f"k,{n}") for n in range(200)]
-JSON_VALUES: list[Any] = [{"n": n, "s": "é" * (n % 5)} for n in range(200)] + [[1, None], "x", 1.5]
-
-
-def text_file(folder: Path) -> tuple[Source, list[Any]]:
-    path = folder / "lines.txt"
-    path.write_bytes(("\r\n".join(TEXT_LINES[:90]) + "\n" + "\n".join(TEXT_LINES[90:])).encode())
-    return lines_of(path, 100), TEXT_LINES
-
-
-def lines_of(path: Path, cut_bytes: int, charset: str = "UTF-8") -> Source:
-    line_format = StreamFormat.text_line_format(charset)
-    builder = FileSource.for_record_stream_format(line_format, str(path))
-    return builder.set_cut_bytes(cut_bytes).build()
-
-
-def utf16_file(folder: Path) -> tuple[Source, list[Any]]:
-    path = folder / "wide.txt"
-    path.write_bytes("\n".join(TEXT_LINES).encode("utf-16"))
-    return lines_of(path, 100, "utf-16"), TEXT_LINES
-
-
-def gzip_file(folder: Path) -> tuple[Source, list[Any]]:
-    path = folder / "lines.txt.gz"
-    path.write_bytes(gzip.compress(("\n".join(TEXT_LINES) + "\n").encode()))
-    return lines_of(path, 10), TEXT_LINES
-
-
-def bz2_file(folder: Path) -> tuple[Source, list[Any]]:
-    path = folder / "lines.bz2"
-    path.write_bytes(bz2.compress("\n".join(TEXT_LINES).encode()))
-    return lines_of(path, 10), TEXT_LINES
-
-
-def csv_file(folder: Path) -> tuple[Source, list[Any]]:
-    path = folder / "rows.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["a", "b", "c", "d"])
-        writer.writerows(CSV_ROWS)
-    csv_format = StreamFormat.csv_format(records="tuple")
-    builder = FileSource.for_record_stream_format(csv_format, str(path))
-    return builder.set_cut_bytes(300).build(), CSV_ROWS
-
-
-def json_file(folder: Path) -> tuple[Source, list[Any]]:
-    path = folder / "rows.jsonl"
-    path.write_text("\n".join(json.dumps(value) for value in JSON_VALUES) + "\n")
-    builder = FileSource.for_record_stream_format(StreamFormat.json_line_format(), str(path))
-    return builder.set_cut_bytes(300).build(), JSON_VALUES
-
-
-def parquet_file(folder: Path) -> tuple[Source, list[Any]]:
-    rows = [{"n": n, "s": None if n % 5 == 0 else f"v{n}"} for n in range(500)]
-    parquet.write_table(arrow.Table.from_pylist(rows), folder / "t.parquet", row_group_size=70)
-    builder = FileSource.for_bulk_file_format(BulkFormat.parquet_format(), str(folder))
-    return builder.set_cut_bytes(1).build(), rows
-
-
-def several_files(folder: Path) -> tuple[Source, list[Any]]:
-    expected: list[str] = []
-    (folder / "deep").mkdir()
-    for name in ("deep/a.txt", "b.txt", "c.txt"):
-        lines = [f"{name} {number}" for number in range(20)]
-        (folder / name).write_text("\n".join(lines))
-        expected += lines
-    (folder / "empty.txt").touch()
-    return lines_of(folder, 64), expected
-
-
-def rated(folder: Path) -> tuple[Source, list[Any]]:
-    source = DataGeneratorSource(lambda_free_square, 3000, rate_per_second=500, num_splits=3)
-    return source, [number * number for number in range(3000)]
-
-
-def lambda_free_square(index: int) -> int:
-    return index * index
-
-
-def drawn(index: int, source: random.Random) -> tuple[int, int]:
-    return index, source.randrange(10**9)
-
-
-def seeded(folder: Path) -> tuple[Source, list[Any]]:
-    values = []
-    for block in range(3):
-        generator = random.Random(f"5:{block}")
-        values += [drawn(index, generator) for index in range(block * 1024, block * 1024 + 1024)]
-    return DataGeneratorSource(drawn, 2500, seed=5, num_splits=2), values[:2500]
-
-
-def demo(folder: Path) -> tuple[Source, list[Any]]:
-    lines = [line for block in DemoEvents(seed=3, ids=50).blocks(3000) for line in block]
-    return DemoEventSource(3000, seed=3, ids=50, num_splits=2), lines
-
-
-SOURCES: dict[str, Callable[[Path], tuple[Source, list[Any]]]] = {
-    "collection": lambda folder: (CollectionSource(range(1000), 64), list(range(1000))),
-    "numbers": lambda folder: (
-        NumberSequenceSource(-3, 700).with_parallelism(3),
-        list(range(-3, 701)),
-    ),
-    "generator": rated,
-    "seeded generator": seeded,
-    "demo events": demo,
-    "own": lambda folder: (Halves(), list(range(500))),
-    "text": text_file,
-    "text in UTF-16": utf16_file,
-    "text, gzip": gzip_file,
-    "text, bzip2": bz2_file,
-    "text, directory": several_files,
-    "CSV": csv_file,
-    "JSON lines": json_file,
-    "Parquet": parquet_file,
-}
 
 
 @pytest.fixture(params=list(SOURCES))
@@ -312,134 +153,6 @@ def test_discovery_is_plain_and_finds_nothing_twice(
 
 
 # -- sinks ----------------------------------------------------------------------------------------
-
-
-@dataclass
-class Target:
-    """A sink and a way to see what readers of its output see."""
-
-    sink: Sink
-    visible: Callable[[], list[str]]
-    spark: Any = None
-    files: Path | None = None
-    counts_dead_files: bool = True
-
-
-class Staging(PythonSink):
-    """Stages text in files, and links them on commit."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def open(self, context: WriterContext) -> None:
-        self.path = Path(self.folder, f".{context.attempt_id}-{context.subtask}")
-        self.lines: list[str] = []
-
-    def write(self, value: Any, context: Any) -> None:
-        self.lines.append(str(value))
-
-    def prepare_commit(self) -> list[Any]:
-        self.path.write_text("\n".join(self.lines))
-        return [str(self.path)]
-
-    def commit(self, committables: list[Any], context: CommitContext) -> None:
-        for name in committables:
-            path = Path(name)
-            if path.exists():
-                path.rename(path.with_name(path.name[1:]))
-
-    def abort(self, committables: list[Any], context: CommitContext) -> None:
-        for name in committables:
-            Path(name).unlink(missing_ok=True)
-
-
-class FakeSpark:
-    """As much of a Spark session as the sink uses."""
-
-    def __init__(self) -> None:
-        self.read = self
-        self.rows: list[str] = []
-
-    def parquet(self, *paths: str) -> Any:
-        return [parquet.read_table(path) for path in paths]
-
-    def function(self, df: Any, epoch_id: int) -> None:
-        self.rows += [row["value"] for table in df for row in table.to_pylist()]
-
-
-def visible_lines(folder: Path) -> list[str]:
-    found = []
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.name.startswith((".", "_")):
-            found += path.read_text().splitlines()
-    return found
-
-
-def visible_rows(folder: Path) -> list[str]:
-    found = []
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.name.startswith((".", "_")):
-            found += [row["value"] for row in parquet.read_table(path).to_pylist()]
-    return found
-
-
-def collect_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
-    name = str(folder)
-    results = CollectedResults(name)
-    seen: list[str] = []
-
-    def visible() -> list[str]:
-        while results._chunks:
-            seen.extend(results._chunks.popleft())
-        return seen
-
-    return Target(CollectSink(name), visible)
-
-
-def print_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
-    seen: list[str] = []
-
-    def visible() -> list[str]:
-        lines = capsys.readouterr().out.splitlines()
-        seen.extend(line.split("> ", 1)[1] for line in lines)
-        return seen
-
-    return Target(PrintSink("out"), visible)
-
-
-def row_file_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
-    builder = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
-    builder.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
-    builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
-    return Target(builder.build(), lambda: visible_lines(folder), files=folder)
-
-
-def parquet_file_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
-    builder = FileSink.for_bulk_format(str(folder), BulkWriterFactory.parquet())
-    return Target(builder.build(), lambda: visible_rows(folder), files=folder)
-
-
-def own_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
-    # What an attempt that never reported left is the user's own to clean up.
-    return Target(
-        Staging(str(folder)), lambda: visible_lines(folder), files=folder, counts_dead_files=False
-    )
-
-
-def spark_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
-    spark = FakeSpark()
-    # Dead attempts' files lie in the job's scratch directory, which goes with the job.
-    return Target(SparkSink(spark.function), lambda: spark.rows, spark)
-
-
-SINKS = {
-    "collect": collect_target,
-    "print": print_target,
-    "files, rows": row_file_target,
-    "files, Parquet": parquet_file_target,
-    "own": own_target,
-    "Spark": spark_target,
-}
 
 
 @pytest.fixture(params=list(SINKS))

@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
-import sys
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as arrow
 import pytest
-from pyarrow import parquet
 
-from penstock.connectors.files.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.source import (
     FileEnumeratorProvider,
-    FileSource,
-    FileSourceBuilder,
     FileSplitAssignerProvider,
 )
-from penstock.connectors.source import Boundedness, Budget, Discovery
+from penstock.connectors.source import Boundedness, Budget
 from penstock.core.duration import Duration
-from penstock.core.errors import JobExecutionError, ProgramError, UnsupportedError
+from penstock.core.errors import JobExecutionError, ProgramError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-PLENTY = Budget(1 << 20, 1 << 30, 0)
-
-
-def text(*paths: Path | str) -> FileSourceBuilder:
-    return FileSource.for_record_stream_format(StreamFormat.text_line_format(), *map(str, paths))
-
-
-def names(discovery: Discovery) -> list[str]:
-    return [Path(split.data["path"]).name for split in discovery.splits]
-
-
-def lines(source: FileSource, discovery: Discovery, budget: Budget = PLENTY) -> list[Any]:
-    values: list[Any] = []
-    with closing(source.create_reader()) as reader:
-        for split in discovery.splits:
-            position, finished = split.start, False
-            while not finished:
-                result = reader.read(split, position, budget)
-                values += result.values
-                position, finished = result.position, result.finished
-    return values
-
-
-def write(folder: Path, *paths: str) -> None:
-    for path in paths:
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(f"{path}\n")
-
+from file_source_reading import lines, names, text, write
 
 # -- what is found --------------------------------------------------------------------------------
 
@@ -220,149 +184,6 @@ def test_a_file_that_vanished_while_it_is_open(tmp_path: Path) -> None:
         (tmp_path / "a").unlink()
         with pytest.raises(JobExecutionError, match="no longer exists"):
             reader.read(split, 2, Budget(1, 99, 0))
-
-
-# -- compression ----------------------------------------------------------------------------------
-
-
-def test_gzip_members_and_positions(tmp_path: Path) -> None:
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b"1\n2\n") + gzip.compress(b"3\n4"))
-    source = text(tmp_path).set_cut_bytes(1).build()
-    discovery = source.discover(None, 0)
-    assert len(discovery.splits) == 1
-    with closing(source.create_reader()) as reader:
-        split = discovery.splits[0]
-        # Forwards, backwards and again: positions are those of the text inside.
-        for position, expected in (
-            (4, ["3", "4"]),
-            (0, ["1", "2", "3", "4"]),
-            (2, ["2", "3", "4"]),
-        ):
-            result = reader.read(split, position, PLENTY)
-            assert (result.values, result.position, result.finished) == (expected, 7, True)
-
-
-def test_a_position_behind_the_end(tmp_path: Path) -> None:
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b"1\n"))
-    source = text(tmp_path).build()
-    split = source.discover(None, 0).splits[0]
-    with (
-        closing(source.create_reader()) as reader,
-        pytest.raises(JobExecutionError, match="position 50 is behind the end of the file, at 2"),
-    ):
-        reader.read(split, 50, PLENTY)
-
-
-def test_unknown_compression(tmp_path: Path) -> None:
-    write(tmp_path, "a.zst")
-    with pytest.raises(UnsupportedError, match=r"Use \.gz, \.bz2 or \.xz"):
-        text(tmp_path).build().discover(None, 0)
-
-
-# -- Parquet --------------------------------------------------------------------------------------
-
-
-def parquet_source(path: Path, cut_bytes: int = 1, **options: Any) -> FileSource:
-    bulk = BulkFormat.parquet_format(**options)
-    return FileSource.for_bulk_file_format(bulk, str(path)).set_cut_bytes(cut_bytes).build()
-
-
-def test_parquet_row_groups(tmp_path: Path) -> None:
-    table = arrow.table({"n": list(range(10)), "s": [f"s{n}" for n in range(10)]})
-    parquet.write_table(table, tmp_path / "t", row_group_size=4)
-    source = parquet_source(tmp_path, columns=["s", "n"], records="tuple")
-    discovery = source.discover(None, 0)
-    assert [split.data["groups"] for split in discovery.splits] == [(0,), (1,), (2,)]
-    assert lines(source, discovery, Budget(3, 1, 0)) == [(f"s{n}", n) for n in range(10)]
-    joined = parquet_source(tmp_path, 1 << 20, records="row")
-    discovery = joined.discover(None, 0)
-    assert [split.data["groups"] for split in discovery.splits] == [(0, 1, 2)]
-    rows = lines(joined, discovery)
-    assert [row.as_dict() for row in rows] == [{"n": n, "s": f"s{n}"} for n in range(10)]
-
-
-def test_parquet_errors(tmp_path: Path) -> None:
-    write(tmp_path, "no.parquet")
-    with pytest.raises(JobExecutionError, match=r"no\.parquet cannot be read as Parquet"):
-        parquet_source(tmp_path).discover(None, 0)
-    parquet.write_table(arrow.table({"n": [1]}), tmp_path / "no.parquet")
-    with pytest.raises(JobExecutionError, match="no column 'm'; it has n"):
-        parquet_source(tmp_path, columns=["m"]).discover(None, 0)
-    with pytest.raises(ProgramError, match="choose 'dict', 'tuple' or 'row'"):
-        BulkFormat.parquet_format(records="list")
-
-
-@pytest.mark.parametrize("wrong", [BulkFormat.parquet_format(), "text", None])
-def test_formats_are_checked(tmp_path: Path, wrong: Any) -> None:
-    with pytest.raises(ProgramError, match="is no StreamFormat"):
-        FileSource.for_record_stream_format(wrong, str(tmp_path))
-    with pytest.raises(ProgramError, match="is no BulkFormat"):
-        FileSource.for_bulk_file_format(StreamFormat.text_line_format(), str(tmp_path))  # type: ignore[arg-type]
-
-
-def test_charsets_are_checked() -> None:
-    with pytest.raises(ProgramError, match="'UTF-9' is not known"):
-        StreamFormat.text_line_format("UTF-9")
-
-
-# -- other storages -------------------------------------------------------------------------------
-
-
-class FakeRemote:
-    """A bucket with two objects, as fsspec shows it."""
-
-    objects = {"bucket/in/a": b"1\n2\n", "bucket/in/_tmp/b": b"no\n", "bucket/in/c": b"3\n"}
-
-    def isfile(self, path: str) -> bool:
-        return self._strip_protocol(path) in self.objects
-
-    def isdir(self, path: str) -> bool:
-        return any(name.startswith(self._strip_protocol(path) + "/") for name in self.objects)
-
-    def _strip_protocol(self, path: str) -> str:
-        return path.removeprefix("fake://")
-
-    def unstrip_protocol(self, name: str) -> str:
-        return f"fake://{name}"
-
-    def info(self, path: str) -> dict[str, Any]:
-        name = self._strip_protocol(path)
-        if name not in self.objects:
-            raise FileNotFoundError(path)
-        data = self.objects[name]
-        return {"name": name, "size": len(data), "type": "file", "ETag": repr(data)}
-
-    def find(self, path: str, maxdepth: int | None, detail: bool) -> dict[str, Any]:
-        root = self._strip_protocol(path)
-        return {name: self.info(name) for name in self.objects if name.startswith(root)}
-
-    def invalidate_cache(self) -> None:
-        pass
-
-    def open(self, path: str, mode: str) -> io.BytesIO:
-        return io.BytesIO(self.objects[self._strip_protocol(path)])
-
-
-def test_remote_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = ModuleType("fsspec")
-    remote = FakeRemote()
-    remote.objects = dict(FakeRemote.objects)
-    module.filesystem = lambda scheme: remote
-    monkeypatch.setitem(sys.modules, "fsspec", module)
-    source = text("fake://bucket/in").set_cut_bytes(2).build()
-    discovery = source.discover(None, 0)
-    assert lines(source, discovery) == ["1", "2", "3"]
-    remote.objects["bucket/in/a"] = b"9\n2\n"
-    with pytest.raises(JobExecutionError, match="fake://bucket/in/a changed"):
-        lines(source, discovery)
-    with pytest.raises(JobExecutionError, match="does not exist"):
-        text("fake://bucket/out").build().discover(None, 0)
-
-
-def test_a_scheme_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(ProgramError, match="needs the package fsspec"):
-        text("s3://bucket/in")
 
 
 def test_a_new_state_leaves_the_old_one_alone(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""The file sink is stopped at every change of the file system; its output is there once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from file_sink_job import CONTEXT, at, hidden, parts, rows, write
+
+from penstock.connectors.file_sink import committer as committer_module
+from penstock.connectors.file_sink import writer as writer_module
+from penstock.core.errors import JobExecutionError
+
+
+class Crash(Exception):
+    """The driver died here."""
+
+
+def crash_points(monkeypatch: pytest.MonkeyPatch, after: int, *, effect: bool) -> list[str]:
+    """Makes the n-th change of the file system fail, before or after it has its effect."""
+    done: list[str] = []
+
+    def wrap(name: str, function: Any) -> Any:
+        def wrapper(*arguments: Any, **options: Any) -> Any:
+            done.append(name)
+            fails = len(done) == after
+            if fails and not effect:
+                raise Crash(name)
+            result = function(*arguments, **options)
+            if fails:
+                raise Crash(name)
+            return result
+
+        return wrapper
+
+    for name in ("rename", "unlink", "write_text"):
+        monkeypatch.setattr(Path, name, wrap(name, getattr(Path, name)))
+    monkeypatch.setattr(
+        committer_module, "make_durable", wrap("make_durable", writer_module.make_durable)
+    )
+    return done
+
+
+@pytest.mark.parametrize("effect", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("restores", [True, False], ids=["restored", "same committer"])
+def test_every_point_of_a_crash(tmp_path: Path, effect: bool, restores: bool) -> None:
+    """Fails the first change, then the second, until a commit passes untouched."""
+    crashes = 0
+    for after in range(1, 60):
+        folder = tmp_path / f"{after}"
+        folder.mkdir()
+        sink = rows(folder, part_size=4)
+        committer = sink.create_committer()
+        committer.commit(write(sink, ["a"], 1), at(1))  # Stays open.
+        state = committer.snapshot()
+        later = [
+            one
+            for epoch, text in ((2, "b"), (3, "c"), (4, "d"), (5, "efg"), (6, "hij"))
+            for one in write(sink, [text], epoch)
+        ]
+        with pytest.MonkeyPatch.context() as patch:
+            done = crash_points(patch, after, effect=effect)
+            try:
+                committer.commit(later, at(6))
+            except Crash:
+                crashes += 1
+        if restores:
+            committer = sink.create_committer()
+            committer.restore(state)
+        committer.commit(later, at(6))
+        assert parts(folder) == {
+            "part-0-000001": "a\nb\n",
+            "part-0-000003": "c\nd\n",
+            "part-0-000005": "efg\n",
+            "part-0-000006": "hij\n",
+        }
+        assert hidden(folder) == []
+        if len(done) < after:
+            break
+    assert crashes > 15
+
+
+def test_output_that_is_lost_is_an_error(tmp_path: Path) -> None:
+    sink = rows(tmp_path)
+    committables = write(sink, ["a"], 1)
+    (tmp_path / committables[0]["pending"]).unlink()
+    with pytest.raises(JobExecutionError, match="the output of epoch 1 is lost"):
+        sink.create_committer().commit(committables, at(1))
+
+
+def test_an_older_state_knows_what_became_visible_since(tmp_path: Path) -> None:
+    """A savepoint from before several commits: its output is there already, and once."""
+    sink = rows(tmp_path, part_size=4)
+    committer = sink.create_committer()
+    first = write(sink, ["a"], 1)
+    committer.commit(first, at(1))
+    state = committer.snapshot()
+    for epoch, text in ((2, "b"), (3, "c"), (4, "d")):
+        committer.commit(write(sink, [text], epoch), at(epoch))
+    before = parts(tmp_path)
+    assert before == {"part-0-000001": "a\nb\n", "part-0-000003": "c\nd\n"}
+    old = sink.create_committer()
+    old.restore(state)
+    old.commit(first, at(5))
+    assert parts(tmp_path) == before
+
+
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    sink = rows(tmp_path, part_size=2)
+    writer = sink.create_writer(CONTEXT)
+    writer.write(["a"], None, 0)
+    writer.write(["b"], None, 0)
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
