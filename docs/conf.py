@@ -16,6 +16,7 @@ suppress_warnings = ["misc.highlighting_failure"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+add_module_names = False
 html_theme = "alabaster"
 html_theme_options = {
     "description": "Apache Flink's DataStream model for PySpark users",
