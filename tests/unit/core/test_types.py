@@ -1,0 +1,176 @@
+"""What a declared type makes of records, and what it says about wrong ones."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import pickle
+from typing import Any
+
+import pytest
+
+from penstock.core.duration import Instant
+from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.row import Row, RowKind
+from penstock.core.types import RowTypeInfo, TypeInformation, Types
+
+PERSON = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
+
+GOOD = [
+    (Types.STRING(), "x"),
+    (Types.CHAR(), "x"),
+    (Types.BOOLEAN(), True),
+    (Types.BYTE(), 1),
+    (Types.SHORT(), 1),
+    (Types.INT(), 2**40),
+    (Types.LONG(), 1),
+    (Types.BIG_INT(), 2**100),
+    (Types.FLOAT(), 1.5),
+    (Types.DOUBLE(), 1),
+    (Types.BIG_DEC(), decimal.Decimal(1)),
+    (Types.INSTANT(), Instant(1, 2)),
+    (Types.SQL_DATE(), datetime.date(2024, 1, 2)),
+    (Types.SQL_TIME(), datetime.time(1, 2)),
+    (Types.SQL_TIMESTAMP(), datetime.datetime(2024, 1, 2, tzinfo=None)),  # noqa: DTZ001
+    (Types.PICKLED_BYTE_ARRAY(), object()),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"ab"),
+    (Types.PRIMITIVE_ARRAY(Types.INT()), [1, 2]),
+    (Types.BASIC_ARRAY(Types.STRING()), ["a"]),
+    (Types.OBJECT_ARRAY(Types.STRING()), ("a",)),
+    (Types.LIST(Types.INT()), []),
+    (Types.MAP(Types.STRING(), Types.INT()), {"a": 1}),
+    (Types.TUPLE([Types.INT()]), (1,)),
+    (Types.ROW([Types.INT()]), Row(1)),
+    (PERSON, {"name": "a", "age": 1}),
+]
+
+WRONG = [
+    (Types.INT(), "5", "declared INT, got str '5'"),
+    (Types.INT(), 5.0, "declared INT, got float 5.0"),
+    (Types.STRING(), 5, "declared STRING, got int 5"),
+    (Types.CHAR(), "ab", "declared CHAR, got str 'ab', which is not one character"),
+    (Types.BOOLEAN(), 1, "declared BOOLEAN, got int 1"),
+    (Types.DOUBLE(), "1", "declared DOUBLE, got str '1'"),
+    (Types.SQL_DATE(), "2024-01-01", "declared SQL_DATE, got str '2024-01-01'"),
+    (Types.LIST(Types.INT()), "ab", "declared LIST(INT), got str 'ab'"),
+    (Types.LIST(Types.INT()), ["a"], "declared INT, got str 'a'"),
+    (Types.MAP(Types.STRING(), Types.INT()), {1: 1}, "declared STRING, got int 1"),
+    (Types.TUPLE([Types.INT()]), (1, 2), "declared TUPLE([INT]), got tuple (1, 2), which has 2"),
+    (PERSON, ("a",), "declared ROW(name STRING, age INT), got tuple ('a',), which has 1 fields"),
+    (PERSON, ("a", "b"), "field 'age': declared INT, got str 'b'"),
+    (PERSON, 5, "declared ROW(name STRING, age INT), got int 5"),
+    (PERSON, {"name": "a"}, "which lacks age"),
+    (PERSON, Row(name="a", years=1), "which lacks age"),
+]
+
+
+@pytest.mark.parametrize(("type_info", "value"), GOOD, ids=lambda each: repr(each)[:30])
+def test_right_records(type_info: TypeInformation, value: Any) -> None:
+    assert type_info.mismatch(value) is None
+    assert type_info.mismatch(None) is None
+    assert type_info == pickle.loads(pickle.dumps(type_info))
+    assert hash(type_info) == hash(pickle.loads(pickle.dumps(type_info)))
+
+
+@pytest.mark.parametrize(("type_info", "value", "said"), WRONG, ids=lambda each: repr(each)[:30])
+def test_wrong_records(type_info: TypeInformation, value: Any, said: str) -> None:
+    assert said in str(type_info.mismatch(value))
+
+
+def converted(type_info: TypeInformation, value: Any) -> Any:
+    return type_info.convert_all([value])[0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ("Alice", 11),
+        ["Alice", 11],
+        Row("Alice", 11),
+        Row(name="Alice", age=11),
+        Row(age=11, name="Alice"),
+        Row(f0="Alice", f1=11),
+        {"age": 11, "name": "Alice"},
+    ],
+)
+def test_rows_are_made_with_names(value: Any) -> None:
+    row = converted(PERSON, value)
+    assert (row.name, row.age, row[0]) == ("Alice", 11, "Alice")
+
+
+def test_rows_without_names_get_numbered_ones() -> None:
+    assert converted(Types.ROW([Types.STRING()]), ("a",)) == Row(f0="a")
+    assert Types.ROW([Types.STRING()]).get_field_names() == ["f0"]
+
+
+def test_row_kind_survives_conversion() -> None:
+    row = converted(PERSON, Row.of_kind(RowKind.DELETE, "a", 1))
+    assert row.get_row_kind() is RowKind.DELETE
+
+
+def test_nested_types_convert() -> None:
+    outer = Types.ROW_NAMED(
+        ["people", "by", "pair"],
+        [Types.LIST(PERSON), Types.MAP(Types.STRING(), PERSON), Types.TUPLE([Types.DOUBLE()])],
+    )
+    row = converted(outer, ([("a", 1)], {"k": ("b", 2)}, [3]))
+    assert row.people[0].name == "a"
+    assert row.by["k"].age == 2
+    assert row.pair == (3.0,)
+    assert type(row.pair[0]) is float
+
+
+def test_floats_are_made_of_whole_numbers() -> None:
+    assert [type(v) for v in Types.DOUBLE().convert_all([1, 2.5, None])] == [
+        float,
+        float,
+        type(None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type_info", "values"),
+    [
+        (Types.DOUBLE(), [1.0, 2.0]),
+        (Types.INT(), [1]),
+        (Types.TUPLE([Types.INT(), Types.STRING()]), [(1, "a")]),
+        (PERSON, [Row(name="a", age=1), Row(name="b", age=2)]),
+        (Types.PICKLED_BYTE_ARRAY(), [object()]),
+    ],
+)
+def test_batches_that_are_right_are_not_copied(type_info: TypeInformation, values: list) -> None:
+    assert type_info.convert_all(values) is values
+
+
+def test_every_record_has_the_right_number_of_fields() -> None:
+    with pytest.raises(ProgramError, match=r"got tuple \('b',\), which has 1 fields"):
+        PERSON.convert_all([("a", 1), ("b",)])
+
+
+def test_lists_of_types_stand_for_rows() -> None:
+    assert Types.ROW([[Types.INT()]]) == Types.ROW([Types.ROW([Types.INT()])])  # type: ignore[list-item]
+
+
+def test_missing_brackets_are_noticed() -> None:
+    with pytest.raises(ProgramError, match=r"write Types.INT\(\)"):
+        Types.ROW([Types.INT])  # type: ignore[list-item]
+
+
+def test_names_must_fit() -> None:
+    with pytest.raises(ProgramError, match="each field needs one name of its own"):
+        Types.ROW_NAMED(["a", "a"], [Types.INT(), Types.INT()])
+    with pytest.raises(ProgramError, match="each field needs one name of its own"):
+        Types.ROW_NAMED(["a"], [Types.INT(), Types.INT()])
+
+
+def test_java_types_are_not_there() -> None:
+    with pytest.raises(UnsupportedError, match="needs Flink's JVM"):
+        Types.INT().get_java_type_info()
+
+
+def test_fields_of_a_row_type() -> None:
+    assert isinstance(PERSON, RowTypeInfo)
+    assert PERSON.get_field_index("age") == 1
+    assert PERSON.get_field_index("height") == -1
+    assert PERSON.get_field_types() == [Types.STRING(), Types.INT()]
+    assert Types.ROW([Types.STRING(), Types.INT()]) != PERSON
