@@ -15,7 +15,7 @@ exclude_patterns = ["_build"]
 suppress_warnings = ["misc.highlighting_failure"]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
+autodoc_typehints = "signature"
 add_module_names = False
 html_theme = "alabaster"
 html_theme_options = {
