@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.operators.reduce import IMMUTABLE
+from penstock.state.heap_tables import HeapValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,19 +28,24 @@ class _NoneValue:
 NONE_VALUE: Final = _NoneValue()
 
 
-def look_up(table: ValueTable, keys: Iterable[Any], window: Any) -> Callable[[Any], Any]:
-    """Returns what gives the stored value of each of `keys`; None if there is none.
-
-    The tables of both backends keep a window's entries in one dict, which `prefetch` completes
-    where there is something behind it: asking that dict is five times faster than the table.
-    """
+def read_ahead(table: Any, keys: Iterable[Any], window: Any) -> None:
+    """Reads what is stored for many keys of a window at once, where that is not in memory."""
     prefetch = getattr(table, "prefetch", None)
     if prefetch is not None:
         prefetch(keys, window)
-    spaces = getattr(table, "spaces", None)
-    if spaces is None:
-        return lambda key: table.get(key, window)
-    return spaces.write(window)[0].get  # type: ignore[no-any-return]
+
+
+def look_up(table: ValueTable, keys: Iterable[Any], window: Any) -> Callable[[Any], Any]:
+    """Returns what gives the stored value of each of `keys`; None if there is none.
+
+    Where a table keeps all entries of a window in one dict, asking that dict is five times faster
+    than the table. A table with something behind its memory may drop entries at any time and must
+    be asked itself.
+    """
+    if isinstance(table, HeapValueTable):
+        return table.spaces.write(window)[0].get
+    read_ahead(table, keys, window)
+    return functools.partial(table.get, ns=window)
 
 
 def write_all(table: ValueTable, window: Any, accumulators: dict[Any, Any]) -> None:
@@ -47,14 +54,13 @@ def write_all(table: ValueTable, window: Any, accumulators: dict[Any, Any]) -> N
         for key, accumulator in accumulators.items():
             if accumulator is None:
                 accumulators[key] = NONE_VALUE
-    spaces = getattr(table, "spaces", None)
-    if spaces is None:
-        for key, accumulator in accumulators.items():
-            table.put(key, window, accumulator)
+    if isinstance(table, HeapValueTable):
+        # What `put` does, for all at once.
+        for entries in table.spaces.write(window):
+            entries.update(accumulators)
         return
-    # What `put` does, for all at once.
-    for entries in spaces.write(window):
-        entries.update(accumulators)
+    for key, accumulator in accumulators.items():
+        table.put(key, window, accumulator)
 
 
 def copied(value: Any) -> Any:

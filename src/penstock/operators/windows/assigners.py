@@ -8,10 +8,11 @@ record.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
+from penstock.core.type_variables import T, W
 from penstock.operators.windows.durations import to_ms
 from penstock.operators.windows.triggers import (
     EventTimeTrigger,
@@ -50,15 +51,15 @@ _WindowAssignerContext: TypeAlias = WindowAssignerContext
 _MergeCallback: TypeAlias = MergeCallback
 
 
-class WindowAssigner(ABC):
+class WindowAssigner(ABC, Generic[T, W]):
     """Assigns zero or more windows to each record."""
 
     WindowAssignerContext: TypeAlias = _WindowAssignerContext
 
     @abstractmethod
     def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[Any]:
+        self, element: T, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[W]:
         """Returns the windows of a record."""
 
     @abstractmethod
@@ -74,14 +75,15 @@ class WindowAssigner(ABC):
         return
 
 
-class MergingWindowAssigner(WindowAssigner):
+class MergingWindowAssigner(WindowAssigner[T, W]):
     """An assigner whose windows may become one."""
 
     MergeCallback: TypeAlias = _MergeCallback
 
-    def merge_windows(self, windows: Iterable[Any], callback: MergeCallback) -> None:
+    def merge_windows(self, windows: Iterable[W], callback: MergeCallback[W]) -> None:
         """Calls `callback.merge` for each set of windows that become one."""
-        TimeWindow.merge_windows(windows, callback)
+        # Assigners with windows of their own say themselves how these merge.
+        TimeWindow.merge_windows(windows, callback)  # type: ignore[arg-type]
 
 
 def missing_timestamp(assigner: object, element: Any) -> ProgramError:

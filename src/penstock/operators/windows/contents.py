@@ -18,7 +18,13 @@ from penstock.operators.adapters import as_instance, as_reduce, private_copy
 from penstock.operators.errors import failing_record, function_error
 from penstock.operators.function_base import AggregateFunction
 from penstock.operators.reduce import IMMUTABLE
-from penstock.operators.windows.accumulators import NONE_VALUE, copied, look_up, write_all
+from penstock.operators.windows.accumulators import (
+    NONE_VALUE,
+    copied,
+    look_up,
+    read_ahead,
+    write_all,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -66,6 +72,10 @@ class Contents(ABC):
     @abstractmethod
     def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
         """Adds records without grouping them; returns new keys as above."""
+
+    @abstractmethod
+    def read_ahead(self, window: Any, keys: list[Any]) -> None:
+        """Reads the contents of many keys at once, if that helps."""
 
     @abstractmethod
     def elements(self, key: Any, window: Any) -> list[Any]:
@@ -123,6 +133,9 @@ class RecordContents(Contents):
         for key, value in zip(keys, values, strict=True):
             append(key, window, value)
         return keys
+
+    def read_ahead(self, window: Any, keys: list[Any]) -> None:
+        read_ahead(self.table, keys, window)
 
     def elements(self, key: Any, window: Any) -> list[Any]:
         return self.table.get(key, window)
@@ -224,6 +237,9 @@ class FoldedContents(Contents):
             raise self._failed(error, failing_record(values, records)) from error
         write_all(self.table, window, held)
         return new
+
+    def read_ahead(self, window: Any, keys: list[Any]) -> None:
+        read_ahead(self.table, keys, window)
 
     def elements(self, key: Any, window: Any) -> list[Any]:
         accumulator = self.table.get(key, window)

@@ -7,6 +7,7 @@ say FIRE at the last instant and nothing at any other time.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.times import MAX_TIMESTAMP
@@ -67,32 +68,37 @@ class TimedLogic(WindowLogic):
         self.results.flush()
 
     def _fire_instant(self, table: TimerTable, time_ms: int) -> None:
-        state, contents, context = self.state, self.contents, self.function_context
-        call, evaluate = self.call, self.results.evaluate
-        elements_of, remove_timer, merging = contents.elements, table.remove, self.merging
-        due = table.due(time_ms)
-        state.prefetch([key for key, _ in due])
-        current: TimeWindow | None = None
-        fires = is_over = False
-        for key, window in due:
-            if not remove_timer(time_ms, key, window):
-                continue
-            if window is not current:
-                current = context.current = state.namespace = window
-                fires = window[1] - 1 == time_ms
-                is_over = self.cleanup_time(window) == time_ms
-                # The function may change what it is given; only contents that stay are copied.
-                is_last = is_over or self.purges
-                elements_of = contents.elements if is_last else contents.kept_elements
+        due: defaultdict[TimeWindow, list[Any]] = defaultdict(list)
+        for key, window in table.due(time_ms):
+            due[window].append(key)
+        for window, keys in due.items():
+            self.state.prefetch(keys)
+            if self.merging is None:
+                self.contents.read_ahead(window, keys)
+            self._fire_window(table, time_ms, window, keys)
+
+    def _fire_window(
+        self, table: TimerTable, time_ms: int, window: TimeWindow, keys: list[Any]
+    ) -> None:
+        state, contents, merging = self.state, self.contents, self.merging
+        call, evaluate, remove_timer = self.call, self.results.evaluate, table.remove
+        fires = window[1] - 1 == time_ms
+        is_over = self.cleanup_time(window) == time_ms
+        is_last = is_over or (fires and self.purges)
+        # The function may change what it is given; only contents that stay are copied.
+        elements_of = contents.elements if is_last else contents.kept_elements
+        self.function_context.current = state.namespace = window
+        home: Any = window
+        for key in keys:
+            remove_timer(time_ms, key, window)
             state.key = key
-            home = window
             if merging is not None:
                 home = merging.home_of(key, window)
                 if home is None:
                     continue
             if fires and (elements := elements_of(key, home)):
                 evaluate(call, key, window, elements)
-            if is_over or (fires and self.purges):
+            if is_last:
                 contents.remove(key, home)
             if is_over:
                 self.clear_function_state(window)

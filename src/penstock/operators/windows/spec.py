@@ -84,7 +84,10 @@ class WindowSpec(OperatorSpec):
     def _check_function(self) -> None:
         function = self.function
         if isinstance(self.contents, PairContents) != isinstance(function, PairFunction):
-            raise ProgramError("PairContents and PairFunction belong together; use join_spec().")
+            raise ProgramError(
+                "PairContents and PairFunction belong together: they are the two halves of a join "
+                "or a co-group."
+            )
         if isinstance(function, PairFunction):
             return
         if function is not None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from penstock.core.errors import ProgramError
+from penstock.core.type_variables import T, W
 from penstock.state.descriptors import ReducingStateDescriptor
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ _TriggerContext: TypeAlias = TriggerContext
 _OnMergeContext: TypeAlias = OnMergeContext
 
 
-class Trigger(ABC):
+class Trigger(ABC, Generic[T, W]):
     """Decides when a window is evaluated."""
 
     # PyFlink nests the contexts in the class; programs annotate with either name.
@@ -96,23 +97,23 @@ class Trigger(ABC):
 
     @abstractmethod
     def on_element(
-        self, element: Any, timestamp: int, window: Any, ctx: TriggerContext
+        self, element: T, timestamp: int, window: W, ctx: TriggerContext
     ) -> TriggerResult:
         """A record was added to the window."""
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
         """A processing-time timer of the window fired."""
 
     @abstractmethod
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
         """An event-time timer of the window fired."""
 
     def can_merge(self) -> bool:
         """Whether the trigger works with windows that merge."""
         return False
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: W, ctx: OnMergeContext) -> None:
         """Several windows became `window`."""
         raise ProgramError(
             f"{type(self).__name__} says can_merge() but has no on_merge(window, ctx); add it, "
@@ -120,7 +121,7 @@ class Trigger(ABC):
         )
 
     @abstractmethod
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: W, ctx: TriggerContext) -> None:
         """The window is gone: delete its timers and state."""
 
 

@@ -6,9 +6,10 @@ Windows are dictionary keys on every hot path, so they are tuples: hashing and c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.core.type_variables import W
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +55,7 @@ class TimeWindow(_Interval, Window):
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
-    def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
         """Calls `callback.merge(windows, result)` for each set of windows that meet."""
         ordered = sorted(set(windows))
         position = 0
@@ -73,11 +74,11 @@ class TimeWindow(_Interval, Window):
         return f"TimeWindow(start={self[0]}, end={self[1]})"
 
 
-class MergeCallback(ABC):
+class MergeCallback(ABC, Generic[W]):
     """What a merging assigner calls for each set of windows that become one."""
 
     @abstractmethod
-    def merge(self, to_be_merged: Iterable[TimeWindow], merge_result: TimeWindow) -> None:
+    def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
         """Says that these windows become `merge_result`."""
 
 

@@ -216,6 +216,28 @@ def test_batches_equal_records(windows, contents, steps, lateness, purging, relo
     assert state_of(by_batch) == state_of(by_record)
 
 
+@pytest.mark.parametrize("windows", sorted(ASSIGNERS))
+@pytest.mark.parametrize("contents", sorted(CONTENTS))
+@settings(max_examples=6, deadline=None)
+@given(steps=STEPS.filter(lambda steps: len(steps) > 3), lateness=st.integers(0, 9))
+def test_state_on_disk_gives_the_same(windows, contents, steps, lateness):
+    """A database with nearly no memory, committed and reopened after every step."""
+    pytest.importorskip("rocksdict")
+    steps = rising(steps)
+    spec = WindowSpec(
+        ASSIGNERS[windows],
+        allowed_lateness_ms=lateness,
+        contents=CONTENTS[contents],
+        function=Show(),
+    )
+    on_disk = Driver(spec, backend="rocksdb")
+    emitted = []
+    for step in steps:
+        emitted += run(on_disk, [step], 0)
+    expected = run(Driver(spec, general=True), steps, -1)
+    assert normal(steps, emitted) == normal(steps, expected)
+
+
 COUNTED = st.lists(st.lists(st.tuples(KEYS, st.integers(0, 99)), max_size=20), max_size=5)
 
 

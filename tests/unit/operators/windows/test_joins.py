@@ -12,13 +12,30 @@ from penstock.operators.functions import CoGroupFunction, FlatJoinFunction, Join
 from penstock.operators.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.operators.windows.counts import CountTumblingWindowAssigner
 from penstock.operators.windows.evictors import CountEvictor
-from penstock.operators.windows.joins import co_group_spec, flat_join_spec, join_spec
-from penstock.operators.windows.pairs import JoinPairs
+from penstock.operators.windows.pairs import (
+    CoGroupPairs,
+    FlatJoinPairs,
+    JoinPairs,
+    PairContents,
+)
 from penstock.operators.windows.sessions import EventTimeSessionWindows
 from penstock.operators.windows.spec import WindowSpec
 
 MAX = 2**63 - 1
 TUMBLING = TumblingEventTimeWindows.of(10)
+
+
+def join_spec(assigner, function, **settings):
+    return WindowSpec(assigner, contents=PairContents(), function=JoinPairs(function), **settings)
+
+
+def flat_join_spec(assigner, function):
+    return WindowSpec(assigner, contents=PairContents(), function=FlatJoinPairs(function))
+
+
+def co_group_spec(assigner, function, **settings):
+    function = CoGroupPairs(function)
+    return WindowSpec(assigner, contents=PairContents(), function=function, **settings)
 
 
 def test_pairs_of_a_window():
@@ -103,7 +120,7 @@ def test_errors_name_the_window():
 def test_wrong_functions_are_refused_early():
     with pytest.raises(ProgramError):
         join_spec(TUMBLING, 3)
-    with pytest.raises(ProgramError, match="join_spec"):
+    with pytest.raises(ProgramError, match="belong together"):
         WindowSpec(TUMBLING, function=JoinPairs(max))
 
 

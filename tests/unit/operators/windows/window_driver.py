@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _AREA = FileArea(tempfile.mkdtemp(prefix="windows-"), 1 << 30)
 
 
+TIGHT = {"memory_bytes": 1, "min_bytes": 1, "max_deltas": 1, "timers_in_memory": 2}
+"""Nearly nothing in memory: each commit folds, each read goes to the database."""
+
+
 class Recorder:
     """An output that keeps everything in one list of events."""
 
@@ -47,11 +51,15 @@ class Recorder:
 class Driver:
     """One window operator; `general` runs it record by record whatever the spec allows."""
 
-    def __init__(self, spec: WindowSpec, *, general: bool = False, now: int = 0) -> None:
+    def __init__(
+        self, spec: WindowSpec, *, general: bool = False, now: int = 0, backend: str = "hashmap"
+    ) -> None:
         self.spec = spec
         self.recorder = Recorder()
         self.clock = EpochClock(now)
-        self.state = create_backend("hashmap").create_state(0, 127, 128, _AREA, self.clock, "w")
+        settings = TIGHT if backend == "rocksdb" else {}
+        made = create_backend(backend, **settings)
+        self.state = made.create_state(0, 127, 128, _AREA, self.clock, "w")
         self.metrics = MetricGroup()
         self.logic: OperatorLogic = WindowLogic(spec) if general else spec.build()
         self.timers = TimerService(self.state, self.clock)
