@@ -21,6 +21,7 @@ from penstock.checkpoint.progress_steps import ask_again, complete
 if TYPE_CHECKING:
     from penstock.checkpoint.events import (
         LeadershipLost,
+        PublicationFailed,
         PublicationRejected,
         PublicationUnknown,
         Published,
@@ -79,6 +80,14 @@ def _abort_older(state: CoordinatorState, completed: CompletedCheckpoint) -> Non
         is_older = pending.checkpoint_id < completed.checkpoint_id
         if is_older and pending.request.kind is SnapshotKind.CHECKPOINT:
             state.abort(pending, failure)
+
+
+def on_publication_failed(state: CoordinatorState, event: PublicationFailed) -> None:
+    """Gives the checkpoint up: the pointer has certainly not changed."""
+    pending = state.find(event.checkpoint_id, "PublicationFailed", Phase.PUBLISHING)
+    if pending is not None:
+        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
+        state.abort(pending, CheckpointFailure(reason, event.message), certain=True)
 
 
 def on_publication_rejected(state: CoordinatorState, event: PublicationRejected) -> None:

@@ -95,6 +95,8 @@ class CoordinatorState:
         self.pointer_retry_ms: int | None = None
         self.pointer_retries = 0
         self.tick_ms: int | None = None
+        self.discard_later: set[int] = set()
+        """Aborted checkpoints whose files wait for an answer about their metadata."""
         self.late_ids: deque[int] = deque(maxlen=_LATE_IDS)
         self.forgetting: tuple[int, ...] = ()
         """What the open publication tells the pointer to forget."""
@@ -132,6 +134,13 @@ class CoordinatorState:
             self.announce(LateAnswerDropped(checkpoint_id, answer))
         return None
 
+    def discard_late(self, checkpoint_id: int, *, known: bool) -> None:
+        """An answer about metadata came for an aborted checkpoint: now its files may go."""
+        if checkpoint_id in self.discard_later:
+            self.discard_later.discard(checkpoint_id)
+            if known:
+                self.deletions.discard(checkpoint_id)
+
     def refuse(self, request_id: str, reason: FailureReason, message: str = "") -> None:
         """Answers a request that is not even queued."""
         self.emit(CompleteRequest(request_id, failure=CheckpointFailure(reason, message)))
@@ -144,13 +153,30 @@ class CoordinatorState:
         if request.stop:
             self.fail_job(f"the stop with a savepoint failed: {failure}")
 
-    def abort(self, pending: PendingCheckpoint, failure: CheckpointFailure) -> None:
-        """Gives up a checkpoint of which it is certain that it does not count."""
-        assert not pending.is_publishing, f"{pending.checkpoint_id} may count already"
+    def abort(
+        self,
+        pending: PendingCheckpoint,
+        failure: CheckpointFailure,
+        *,
+        certain: bool = False,
+    ) -> None:
+        """Gives up a checkpoint of which it is certain that it does not count.
+
+        Its files are deleted, except while its metadata may still arrive: then they wait for that
+        answer, so that no snapshot without files appears. Without an answer the sweep comes by.
+
+        Args:
+            pending: The checkpoint.
+            failure: Why.
+            certain: The storage has said that the step under way failed and changed nothing.
+        """
+        assert certain or not pending.is_publishing, f"{pending.checkpoint_id} may count already"
         del self.pending[pending.checkpoint_id]
         self.emit(NotifyAborted(pending.checkpoint_id, failure))
-        if pending.phase is not Phase.WAITING_FOR_EPOCH:
+        if pending.phase in (Phase.UPLOADING, Phase.READY_TO_PUBLISH) or certain:
             self.deletions.discard(pending.checkpoint_id)
+        elif pending.is_awaiting_metadata:
+            self.discard_later.add(pending.checkpoint_id)
         self.report_failure(pending, failure)
 
     def report_failure(self, pending: PendingCheckpoint, failure: CheckpointFailure) -> None:

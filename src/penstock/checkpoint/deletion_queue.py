@@ -24,6 +24,7 @@ class DeletionQueue:
         self._in_flight: set[int] = set()
         self._subsumed: set[int] = set()
         self._released_below = 0
+        self._is_releasing = False
         self.forgotten: tuple[int, ...] = ()
         """Subsumed checkpoints whose files are gone, until the pointer has been told."""
 
@@ -55,10 +56,20 @@ class DeletionQueue:
 
     def release(self, lowest_id: int) -> list[Instruction]:
         """Returns the release of shared files, once the private files before it are gone."""
-        if self.unfinished or lowest_id <= self._released_below:
+        if self.unfinished or self._is_releasing or lowest_id <= self._released_below:
             return []
         self._released_below = lowest_id
+        self._is_releasing = True
         return [ReleaseSharedFiles(lowest_id)]
+
+    def released(self) -> None:
+        """The release under way is over."""
+        self._is_releasing = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being deleted or waits for it."""
+        return not self.unfinished and not self._is_releasing
 
     def finished(self, checkpoint_id: int, *, succeeded: bool) -> None:
         """Takes note of an answer."""

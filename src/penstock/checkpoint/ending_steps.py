@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PointerRemovalUnknown,
         PointersRemoved,
         Restored,
+        SharedFilesReleased,
     )
 
 
@@ -73,6 +74,11 @@ def on_deletion_failed(state: CoordinatorState, event: DeletionFailed) -> None:
     """Files may be left: the pointer still lists them as subsumed, and the sweep comes by."""
     state.announce(CleanupFailed(event.checkpoint_id, event.message))
     state.deletions.finished(event.checkpoint_id, succeeded=False)
+
+
+def on_shared_files_released(state: CoordinatorState, _event: SharedFilesReleased) -> None:
+    """The next release may begin."""
+    state.deletions.released()
 
 
 def on_pointers_removed(state: CoordinatorState, _event: PointersRemoved) -> None:

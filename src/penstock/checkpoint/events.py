@@ -204,6 +204,14 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicationFailed:
+    """`Publish` failed and is certain to have changed nothing; never an answer to a re-reading."""
+
+    checkpoint_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PublicationRejected:
     """Somebody else has changed the pointer or leads now: this coordinator is over."""
 
@@ -253,6 +261,11 @@ class DeletionFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedFilesReleased:
+    """`ReleaseSharedFiles` is over; what could not be deleted is left to the sweep."""
+
+
+@dataclass(frozen=True, slots=True)
 class PointersRemoved:
     """`RemovePointers` is done: nothing durable names these checkpoints any more."""
 
@@ -284,12 +297,14 @@ Event = (
     | MetadataFailed
     | MetadataUnknown
     | Published
+    | PublicationFailed
     | PublicationRejected
     | PublicationUnknown
     | SinksCommitted
     | SinkCommitFailed
     | DeletionCompleted
     | DeletionFailed
+    | SharedFilesReleased
     | PointersRemoved
     | PointerRemovalUnknown
 )

@@ -69,7 +69,8 @@ def _delete(state: CoordinatorState) -> None:
         return
     state.emit(*state.deletions.start())
     bases = [p.base.checkpoint_id for p in state.pending.values() if p.base is not None]
-    retained = [entry.checkpoint_id for entry in state.store.entries]
+    # Savepoints stand alone, and what we do not own is protected by the registry itself.
+    retained = [entry.checkpoint_id for entry in state.store.entries if entry.is_deletable]
     if retained or state.pointer_removal is not None:
         # A checkpoint under way may still refer to files of its base.
         lowest_id = min([*retained, *bases], default=state.last_id + 1)
@@ -154,7 +155,7 @@ def _close(state: CoordinatorState) -> None:
     if state.pointer_removal:
         return
     _delete(state)
-    if not state.deletions.unfinished:
+    if state.deletions.is_idle and not state.discard_later:
         state.move(Life.CLOSED)
         state.emit(Close())
 

@@ -85,7 +85,8 @@ class Publish:
 
     Afterwards the pointer names exactly `retained`, the new checkpoint last. It lists `dropped`
     as subsumed, so that a successor can finish their deletion, and no longer `forgotten`, whose
-    files are gone. Answer: `Published`, `PublicationRejected` or `PublicationUnknown`.
+    files are gone. Answer: `Published`, `PublicationRejected`, `PublicationUnknown`, or
+    `PublicationFailed` when the request is certain to have changed nothing.
     """
 
     checkpoint_id: int
@@ -97,7 +98,11 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class ReReadPointer:
-    """Find out what became of `Publish`, repeating the same change if need be. Same answers."""
+    """Find out what became of `Publish`, repeating the same change if need be.
+
+    Answer: `Published`, `PublicationRejected` or `PublicationUnknown`. Finding the old pointer is
+    not an answer: the lost request may still arrive.
+    """
 
     checkpoint_id: int
 
@@ -125,6 +130,7 @@ class NotifyAborted:
 class DiscardPending:
     """Delete what is private to an aborted checkpoint, never shared files.
 
+    Wait for its upload to stop first, so that nothing is written behind the deletion.
     Answer: `DeletionCompleted` or `DeletionFailed`.
     """
 
@@ -143,7 +149,7 @@ class DeleteCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSharedFiles:
-    """Delete shared files whose `last_used` is below this id. No answer."""
+    """Delete shared files whose `last_used` is below this id. Answer: `SharedFilesReleased`."""
 
     lowest_id: int
 

@@ -109,10 +109,16 @@ class PendingCheckpoint:
         """Whether it is certain that nobody has seen it."""
         return not self.is_publishing and not (self.is_savepoint and self.phase in _METADATA)
 
+    @property
+    def is_awaiting_metadata(self) -> bool:
+        """Whether an answer about its metadata is under way."""
+        is_unknown = self.phase is Phase.METADATA_UNKNOWN and self.retry_ms is None
+        return is_unknown or self.phase is Phase.WRITING_METADATA
+
     def moved(self, phase: Phase, **changes: Any) -> PendingCheckpoint:
         """Returns the checkpoint in its next phase."""
         assert phase in _NEXT[self.phase], f"{self.phase} -> {phase} of {self.checkpoint_id}"
-        return replace(self, phase=phase, retry_ms=None, **changes)
+        return replace(self, phase=phase, **{"retry_ms": None, **changes})
 
     def completed(self) -> CompletedCheckpoint:
         """Returns what it becomes once its commit point has passed."""

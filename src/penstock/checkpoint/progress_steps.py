@@ -90,6 +90,7 @@ def on_metadata_written(state: CoordinatorState, event: MetadataWritten) -> None
         event.checkpoint_id, "MetadataWritten", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
     )
     if pending is None:
+        state.discard_late(event.checkpoint_id, known=True)
         return
     moved = pending.moved(
         Phase.READY_TO_PUBLISH, location=event.location, details=event.details, retries=0
@@ -127,9 +128,12 @@ def on_metadata_failed(state: CoordinatorState, event: MetadataFailed) -> None:
     pending = state.find(
         event.checkpoint_id, "MetadataFailed", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
     )
-    if pending is not None:
+    if pending is None:
+        state.discard_late(event.checkpoint_id, known=True)
+    else:
         reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
-        state.abort(pending, CheckpointFailure(reason, event.message))
+        failure = CheckpointFailure(reason, event.message)
+        state.abort(pending, failure, certain=True)
 
 
 def on_metadata_unknown(state: CoordinatorState, event: MetadataUnknown) -> None:
@@ -138,6 +142,7 @@ def on_metadata_unknown(state: CoordinatorState, event: MetadataUnknown) -> None
         event.checkpoint_id, "MetadataUnknown", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
     )
     if pending is None:
+        state.discard_late(event.checkpoint_id, known=False)
         return
     moved = ask_again(state, pending, Phase.METADATA_UNKNOWN)
     if moved.retry_ms is None:

@@ -10,6 +10,7 @@ from penstock.checkpoint.facts import CheckpointTriggered
 from penstock.checkpoint.failures import CheckpointFailure, FailureReason
 from penstock.checkpoint.instructions import RequestSnapshot
 from penstock.checkpoint.pending import PendingCheckpoint
+from penstock.checkpoint.triggering import TriggerRequest
 
 if TYPE_CHECKING:
     from penstock.checkpoint.events import (
@@ -69,10 +70,11 @@ def on_trigger_requested(state: CoordinatorState, event: TriggerRequested) -> No
     target = event.target or state.settings.savepoint_directory
     if is_savepoint and not _has_target(state, event.request_id, target):
         return
-    request = state.triggering.arrived(
+    request = TriggerRequest(
+        state.triggering.next_number(),
         state.now_ms,
-        event.request_id,
         event.kind,
+        event.request_id,
         forced=event.forced,
         target=target if is_savepoint else None,
         format=event.format,
@@ -94,10 +96,11 @@ def on_stop_requested(state: CoordinatorState, event: StopRequested) -> None:
     suspend = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
     state.abort_all(suspend, suspend)
     state.triggering.add(
-        state.triggering.arrived(
+        TriggerRequest(
+            state.triggering.next_number(),
             state.now_ms,
-            event.request_id,
             SnapshotKind.SAVEPOINT,
+            event.request_id,
             target=target,
             format=event.format,
             stop=True,

@@ -113,24 +113,10 @@ class Triggering:
             latest = now_ms + self._period_ms
             self.next_periodic_ms = min(self.next_periodic_ms or latest, latest)
 
-    def arrived(
-        self,
-        now_ms: int,
-        request_id: str,
-        kind: SnapshotKind,
-        *,
-        forced: bool = False,
-        target: str | None = None,
-        format: SavepointFormat = SavepointFormat.CANONICAL,
-        stop: bool = False,
-        drain: bool = False,
-        full: bool = False,
-    ) -> TriggerRequest:
-        """Makes a request of a user."""
+    def next_number(self) -> int:
+        """Returns the number of a request that arrives now."""
         self._arrivals += 1
-        return TriggerRequest(
-            self._arrivals, now_ms, kind, request_id, forced, target, format, stop, drain, full
-        )
+        return self._arrivals
 
     def add(self, request: TriggerRequest) -> Declined | None:
         """Queues a request; returns the one that had to give way, if any."""
@@ -154,8 +140,7 @@ class Triggering:
         if self.next_periodic_ms is None or now_ms < self.next_periodic_ms:
             return None
         self.next_periodic_ms = None
-        self._arrivals += 1
-        return self.add(TriggerRequest(self._arrivals, now_ms))
+        return self.add(TriggerRequest(self.next_number(), now_ms))
 
     def choose(
         self, now_ms: int, *, pending: int, deleting: int
