@@ -43,7 +43,7 @@ def test_text_as_span(text: str, millis: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "10 parsecs", "-1 s", "1.5 s", "10 s s", "s 10"])
 def test_text_that_is_no_span(text: str) -> None:
-    with pytest.raises(ProgramError, match="the timeout is '.*', which is no span of time"):
+    with pytest.raises(ProgramError, match=r"the timeout is '.*', which is no span of time"):
         parse_millis(text, "the timeout")
 
 
@@ -73,7 +73,7 @@ def test_values_as_span(value: object, millis: int) -> None:
 
 @pytest.mark.parametrize("value", [None, 1.5, True, object])
 def test_value_that_is_no_span(value: object) -> None:
-    with pytest.raises(ProgramError, match="allowed lateness is .*give a Time, a Duration"):
+    with pytest.raises(ProgramError, match=r"allowed lateness is .*give a Time, a Duration"):
         to_millis(value, "allowed lateness")
 
 

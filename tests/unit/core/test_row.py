@@ -108,7 +108,7 @@ def test_names_must_fit() -> None:
     row.set_field_names(["a", "b"])
     assert row == Row(a=1, b=2)
     assert row.get_fields_by_names(["b", "a"]) == [2, 1]
-    with pytest.raises(ProgramError, match="1 names .* 2 fields"):
+    with pytest.raises(ProgramError, match=r"1 names .* 2 fields"):
         row.set_field_names(["a"])
     with pytest.raises(ProgramError, match="by position and 1 by name"):
         Row(1, a=2)

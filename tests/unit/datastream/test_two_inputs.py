@@ -1,0 +1,437 @@
+"""Windows, connected streams, broadcast state and joins at the level of nodes."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from penstock.common import Duration, Time, Types
+from penstock.core.errors import ProgramError
+from penstock.core.partitioning import Broadcast, Forward, KeyGroups
+from penstock.datastream import (
+    AggregateFunction,
+    AllWindowFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    DataStream,
+    FlatJoinFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedStream,
+    OutputTag,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from penstock.datastream.state import MapStateDescriptor
+from penstock.datastream.window import (
+    CountEvictor,
+    CountSlidingWindowAssigner,
+    CountTrigger,
+    CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    TumblingEventTimeWindows,
+)
+from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
+from penstock.operators.connected import (
+    CoFlatMapSpec,
+    CoMapSpec,
+    CoProcessSpec,
+    KeyedCoProcessSpec,
+)
+from penstock.operators.convert import ConvertOutputSpec
+from penstock.operators.interval_join import IntervalJoinSpec
+from penstock.operators.windows.aggregates import CountAggregate, FieldContents
+from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents
+from penstock.operators.windows.pairs import CoGroupPairs, FlatJoinPairs, JoinPairs, PairContents
+from penstock.operators.windows.spec import WindowSpec
+
+MINUTE = TumblingEventTimeWindows.of(Time.minutes(1))
+
+
+def node_of(stream: Any) -> Any:
+    return stream._environment._program.nodes[stream._own_node_id()]
+
+
+def spec_of(stream: Any) -> Any:
+    return node_of(stream).spec
+
+
+@pytest.fixture
+def words(env: Any) -> DataStream:
+    return env.from_collection(["a", "b"], Types.STRING())
+
+
+@pytest.fixture
+def keyed(words: DataStream) -> KeyedStream:
+    return words.key_by(len)
+
+
+class Longest(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return max(accumulator, len(value))
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return max(acc_a, acc_b)
+
+
+class Apply(WindowFunction):
+    def apply(self, key: Any, window: Any, inputs: Any) -> Any:
+        return []
+
+
+class ApplyAll(AllWindowFunction):
+    def apply(self, window: Any, inputs: Any) -> Any:
+        return []
+
+
+class Process(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        return []
+
+
+# ---- windows ----
+
+
+def test_window_settings_reach_the_spec(keyed: KeyedStream) -> None:
+    tag, trigger, evictor, function = (
+        OutputTag("late"),
+        CountTrigger.of(3),
+        CountEvictor.of(2),
+        Apply(),
+    )
+    stream = (
+        keyed.window(MINUTE)
+        .trigger(trigger)
+        .evictor(evictor)
+        .allowed_lateness(Time.seconds(5))
+        .side_output_late_data(tag)
+        .apply(function)
+    )
+    assert spec_of(stream) == WindowSpec(
+        assigner=MINUTE,
+        trigger=trigger,
+        evictor=evictor,
+        allowed_lateness_ms=5_000,
+        late_tag=tag,
+        contents=Buffer(),
+        function=function,
+    )
+    node = node_of(stream)
+    assert node.name == "TumblingEventTimeWindows"
+    assert node.description.startswith("Window(TumblingEventTimeWindows(60000")
+    assert node.description.endswith("CountTrigger, Apply)")
+    assert isinstance(node.inputs[0].partitioning, KeyGroups)
+    assert node.is_parallel
+
+
+@pytest.mark.parametrize("lateness", [5_000, Duration.of_seconds(5), datetime.timedelta(seconds=5)])
+def test_lateness_in_every_spelling(keyed: KeyedStream, lateness: Any) -> None:
+    stream = keyed.window(MINUTE).allowed_lateness(lateness).apply(Apply())
+    assert spec_of(stream).allowed_lateness_ms == 5_000
+
+
+def test_window_functions(keyed: KeyedStream) -> None:
+    def add(first: str, second: str) -> str:
+        return first + second
+
+    windows, process, longest = keyed.window(MINUTE), Process(), Longest()
+    # A reduction keeps the declared type of its input.
+    reduced = spec_of(windows.reduce(add))
+    assert reduced == ConvertOutputSpec(
+        WindowSpec(MINUTE, contents=ReduceContents(add)), Types.STRING()
+    )
+    assert spec_of(windows.reduce(add, process)) == WindowSpec(
+        MINUTE, contents=ReduceContents(add), function=process
+    )
+    assert spec_of(windows.aggregate(longest)) == WindowSpec(
+        MINUTE, contents=AggregateContents(longest)
+    )
+    typed = windows.aggregate(longest, process, output_type=Types.INT())
+    assert typed.get_type() == Types.INT()
+    assert spec_of(typed).inner.function is process
+    assert spec_of(windows.process(process)).function is process
+
+
+def test_plain_functions_of_windows(keyed: KeyedStream, words: DataStream) -> None:
+    def of_key(key: Any, window: Any, inputs: Any) -> list[Any]:
+        return []
+
+    def of_all(window: Any, inputs: Any) -> list[Any]:
+        return []
+
+    assert spec_of(keyed.window(MINUTE).apply(of_key)).function.apply is of_key
+    assert spec_of(keyed.window(MINUTE).process(of_key)).function.process is of_key
+    assert spec_of(words.window_all(MINUTE).apply(of_all)).function.apply is of_all
+    assert spec_of(words.window_all(MINUTE).process(of_all)).function.process is of_all
+
+
+def test_built_in_aggregations(keyed: KeyedStream) -> None:
+    windows = keyed.window(MINUTE)
+    for verb in ("sum", "min", "max", "min_by", "max_by"):
+        stream = getattr(windows, verb)("n")
+        assert spec_of(stream).inner.contents == FieldContents(verb, "n")
+        assert stream.get_type() == Types.STRING()
+    counted = windows.count()
+    assert isinstance(spec_of(counted).inner.contents.function, CountAggregate)
+    assert counted.get_type() == Types.LONG()
+
+
+def test_count_windows(keyed: KeyedStream) -> None:
+    tumbling = spec_of(keyed.count_window(3).apply(Apply())).assigner
+    assert (type(tumbling), tumbling.size) == (CountTumblingWindowAssigner, 3)
+    sliding = spec_of(keyed.count_window(4, 2).apply(Apply())).assigner
+    assert (type(sliding), sliding.size, sliding.slide) == (CountSlidingWindowAssigner, 4, 2)
+    with pytest.raises(ProgramError, match="a count window has size 0"):
+        keyed.count_window(0)
+
+
+def test_window_all_runs_in_one_subtask(words: DataStream) -> None:
+    stream = words.window_all(MINUTE).apply(ApplyAll())
+    node = node_of(stream)
+    assert (node.parallelism, node.is_parallel, node.spec.is_all) == (1, False, True)
+    partitioning = node.inputs[0].partitioning
+    assert isinstance(partitioning, KeyGroups)
+    assert partitioning.selector("a") == partitioning.selector("b")
+    with pytest.raises(ProgramError, match=r"cannot run in parallel.*key_by"):
+        stream.set_parallelism(2)
+
+
+def test_wrong_windows_are_told_at_once(keyed: KeyedStream, words: DataStream) -> None:
+    with pytest.raises(ProgramError, match="takes a WindowAssigner"):
+        keyed.window("1 min")  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="takes a Trigger"):
+        keyed.window(MINUTE).trigger("often")  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="must not be negative"):
+        keyed.window(MINUTE).allowed_lateness(-1)
+    with pytest.raises(ProgramError, match="OutputTag"):
+        keyed.window(MINUTE).side_output_late_data("late")  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match=r"reduce\(\), aggregate\(\), apply\(\) or process\(\)"):
+        keyed.window(MINUTE).key_by(len)
+    with pytest.raises(ProgramError, match="ApplyAll was given where a WindowFunction"):
+        keyed.window(MINUTE).apply(ApplyAll())
+    with pytest.raises(ProgramError, match="Apply was given where a AllWindowFunction"):
+        words.window_all(MINUTE).apply(Apply())
+    with pytest.raises(ProgramError, match="merge"):
+        keyed.window(EventTimeSessionWindows.with_gap(Time.seconds(1))).trigger(
+            GlobalWindows.create().get_default_trigger()
+        )
+
+
+# ---- connected streams ----
+
+
+class Maps(CoMapFunction):
+    def map1(self, value: Any) -> Any:
+        return value
+
+    def map2(self, value: Any) -> Any:
+        return value
+
+
+class FlatMaps(CoFlatMapFunction):
+    def flat_map1(self, value: Any) -> Any:
+        return [value]
+
+    def flat_map2(self, value: Any) -> Any:
+        return [value]
+
+
+class Both(CoProcessFunction):
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        return [("first", value, ctx)]
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        return [("second", value, ctx)]
+
+
+class BothKeyed(KeyedCoProcessFunction):
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        return [value]
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        return [value]
+
+
+def test_second_input_is_marked(words: DataStream) -> None:
+    other = words.map(str).union(words.map(str))
+    inputs = node_of(words.connect(other).map(Maps())).inputs
+    assert [each.input_index for each in inputs] == [0, 1, 1]
+    assert all(each.partitioning == Forward() for each in inputs)
+
+
+def test_connected_functions(words: DataStream) -> None:
+    plain = words.connect(words)
+    keyed = plain.key_by(len, len)
+    maps, flat_maps, both, both_keyed = Maps(), FlatMaps(), Both(), BothKeyed()
+    assert spec_of(plain.map(maps)) == CoMapSpec(maps, False)
+    assert spec_of(keyed.map(maps)) == CoMapSpec(maps, True)
+    assert spec_of(plain.flat_map(flat_maps)) == CoFlatMapSpec(flat_maps, False)
+    assert spec_of(keyed.flat_map(flat_maps)) == CoFlatMapSpec(flat_maps, True)
+    assert spec_of(plain.process(both)) == CoProcessSpec(both)
+    assert spec_of(keyed.process(both_keyed)) == KeyedCoProcessSpec(both_keyed)
+    assert all(
+        isinstance(each.partitioning, KeyGroups)
+        for each in node_of(keyed.process(both_keyed)).inputs
+    )
+
+
+def test_plain_function_on_keyed_streams_gets_state(words: DataStream) -> None:
+    spec = spec_of(words.connect(words).key_by(len, len).process(Both()))
+    assert isinstance(spec, KeyedCoProcessSpec)
+    assert spec.function.process_element1(1, "ctx") == [("first", 1, "ctx")]
+    assert spec.function.process_element2(2, "ctx") == [("second", 2, "ctx")]
+
+
+def test_wrong_connected_streams(words: DataStream) -> None:
+    with pytest.raises(
+        ProgramError, match="BothKeyed is a KeyedCoProcessFunction, but the streams"
+    ):
+        words.connect(words).process(BothKeyed())
+    with pytest.raises(ProgramError, match="only the first of two connected streams has a key"):
+        words.key_by(len).connect(words).map(Maps())
+    with pytest.raises(ProgramError, match="only the second of two connected streams has a key"):
+        words.connect(words.key_by(len)).process(Both())
+    with pytest.raises(ProgramError, match="CoMapFunction"):
+        words.connect(words).map(lambda value: value)  # type: ignore[arg-type]
+
+
+# ---- broadcast state ----
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.STRING())
+
+
+class Plain(BroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return []
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        return []
+
+
+class Keyed(KeyedBroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return []
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        return []
+
+
+def test_broadcast_state(words: DataStream, keyed: KeyedStream) -> None:
+    rules = words.broadcast(RULES)
+    plain, with_key = Plain(), Keyed()
+    stream = words.connect(rules).process(plain)
+    assert spec_of(stream) == BroadcastProcessSpec(plain, (RULES,))
+    assert [type(each.partitioning) for each in node_of(stream).inputs] == [Forward, Broadcast]
+    assert [each.input_index for each in node_of(stream).inputs] == [0, 1]
+    by_key = keyed.connect(rules).process(with_key)
+    assert spec_of(by_key) == KeyedBroadcastProcessSpec(with_key, (RULES,))
+    assert [type(each.partitioning) for each in node_of(by_key).inputs] == [KeyGroups, Broadcast]
+
+
+def test_wrong_broadcast(words: DataStream, keyed: KeyedStream) -> None:
+    rules = words.broadcast(RULES)
+    with pytest.raises(ProgramError, match="Keyed is a KeyedBroadcastProcessFunction, but"):
+        words.connect(rules).process(Keyed())
+    with pytest.raises(
+        ProgramError, match="Plain is a BroadcastProcessFunction, but the stream has"
+    ):
+        keyed.connect(rules).process(Plain())
+    with pytest.raises(ProgramError, match="takes MapStateDescriptors"):
+        words.broadcast("rules")  # type: ignore[call-overload]
+
+
+# ---- joins ----
+
+
+class Pairs(FlatJoinFunction):
+    def join(self, first: Any, second: Any) -> Any:
+        return []
+
+
+def join(first: Any, second: Any) -> Any:
+    return first, second
+
+
+def test_join(words: DataStream) -> None:
+    other = words.map(str)
+    stream = (
+        words.join(other)
+        .where(len)
+        .equal_to(lambda value: 7)
+        .window(MINUTE)
+        .allowed_lateness("1 s")
+        .apply(join, Types.TUPLE([Types.STRING(), Types.STRING()]))
+    )
+    spec = spec_of(stream).inner
+    assert (spec.assigner, spec.contents, spec.allowed_lateness_ms) == (
+        MINUTE,
+        PairContents(),
+        1_000,
+    )
+    assert isinstance(spec.function, JoinPairs)
+    first, second = node_of(stream).inputs
+    assert (first.input_index, second.input_index) == (0, 1)
+    assert first.partitioning.selector("abc") == 3
+    assert second.partitioning.selector("abc") == 7
+    assert node_of(stream).name == "Join-TumblingEventTimeWindows"
+
+
+def test_flat_join_and_co_group(words: DataStream) -> None:
+    joined = words.join(words).where(len).equal_to(len).window(MINUTE).apply(Pairs())
+    assert isinstance(spec_of(joined).function, FlatJoinPairs)
+    grouped = words.co_group(words).where(len).equal_to(len).window(MINUTE).apply(join)
+    assert isinstance(spec_of(grouped).function, CoGroupPairs)
+    assert node_of(grouped).name == "CoGroup-TumblingEventTimeWindows"
+    with pytest.raises(ProgramError, match="takes a WindowAssigner"):
+        words.join(words).where(len).equal_to(len).window(60)  # type: ignore[arg-type]
+
+
+def test_interval_join(keyed: KeyedStream, words: DataStream) -> None:
+    left, right = OutputTag("left"), OutputTag("right")
+
+    def pair(first: Any, second: Any, ctx: Any) -> Any:
+        return []
+
+    stream = (
+        keyed.interval_join(words.key_by(len))
+        .between(Time.seconds(-5), datetime.timedelta(seconds=3))
+        .upper_bound_exclusive()
+        .side_output_left_late_data(left)
+        .side_output_right_late_data(right)
+        .process(pair)
+    )
+    spec = spec_of(stream)
+    assert isinstance(spec, IntervalJoinSpec)
+    assert (spec.lower_ms, spec.upper_ms, spec.lower_inclusive, spec.upper_inclusive) == (
+        -5_000,
+        3_000,
+        True,
+        False,
+    )
+    assert (spec.left_late_tag, spec.right_late_tag) == (left, right)
+    assert spec.function.process_element is pair
+    assert [each.input_index for each in node_of(stream).inputs] == [0, 1]
+    both = keyed.interval_join(keyed).between(0, 1).lower_bound_exclusive().process(pair)
+    assert (spec_of(both).lower_inclusive, spec_of(both).upper_inclusive) == (False, True)
+
+
+def test_wrong_interval_joins(keyed: KeyedStream, words: DataStream) -> None:
+    with pytest.raises(ProgramError, match="the other stream has no key"):
+        keyed.interval_join(words)  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="lower bound 2 ms above the upper bound 1 ms"):
+        keyed.interval_join(keyed).between(2, 1)
+    with pytest.raises(ProgramError, match="event time only"):
+        keyed.interval_join(keyed).in_processing_time()
+    with pytest.raises(ProgramError, match="ProcessJoinFunction"):
+        keyed.interval_join(keyed).between(0, 1).process(5)  # type: ignore[arg-type]
