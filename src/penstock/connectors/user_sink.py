@@ -12,7 +12,7 @@ counts. A sink that only overrides `write` writes at once: at least once, and vi
             self.rows.append(value)
 
         def prepare_commit(self):
-            return [self.rows]          # any plain, picklable data
+            return [self.rows]          # numbers, text, bytes, and lists, tuples, dicts of these
 
         def commit(self, committables, context):
             with connect() as database:  # must be idempotent: it is called again after a failure
@@ -85,7 +85,11 @@ class PythonSink(Sink):
             write(value, context)
 
     def prepare_commit(self) -> list[Any]:
-        """Makes durable what was written, and names it in committables for the driver."""
+        """Makes durable what was written, and names it in committables for the driver.
+
+        Committables are plain data (numbers, text, bytes, and lists, tuples or dicts of these):
+        checkpoints hold them until they are committed.
+        """
         return []
 
     def commit(self, committables: list[Any], context: CommitContext) -> None:

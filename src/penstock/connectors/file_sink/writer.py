@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors.file_sink.buckets import BucketAssigner, checked_bucket
 from penstock.connectors.sink import SinkWriter, WriterContext
 from penstock.connectors.user_sink import SinkContext
+from penstock.core.errors import JobExecutionError
 from penstock.core.times import NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -113,7 +114,13 @@ class FileSinkWriter(SinkWriter):
         }
         folder = self._folder(committable)
         folder.mkdir(parents=True, exist_ok=True)
-        return self._settings.output_format.open(folder / str(committable["pending"])), committable
+        path = folder / str(committable["pending"])
+        if path.exists():
+            raise JobExecutionError(
+                f"{path} exists already: another attempt had the same name, {context.attempt_id}. "
+                "Names of attempts must be unique; if no job is running, delete the file."
+            )
+        return self._settings.output_format.open(path), committable
 
     def _folder(self, committable: dict[str, Any]) -> Path:
         return Path(self._settings.base_path, committable["bucket"])
