@@ -16,12 +16,17 @@ _UID_HASH = re.compile(r"[0-9a-f]{32}")
 
 
 class Program:
-    """Nodes by id. Methods of streams append to it; settings replace a node by a changed copy."""
+    """Nodes by id. Methods of streams append to it; settings replace a node by a changed copy.
+
+    Nodes stay after they were executed: a stream may be continued then, and its sources and
+    operators run again in the next job.
+    """
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
         self.remarks: list[str] = []
         self._last_id = 0
+        self._executed_id = 0
 
     def append(
         self, kind: NodeKind, name: str, spec: Any, inputs: tuple[Input, ...] = (), **settings: Any
@@ -37,15 +42,31 @@ class Program:
         """Replaces a node by a copy with other settings."""
         self.nodes[node_id] = dataclasses.replace(self.nodes[node_id], **settings)
 
-    def clear(self) -> None:
-        """Forgets the nodes, after they were handed over for execution; ids go on."""
-        self.nodes = {}
+    def pending(self) -> dict[int, Node]:
+        """Returns what the next job runs: new nodes, and all that they need."""
+        needed: set[int] = set()
+        found = [node_id for node_id in self.nodes if node_id > self._executed_id]
+        while found:
+            node_id = found.pop()
+            if node_id not in needed:
+                needed.add(node_id)
+                found += [given.node_id for given in self.nodes[node_id].inputs]
+        return {node_id: node for node_id, node in self.nodes.items() if node_id in needed}
+
+    def executed(self) -> None:
+        """Takes note that what was pending was handed over for execution."""
+        self._executed_id = self._last_id
         self.remarks = []
+
+    def clear(self) -> None:
+        """Forgets all nodes; ids go on."""
+        self.nodes = {}
+        self.executed()
 
     def set_uid(self, node_id: int, uid: str) -> None:
         """Names the state of a node."""
         checked_text(uid, "a uid")
-        for other in self.nodes.values():
+        for other in self.pending().values():
             if other.uid == uid and other.node_id != node_id:
                 raise ProgramError(
                     f"uid '{uid}' is already that of operator '{other.name}'; a uid names the "

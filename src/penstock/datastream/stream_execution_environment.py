@@ -217,7 +217,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if not graph.nodes:
             raise ProgramError(
                 "the program has no operators. Build streams before execute(), for example "
-                "env.from_collection([1, 2, 3]).print(); what an earlier execute() ran is gone."
+                "env.from_collection([1, 2, 3]).print(); what an earlier execute() ran is not run "
+                "again unless something new follows it."
             )
         for remark in (*self._configuration.warnings(), *self._program.remarks):
             _log.warning("%s", remark)
@@ -225,12 +226,12 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             self._configuration.set_boolean("penstock.ui.enabled", value=True)
         job = local.execute_async(graph, self._configuration)
         # Not before: a program that cannot be compiled can be repaired and executed again.
-        self._program.clear()
+        self._program.executed()
         return job
 
     def _stream_graph(self, job_name: str | None = None) -> StreamGraph:
         configuration = self._configuration
-        nodes = {node_id: _with_prefix(node) for node_id, node in self._program.nodes.items()}
+        nodes = {node_id: _with_prefix(node) for node_id, node in self._program.pending().items()}
         mode = RuntimeExecutionMode[str(configuration.get_enum("execution.runtime-mode"))]
         if mode is RuntimeExecutionMode.BATCH or (
             mode is RuntimeExecutionMode.AUTOMATIC and is_bounded(nodes)
@@ -251,7 +252,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._program.clear()
 
     def __repr__(self) -> str:
-        names = [node.name for node in self._program.nodes.values()]
+        names = [node.name for node in self._program.pending().values()]
         return f"StreamExecutionEnvironment(parallelism={self.get_parallelism()}, {names})"
 
 

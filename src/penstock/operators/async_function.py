@@ -12,10 +12,11 @@ import inspect
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Generic
 
 from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
+from penstock.core.type_variables import IN, OUT
 from penstock.operators.adapters import as_instance
 from penstock.operators.async_retry import (
     NO_RETRY_STRATEGY,
@@ -37,14 +38,14 @@ __all__ = [
 ]
 
 
-class AsyncFunction(Function):
+class AsyncFunction(Function, Generic[IN, OUT]):
     """Any number of records out for each one in, after waiting for them."""
 
     @abstractmethod
-    async def async_invoke(self, value: Any) -> list[Any]:
+    async def async_invoke(self, value: IN) -> list[OUT]:
         """Returns the results for one record."""
 
-    def timeout(self, value: Any) -> list[Any]:
+    def timeout(self, value: IN) -> list[OUT]:
         """Returns the results for a record whose call took too long; raises unless overridden."""
         raise TimeoutError(f"the asynchronous call took too long for the record {shorten(value)}")
 

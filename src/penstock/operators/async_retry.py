@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 from penstock.core.errors import ProgramError
+from penstock.core.type_variables import OUT
 
 ResultPredicate = Callable[[list[Any]], bool] | None
 ExceptionPredicate = Callable[[Exception], bool] | None
 
 
-class AsyncRetryPredicate(ABC):
+class AsyncRetryPredicate(ABC, Generic[OUT]):
     """Which outcomes are tried again."""
 
     @abstractmethod
@@ -25,7 +26,7 @@ class AsyncRetryPredicate(ABC):
         """Returns whether an exception is tried again; None: never."""
 
 
-class AsyncRetryStrategy(ABC):
+class AsyncRetryStrategy(ABC, Generic[OUT]):
     """How often and how long after a call is tried again."""
 
     @abstractmethod
@@ -77,7 +78,7 @@ class AsyncRetryStrategy(ABC):
         )
 
 
-class RetryPredicate(AsyncRetryPredicate):
+class RetryPredicate(AsyncRetryPredicate[OUT]):
     """Two functions as a predicate."""
 
     def __init__(
@@ -93,7 +94,7 @@ class RetryPredicate(AsyncRetryPredicate):
         return self._of_exception
 
 
-class NoRetryStrategy(AsyncRetryStrategy):
+class NoRetryStrategy(AsyncRetryStrategy[OUT]):
     """The first outcome counts."""
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -110,7 +111,7 @@ NO_RETRY_STRATEGY: Final = NoRetryStrategy()
 
 
 @dataclass(frozen=True)
-class FixedDelayRetryStrategy(AsyncRetryStrategy):
+class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
     """The same pause each time."""
 
     max_attempts: int
@@ -132,7 +133,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
 
 
 @dataclass(frozen=True)
-class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
+class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
     """Pauses that grow by a factor up to a limit; a function of the attempt, kept nowhere."""
 
     max_attempts: int

@@ -6,8 +6,9 @@ Every subtask receives every broadcast record and writes broadcast state; the ot
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from penstock.core.type_variables import IN1, IN2, KEY, OUT
 from penstock.operators.function_base import Function
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class BaseBroadcastProcessFunction(Function):
             raise NotImplementedError
 
 
-class BroadcastProcessFunction(BaseBroadcastProcessFunction):
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
     """A stream without keys, with a broadcast stream."""
 
     class Context(BaseBroadcastProcessFunction.Context):
@@ -75,7 +76,7 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction):
         """Processes one broadcast record; must do the same in every subtask."""
 
 
-class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """A keyed stream, with a broadcast stream; keyed state belongs to the keyed side only."""
 
     class Context(BaseBroadcastProcessFunction.Context):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from penstock.core.type_variables import IN, KEY, OUT, T, W
 from penstock.operators.function_base import Function
 
 if TYPE_CHECKING:
@@ -13,29 +14,29 @@ if TYPE_CHECKING:
     from penstock.state.api import KeyedStateStore
 
 
-class WindowFunction(Function):
+class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """The older form: key, window and contents."""
 
     @abstractmethod
-    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
         """Yields the results of one window of one key."""
 
 
-class AllWindowFunction(Function):
+class AllWindowFunction(Function, Generic[IN, OUT, W]):
     """The older form for `window_all`."""
 
     @abstractmethod
-    def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
         """Yields the results of one window."""
 
 
-class ProcessWindowFunction(Function):
+class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """The form with a context: window, time, and state per window and per key."""
 
-    class Context:
+    class Context(Generic[T]):
         """Valid during the call only."""
 
-        def window(self) -> Any:
+        def window(self) -> T:
             """The window that is evaluated."""
             raise NotImplementedError
 
@@ -61,21 +62,21 @@ class ProcessWindowFunction(Function):
 
     @abstractmethod
     def process(
-        self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Any]
-    ) -> Iterable[Any]:
+        self, key: KEY, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]
+    ) -> Iterable[OUT]:
         """Yields the results of one window of one key."""
 
-    def clear(self, context: ProcessWindowFunction.Context) -> None:
+    def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
         """Called once when the window is cleaned up."""
 
 
-class ProcessAllWindowFunction(Function):
+class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """The form with a context, for `window_all`."""
 
-    class Context:
+    class Context(Generic[T]):
         """Valid during the call only."""
 
-        def window(self) -> Any:
+        def window(self) -> T:
             """The window that is evaluated."""
             raise NotImplementedError
 
@@ -93,22 +94,22 @@ class ProcessAllWindowFunction(Function):
 
     @abstractmethod
     def process(
-        self, context: ProcessAllWindowFunction.Context, elements: Iterable[Any]
-    ) -> Iterable[Any]:
+        self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]
+    ) -> Iterable[OUT]:
         """Yields the results of one window."""
 
-    def clear(self, context: ProcessAllWindowFunction.Context) -> None:
+    def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
         """Called once when the window is cleaned up."""
 
 
-class PassThroughWindowFunction(WindowFunction):
+class PassThroughWindowFunction(WindowFunction[Any, Any, Any, Any]):
     """Yields the contents as they are."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
         return inputs
 
 
-class PassThroughAllWindowFunction(AllWindowFunction):
+class PassThroughAllWindowFunction(AllWindowFunction[Any, Any, Any]):
     """Yields the contents as they are."""
 
     def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
