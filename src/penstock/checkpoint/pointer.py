@@ -124,9 +124,12 @@ class PointerRecord:
             Committed: It counts. Rejected: it does not; with `fenced` another leader is at work.
             Unknown: call `settle` until known; delete, trigger and abort nothing until then.
         """
+        data = msgspec.msgpack.encode(pointer)
+        # Read before it is written: a pointer that nobody can read would stop every recovery.
+        assert msgspec.msgpack.decode(data, type=Pointer) == pointer
         return self._record.compare_and_set(
             expected,
-            msgspec.msgpack.encode(pointer),
+            data,
             leader_epoch=self._leader_epoch,
             write_id=self._new_write_id(),
         )

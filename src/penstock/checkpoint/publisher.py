@@ -18,7 +18,7 @@ from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.content import Content
 from penstock.checkpoint.errors import ObjectExistsError
 from penstock.checkpoint.paths import METADATA
-from penstock.checkpoint.pointer import PointerEntry
+from penstock.checkpoint.snapshot_load import LoadedSnapshot
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest
@@ -39,7 +39,9 @@ def prepare_directories(
     storage.make_directory(layout.checkpoint(checkpoint_id))
 
 
-def write_metadata(storage: CheckpointStorage, directory: str, manifest: Manifest) -> PointerEntry:
+def write_metadata(
+    storage: CheckpointStorage, directory: str, manifest: Manifest
+) -> LoadedSnapshot:
     """P6: writes `_metadata`, once; afterwards it is durable and never changes.
 
     Args:
@@ -48,7 +50,7 @@ def write_metadata(storage: CheckpointStorage, directory: str, manifest: Manifes
         manifest: Names only files that are durable.
 
     Returns:
-        How the pointer will name it.
+        The snapshot, as `snapshot_load` would read it; `entry` is how the pointer names it.
 
     Raises:
         ObjectExistsError: The directory belongs to another snapshot.
@@ -66,13 +68,7 @@ def write_metadata(storage: CheckpointStorage, directory: str, manifest: Manifes
                 "this directory: give each its own, or leave create-subdir on."
             ) from None
         storage.flush(directory)
-    return PointerEntry(
-        checkpoint_id=manifest.checkpoint_id,
-        directory=storage.url_of(directory),
-        size_bytes=content.size_bytes,
-        sha256=content.sha256,
-        is_savepoint=manifest.kind.is_savepoint,
-    )
+    return LoadedSnapshot(storage.url_of(directory), manifest, content.size_bytes, content.sha256)
 
 
 def abort_checkpoint(

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIMIT_KEY_BYTES: Final = 1024
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def check_key(key: str) -> str:
     segments = key.split("/")
     wrong = (
         any(segment in ("", ".", "..") for segment in segments)
-        or any(ord(char) < 32 or ord(char) == 127 or char == "\\" for char in key)
+        or _CONTROL.search(key) is not None
         or len(key.encode("utf-8", "surrogatepass")) > LIMIT_KEY_BYTES
     )
     if wrong:

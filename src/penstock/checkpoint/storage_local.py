@@ -132,7 +132,7 @@ class LocalStorage(CheckpointStorage):
                     if exclusive and directory == path:
                         raise ObjectExistsError(f"{path} exists already.") from None
                 # Also when another writer made it just now: it may not have synced it yet.
-                self._disk.sync_directory(posixpath.dirname(directory))
+                self._sync_new(directory)
 
     def remove_directory(self, key: str) -> None:
         with contextlib.suppress(OSError):
@@ -152,6 +152,19 @@ class LocalStorage(CheckpointStorage):
                 retryable=False,
             )
         return path
+
+    def _sync_new(self, directory: str) -> None:
+        """Makes the name of a new directory durable, or takes it back.
+
+        Left there without that, the next try would find it and believe in it; a power cut would
+        then take it away with all that was published below.
+        """
+        try:
+            self._disk.sync_directory(posixpath.dirname(directory))
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._disk.remove_directory(directory)
+            raise
 
     def _write_temporary(self, directory: str, content: Content, path: str) -> str:
         while True:

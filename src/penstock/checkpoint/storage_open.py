@@ -56,7 +56,7 @@ class Storages:
             return self._retrying(self._openers.get("file", LocalStorage)(url))
         authority, _, prefix = place.partition("/")
         root = self._root(scheme, f"{scheme}://{authority}")
-        return ScopedStorage(root, prefix) if prefix else root
+        return self._retrying(ScopedStorage(root, prefix) if prefix else root)
 
     def locate(self, url: str) -> tuple[CheckpointStorage, str]:
         """Returns storage and key of a file given by its absolute place."""
@@ -67,7 +67,7 @@ class Storages:
         """Returns the storage of a bucket or host; it has connections and is kept."""
         with self._lock:
             if url not in self._roots:
-                self._roots[url] = self._retrying(self._open(scheme, url))
+                self._roots[url] = self._open(scheme, url)
             return self._roots[url]
 
     def _open(self, scheme: str, url: str) -> CheckpointStorage:

@@ -96,7 +96,7 @@ class SimulatedDisk:
         file, path = self._open[descriptor]
         self._call("write", path)
         # Short writes happen; whoever ignores the result loses bytes here.
-        count = max(1, len(data) // 2)
+        count = len(data) if file.data else (len(data) + 1) // 2
         file.data += bytes(data[:count])
         return self._done(count)
 
@@ -219,7 +219,9 @@ class SimulatedDisk:
         self._check_power()
         self.calls += 1
         self.log.append((operation, path))
-        if self.calls == self.cut_at and not self.cut_after:
+        # A call that fails by itself, such as removing what is not there, is cut at the next one.
+        is_late = self.calls > self.cut_at > 0
+        if is_late or (self.calls == self.cut_at and not self.cut_after):
             self._is_off = True
             raise PowerCut
         if self.calls in self.failures:

@@ -1,0 +1,227 @@
+"""A small driver of the commit protocol, for tests: checkpoints one after the other, then recovery.
+
+Its job is the one of `semantics.md` section 2.6: s1 s2 | s3 s4 | s123 replaces s1 s2 s3, new s5 |
+s456 replaces s4 s5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
+
+from penstock.checkpoint.deletion import delete_shared, delete_snapshot
+from penstock.checkpoint.errors import CheckpointError, FencedError, StorageError
+from penstock.checkpoint.id_counter import CheckpointIdCounter
+from penstock.checkpoint.manifest import ChunkCodec, Manifest
+from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.pointer import Pointer, PointerRecord, ReadPointer
+from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
+from penstock.checkpoint.registry import SharedRegistry
+from penstock.checkpoint.snapshot import Chunk
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_entry
+from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
+from penstock.checkpoint.uploads import InlinePolicy, read_inline, run_upload
+from penstock.checkpoint.verify import verify_loaded
+from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.storage import CheckpointStorage
+
+LIVE = (("s1", "s2"), ("s1", "s2", "s3", "s4"), ("s123", "s4", "s5"), ("s123", "s456"))
+LAYOUT = layout_of(JOB)
+
+
+def content_of(name: str) -> bytes:
+    return f"content of {name}".encode() * 5
+
+
+@dataclass
+class Driver:
+    """One leader of one job."""
+
+    root: CheckpointStorage
+    leader_epoch: int = 1
+    num_retained: int = 2
+    threshold: int = 10
+    local: LocalFiles = field(default_factory=LocalFiles)
+    attempts: int = 3
+
+    def __post_init__(self) -> None:
+        def opener(url: str) -> CheckpointStorage:
+            assert url == self.root.url, url
+            return self.root
+
+        scheme = self.root.url.partition("://")[0]
+        openers = {scheme: opener} if "://" in self.root.url else {"file": self._local}
+        self.storages = Storages(
+            openers=openers,
+            retrying=lambda inner: RetryingStorage(
+                inner, tries=self.attempts, sleep=lambda seconds: None
+            ),
+        )
+        self.storage = self.storages.at(self.root.url)
+        new_id = ids(f"L{self.leader_epoch}-")
+        self.writer = f"leader{self.leader_epoch}"
+        self.pointer = PointerRecord(
+            open_record(self.storage, LAYOUT.pointer), self.leader_epoch, new_id
+        )
+        self.counter = CheckpointIdCounter(
+            open_record(self.storage, LAYOUT.counter), self.leader_epoch, new_id
+        )
+        self.known = ReadPointer(Pointer(), None)
+        self.loaded: dict[int, LoadedSnapshot] = {}
+        self.registry = SharedRegistry()
+        self.published: list[int] = []
+        self.reserved: list[int] = []
+
+    def _local(self, url: str) -> CheckpointStorage:
+        from penstock.checkpoint.storage_local import LocalStorage
+
+        assert isinstance(self.root, LocalStorage)
+        return LocalStorage(url, self.root._disk)
+
+    # -- taking over --------------------------------------------------------------------------
+
+    def start(self) -> None:
+        outcome = self.pointer.take_over()
+        self._settled(outcome)
+        self.known = self.pointer.read()
+        completed = load_completed(self.storages, self.known.pointer).snapshots
+        self.loaded = {one.manifest.checkpoint_id: one for one in completed}
+        self.registry = SharedRegistry.rebuilt(one.manifest for one in completed)
+        self._finish_deletions()
+
+    @property
+    def latest(self) -> Manifest | None:
+        entry = self.known.pointer.latest
+        return None if entry is None else self.loaded[entry.checkpoint_id].manifest
+
+    # -- one checkpoint -----------------------------------------------------------------------
+
+    def checkpoint(self, names: tuple[str, ...], epoch: int) -> int:
+        """P0 to P11; returns the id. Raises CheckpointError when it failed."""
+        number = self.counter.reserve()
+        self.reserved.append(number)
+        written = self._write(number, names, epoch)
+        self._publish(self.known.pointer.adding(written.entry(is_owned=True)))
+        self.published.append(number)
+        self.loaded[number] = written
+        self.registry = self.registry.registered(written.manifest)
+        self._subsume()
+        return number
+
+    def _write(self, number: int, names: tuple[str, ...], epoch: int) -> LoadedSnapshot:
+        plan: UploadPlan | None = None
+        try:
+            chunk = Chunk("w", ChunkCodec.RAW, self.local.handle(f"w{epoch}", b"w%d" % epoch))
+            big = Chunk(
+                "b", ChunkCodec.RAW, self.local.handle(f"b{epoch}", b"big chunk %d" % epoch)
+            )
+            handles = [self.local.handle(name, content_of(name)) for name in names]
+            snapshot = job_snapshot(*handles, epoch=epoch, chunks=(chunk, big))
+            prepare_directories(self.storage, LAYOUT, number)
+            inline = read_inline(snapshot, InlinePolicy(self.threshold), self.local.open_content)
+            plan = plan_checkpoint(
+                snapshot,
+                self.storage,
+                LAYOUT,
+                number,
+                writer_id=self.writer,
+                inline=inline,
+                parent=self.latest,
+                incremental=True,
+            )
+            run_upload(self.storage, plan, self.local.open_content)
+            draft = manifest(
+                number,
+                *plan.operators,
+                leader_epoch=self.leader_epoch,
+                epoch=epoch,
+                parent_id=None if self.latest is None else self.latest.checkpoint_id,
+                sources=snapshot.sources,
+            )
+            return write_metadata(self.storage, LAYOUT.checkpoint(number), draft)
+        except StorageError:
+            # Known to have failed; an unknown outcome passes and nothing is deleted.
+            abort_checkpoint(self.storage, LAYOUT, number, plan)
+            raise
+
+    def _publish(self, pointer: Pointer) -> None:
+        outcome = self._settled(self.pointer.publish(pointer, self.known.version))
+        self.known = ReadPointer(
+            msgspec.msgpack.decode(outcome.current.value, type=Pointer), outcome.current
+        )
+
+    def _settled(self, outcome: Outcome) -> Committed:
+        for _ in range(20):
+            if not isinstance(outcome, Unknown):
+                break
+            outcome = self.pointer.settle(outcome)
+        if isinstance(outcome, Rejected):
+            raise FencedError("somebody else leads")
+        if isinstance(outcome, Unknown):
+            raise CheckpointError(outcome.reason)
+        return outcome
+
+    def _subsume(self) -> None:
+        surplus = len(self.known.pointer.completed) - self.num_retained
+        if surplus > 0:
+            gone = [e.checkpoint_id for e in self.known.pointer.completed[:surplus]]
+            self._publish(self.known.pointer.subsuming(gone))
+        self._finish_deletions()
+
+    def _finish_deletions(self) -> None:
+        done = []
+        for entry in self.known.pointer.subsumed:
+            try:
+                one = self.loaded.get(entry.checkpoint_id) or load_entry(self.storages, entry)
+            except CheckpointError:
+                done.append(entry.checkpoint_id)
+                continue
+            if delete_snapshot(self.storages, one, self._confirm).is_complete:
+                done.append(entry.checkpoint_id)
+                self.loaded.pop(entry.checkpoint_id, None)
+        completed = self.known.pointer.completed
+        lowest = completed[0].checkpoint_id if completed else 0
+        self.registry, files = self.registry.unregistered_below(lowest)
+        delete_shared(self.storages, files, self._confirm)
+        if done:
+            self._publish(self.known.pointer.forgetting(done))
+
+    def _confirm(self) -> None:
+        current = self.pointer.read().version
+        if current is None or current.leader_epoch != self.leader_epoch:
+            raise FencedError("somebody else leads")
+
+
+def check_recovery(root: CheckpointStorage, before: Driver, tried: int) -> Driver:
+    """Recovers with a new leader and checks the invariants; returns that leader.
+
+    Args:
+        root: Storage, healed.
+        before: The leader that died.
+        tried: Highest id whose publication was begun.
+    """
+    published = before.published
+    driver = Driver(root, leader_epoch=2)
+    driver.start()
+    latest = driver.latest
+    # Committed ones are never lost; what nobody heard of may have been committed or not.
+    assert (latest.checkpoint_id if latest else 0) in {tried, *(published[-1:] or [0])}
+    for one in driver.loaded.values():
+        report = verify_loaded(driver.storages, one)
+        assert report.problems == ()
+        number = one.manifest.epoch
+        named = {h.name for h in one.manifest.handles}
+        assert named == {*LIVE[(number - 1) % 4], f"w{number}", f"b{number}"}
+    # I3: ids rise, and life goes on (I8).
+    new = driver.checkpoint(LIVE[0], 1 + 4 * 10)
+    assert new > max([*before.reserved, latest.checkpoint_id if latest else 0, 0])
+    assert verify_loaded(driver.storages, driver.loaded[new]).is_whole
+    return driver
