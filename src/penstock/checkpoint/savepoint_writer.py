@@ -24,7 +24,7 @@ from penstock.checkpoint.errors import (
 from penstock.checkpoint.paths import METADATA, savepoint_name
 from penstock.checkpoint.publisher import write_metadata
 from penstock.checkpoint.upload_plan import plan_savepoint
-from penstock.checkpoint.uploads import InlinePolicy, OpenContent, read_inline, run_upload
+from penstock.checkpoint.uploads import read_inline, run_upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.checkpoint.storage_open import Storages
+    from penstock.checkpoint.uploads import InlinePolicy, OpenContent
 
 _TRIES: Final = 10
 

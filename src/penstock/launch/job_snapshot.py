@@ -73,14 +73,14 @@ def _operator(stage: Stage, operator: ChainedOperator, state: JobState) -> Opera
 
 
 def from_manifest(
-    graph: JobGraph, manifest: Manifest, *, backend: str, allow_non_restored: bool = False
+    graph: JobGraph, manifest: Manifest, *, allow_non_restored: bool = False
 ) -> JobState:
     """Returns the state from which a program goes on from a snapshot.
 
     Raises:
         CheckpointError: The snapshot does not fit the program; lists all reasons.
     """
-    problems = list(_problems(graph, manifest, backend, allow_non_restored=allow_non_restored))
+    problems = _problems(graph, manifest, allow_non_restored=allow_non_restored)
     if problems:
         listed = "".join(f"\n  - {problem}" for problem in problems)
         raise CheckpointError(
@@ -131,7 +131,7 @@ def _subtask(
 
 
 def _problems(
-    graph: JobGraph, manifest: Manifest, backend: str, *, allow_non_restored: bool
+    graph: JobGraph, manifest: Manifest, *, allow_non_restored: bool
 ) -> list[str]:
     problems: list[str] = []
     stages = {operator.uid: stage for stage in graph.stages for operator in stage.operators}
@@ -153,13 +153,6 @@ def _problems(
                 f"{stage.max_parallelism} in the program and {record.max_parallelism} in the "
                 f"snapshot, which cannot be changed. Set set_max_parallelism("
                 f"{record.max_parallelism})."
-            )
-        others = sorted({each.backend for each in keyed} - {backend})
-        if others:
-            problems.append(
-                f"operator '{record.name}' (uid '{record.uid}') keeps its state in "
-                f"'{others[0]}' and the program is set to '{backend}'. Set state.backend.type: "
-                f"{others[0]}."
             )
     return problems
 

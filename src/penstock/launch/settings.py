@@ -7,8 +7,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
+from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.runtime.admission import Admission
 from penstock.runtime.records import StateSettings
 
@@ -29,6 +31,11 @@ class JobSettings:
         admission: Size of epochs.
         epoch_interval_ms: Least time from one epoch to the next.
         parameters: Global job parameters.
+        checkpoints: When and where checkpoints are taken.
+        restart_strategy: What follows a failure; keeps count over the attempts of the job.
+        restore_path: Snapshot to start from, or None.
+        ignore_unclaimed_state: Whether state without an operator in the program is dropped.
+        claim_mode: Who owns the snapshot that the job starts from.
     """
 
     master: str
@@ -37,12 +44,18 @@ class JobSettings:
     admission: Admission
     epoch_interval_ms: int
     parameters: tuple[tuple[str, str], ...]
+    checkpoints: CheckpointSettings
+    restart_strategy: RestartStrategy
+    restore_path: str | None
+    ignore_unclaimed_state: bool
+    claim_mode: ClaimMode
 
 
 def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
     """Reads and checks the settings of a job."""
     everything = configuration.to_dict()
     prefix = "penstock.spark.conf."
+    checkpoints = CheckpointSettings.from_configuration(configuration)
     return JobSettings(
         master=everything.get("penstock.spark.master", "local[*]"),
         spark={
@@ -57,6 +70,13 @@ def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
         ),
         epoch_interval_ms=configuration.get_duration_ms("penstock.epoch.interval"),
         parameters=tuple(sorted(configuration.get_map("pipeline.global-job-parameters").items())),
+        checkpoints=checkpoints,
+        restart_strategy=restart_strategy(configuration, checkpointing=checkpoints.is_enabled),
+        restore_path=configuration.read("execution.state-recovery.path") or None,
+        ignore_unclaimed_state=configuration.read(
+            "execution.state-recovery.ignore-unclaimed-state"
+        ),
+        claim_mode=ClaimMode(configuration.read("execution.state-recovery.claim-mode")),
     )
 
 

@@ -105,6 +105,7 @@ class JobDriver:
         on_epoch: Callable[[EpochSummary], None] | None = None,
         state: JobState | None = None,
         checkpoints: Checkpoints | None = None,
+        commits_epochs: bool = True,
     ) -> None:
         self._program = program
         self._graph = program.graph
@@ -118,6 +119,9 @@ class JobDriver:
         self._cancelled = False
         self._is_draining = False
         self._checkpoints = checkpoints
+        self._commits_epochs = commits_epochs
+        self.has_stopped = False
+        """Whether the job ended with a savepoint that somebody asked for."""
         self._failure: str | None = None
         self.files = StateFiles(program.state.directory)
         self.state = state or JobState(
@@ -170,6 +174,7 @@ class JobDriver:
         if wish.drain and not self._has_ended():
             self._is_draining = True
             self._run_epoch(self._clock.monotonic_ms())
+        self.has_stopped = wish.stop
         self._checkpoints.offer(self, stopped=wish.stop)
         return wish.stop
 
@@ -180,7 +185,7 @@ class JobDriver:
         before = self.state
         self.state = before.folded(self._graph, reports)
         self._sinks.prepared(self.state.epoch, reports)
-        if self._checkpoints is None:
+        if self._commits_epochs:
             self._sinks.commit(self.state.epoch, final=self._has_ended())
         self.files.released(before.versions.values(), self.state.versions.values())
         duration = self._clock.monotonic_ms() - started_ms

@@ -237,7 +237,10 @@ class Subtask:
     def _finish(self, plan: EpochPlan, attempt: int, report: SubtaskReport) -> None:
         """Commits state and fills in the report."""
         stage = self._stage
-        version_id = f"e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
+        program = self._program
+        # Unique for ever: jobs have new ids, their attempts count up, and so do Spark's in each.
+        run = f"{program.job_id[:8]}.{program.attempt}"
+        version_id = f"{run}-e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
         operators: dict[str, OperatorVersion] = {}
         timers: list[int] = []
         for logic, context, output, entry, operator in zip(

@@ -1,0 +1,410 @@
+"""Drives the checkpoint coordinator: one thread that hands it events and obeys its instructions.
+
+Anyone may `post` events; only this thread calls the coordinator. Uploads and savepoints are written
+by a thread beside it, so that time-outs and requests are heard meanwhile; everything else is quick
+and done in place. The job's driver asks `wanted` at the end of each epoch and `offer`s its state.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.checkpoint import events, instructions
+from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.errors import CheckpointError, FencedError, UnknownOutcomeError
+from penstock.checkpoint.facts import CheckpointCompleted, CheckpointFailed, CheckpointTriggered
+from penstock.core.errors import PenstockError
+from penstock.core.versioned import Committed, Outcome, Unknown
+from penstock.launch.job_snapshot import to_snapshot
+from penstock.runtime.driver import JobDriver, SnapshotWish
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.facts import Fact
+    from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
+    from penstock.core.clock import Clock
+    from penstock.core.job import JobStatus
+    from penstock.graph.job_graph import JobGraph
+    from penstock.launch.snapshot_effects import SnapshotEffects
+    from penstock.runtime.sink_commits import SinkCommits
+
+_log = logging.getLogger("penstock.checkpoint")
+_LONGEST_WAIT_S: Final = 0.2
+_CLOSE_TIMEOUT_S: Final = 30.0
+
+Result = Future[CompletedCheckpoint]
+
+
+class CheckpointService:
+    """Takes the checkpoints and savepoints of one job, over all its attempts."""
+
+    def __init__(  # noqa: PLR0913 - the collaborators of one thread
+        self,
+        job_id: str,
+        graph: JobGraph,
+        settings: CheckpointSettings,
+        effects: SnapshotEffects,
+        sinks: SinkCommits,
+        clock: Clock,
+    ) -> None:
+        self._job_id = job_id
+        self._graph = graph
+        self._effects = effects
+        self._sinks = sinks
+        self._clock = clock
+        self._settings = settings
+        self._coordinator = CheckpointCoordinator(settings)
+        self.history: deque[Fact] = deque(maxlen=1000)
+        """What happened to checkpoints, oldest first."""
+        self._events: queue.SimpleQueue[events.Event] = queue.SimpleQueue()
+        self._wish: SnapshotWish | None = None
+        self._requests: dict[str, Result] = {}
+        self._pins: dict[int, tuple[JobDriver, frozenset[str]]] = {}
+        self._wanted_ids: list[int] = []
+        self._plans: dict[int, Any] = {}
+        self._unknown: Unknown | None = None
+        self._tick_ms: int | None = None
+        self._driver: JobDriver | None = None
+        self._recovery: Future[CompletedCheckpoint | None] | None = None
+        self.stopped_with: Result = Future()
+        """Resolves when the job has stopped with a savepoint."""
+        self._is_closed = threading.Event()
+        self._writer = ThreadPoolExecutor(1, f"penstock-snapshots-{job_id[:8]}")
+        self._thread = threading.Thread(
+            target=self._run, name=f"penstock-checkpoints-{job_id[:8]}", daemon=True
+        )
+
+    # -- called by the job --------------------------------------------------------------------
+
+    def start(
+        self, restored: CompletedCheckpoint | None = None, claim_mode: ClaimMode | None = None
+    ) -> None:
+        """Starts the thread; a restored snapshot makes numbers go on from its own."""
+        if restored is not None:
+            self._events.put(
+                events.Restored((restored,), restored.checkpoint_id, claim_mode)
+            )
+        self._thread.start()
+
+    def attempt_started(self, driver: JobDriver) -> None:
+        """An attempt of the job runs."""
+        self._driver = driver
+        low, high = self._settings.first_delay_range_ms
+        self._events.put(events.Started(random.randint(low, high)))
+
+    def recover(self, message: str) -> CompletedCheckpoint | None:
+        """An attempt failed: returns where to start the next one."""
+        self._driver = None
+        self._recovery = Future()
+        self._events.put(events.AttemptFailed(message))
+        return self._recovery.result()
+
+    def request_savepoint(
+        self, target: str | None, *, native: bool = False
+    ) -> Result:
+        """Takes a savepoint while the job goes on."""
+        return self._request(
+            lambda request_id: events.TriggerRequested(
+                request_id, SnapshotKind.SAVEPOINT, target=target, format=_format(native=native)
+            )
+        )
+
+    def request_checkpoint(self, *, full: bool = False) -> Result:
+        """Takes a checkpoint now."""
+        return self._request(
+            lambda request_id: events.TriggerRequested(
+                request_id, SnapshotKind.CHECKPOINT, forced=True, full=full
+            )
+        )
+
+    def request_stop(self, target: str | None, *, drain: bool, native: bool = False) -> Result:
+        """Stops the job with a savepoint."""
+        return self._request(
+            lambda request_id: events.StopRequested(
+                request_id, drain=drain, target=target, format=_format(native=native)
+            )
+        )
+
+    def _request(self, make: Callable[[str], events.Event]) -> Result:
+        request_id = uuid.uuid4().hex
+        result: Result = Future()
+        self._requests[request_id] = result
+        self._events.put(make(request_id))
+        return result
+
+    def close(self, status: JobStatus) -> None:
+        """The job has ended: cleans up as the retention policy says, then returns."""
+        self._driver = None
+        self._events.put(events.JobEnded(status))
+        self._is_closed.wait(_CLOSE_TIMEOUT_S)
+        self._writer.shutdown(wait=False, cancel_futures=True)
+        self._effects.close()
+
+    # -- called by the driver -----------------------------------------------------------------
+
+    def wanted(self) -> SnapshotWish | None:
+        """Returns what is asked for at the end of an epoch."""
+        return self._wish
+
+    def offer(self, driver: JobDriver, *, stopped: bool) -> None:
+        """Takes the state of the job at the end of an epoch."""
+        self._wish = None
+        state = driver.state
+        snapshot = to_snapshot(self._graph, state, self._sinks.snapshot())
+        for number in self._wanted_ids:
+            self._pins[number] = driver, driver.files.pin(state.versions.values())
+        self._wanted_ids.clear()
+        self._events.put(events.EpochCompleted(state.epoch, snapshot, stopped))
+
+    def checkpoint_at_end(self, driver: JobDriver) -> None:
+        """Takes a last checkpoint of a job whose input has ended, and commits its output."""
+        result = self.request_checkpoint()
+        while not result.done():
+            if self._wish is not None:
+                self.offer(driver, stopped=False)
+            self._is_closed.wait(0.01)
+        result.result()
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_closed.is_set():
+            event = self._next_event()
+            now_ms = self._clock.monotonic_ms()
+            if event is not None:
+                self._handle(event, now_ms)
+            elif self._tick_ms is not None and now_ms >= self._tick_ms:
+                self._tick_ms = None
+                self._handle(events.Ticked(), now_ms)
+
+    def _next_event(self) -> events.Event | None:
+        wait_s = _LONGEST_WAIT_S
+        if self._tick_ms is not None:
+            left_ms = self._tick_ms - self._clock.monotonic_ms()
+            wait_s = min(wait_s, max(left_ms, 0) / 1000)
+        try:
+            return self._events.get(timeout=wait_s) if wait_s > 0 else self._events.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _handle(self, event: events.Event, now_ms: int) -> None:
+        try:
+            for instruction in self._coordinator.handle(event, now_ms):
+                self._obey(instruction)
+        except Exception as error:
+            # A mistake of ours must not leave the job running without checkpoints.
+            _log.exception("the checkpoint coordinator failed")
+            self._fail_job(f"the checkpoint coordinator failed: {error}")
+
+    def _obey(self, instruction: instructions.Instruction) -> None:
+        getattr(self, f"_on_{type(instruction).__name__}")(instruction)
+
+    def _on_ScheduleTick(self, wish: instructions.ScheduleTick) -> None:  # noqa: N802
+        self._tick_ms = wish.at_ms
+
+    def _on_ReserveId(self, wish: instructions.ReserveId) -> None:  # noqa: N802
+        try:
+            number = self._effects.reserve_id(wish.at_least)
+        except FencedError as error:
+            self._events.put(events.LeadershipLost(str(error)))
+        except PenstockError as error:
+            self._events.put(events.IdReservationFailed(str(error)))
+        else:
+            self._events.put(events.IdReserved(number))
+
+    def _on_RequestSnapshot(self, wish: instructions.RequestSnapshot) -> None:  # noqa: N802
+        known = self._wish or SnapshotWish()
+        self._wanted_ids.append(wish.checkpoint_id)
+        self._wish = SnapshotWish(stop=known.stop or wish.stop, drain=known.drain or wish.drain)
+        if self._driver is not None:
+            self._driver.wake()
+
+    def _on_Upload(self, wish: instructions.Upload) -> None:  # noqa: N802
+        def work() -> events.Event:
+            number = wish.checkpoint_id
+            if wish.request.kind is SnapshotKind.SAVEPOINT:
+                return events.UploadCompleted(number)
+            try:
+                plan, figures = self._effects.upload(wish)
+            except PenstockError as error:
+                return events.UploadFailed(number, str(error))
+            self._plans[number] = plan
+            return events.UploadCompleted(number, plan, figures)
+
+        self._in_background(work, lambda error: events.UploadFailed(wish.checkpoint_id, error))
+
+    def _on_WriteMetadata(self, wish: instructions.WriteMetadata) -> None:  # noqa: N802
+        def work() -> events.Event:
+            try:
+                place, details = self._effects.write_metadata(wish)
+            except UnknownOutcomeError as error:
+                return events.MetadataUnknown(wish.checkpoint_id, str(error))
+            except PenstockError as error:
+                return events.MetadataFailed(wish.checkpoint_id, str(error))
+            return events.MetadataWritten(wish.checkpoint_id, place, details)
+
+        self._rewrite = wish
+        self._in_background(work, lambda error: events.MetadataFailed(wish.checkpoint_id, error))
+
+    def _on_ReReadMetadata(self, wish: instructions.ReReadMetadata) -> None:  # noqa: N802
+        # Writing is idempotent: the same bytes under the same name are found to be ours.
+        if self._rewrite.checkpoint_id == wish.checkpoint_id:
+            self._on_WriteMetadata(self._rewrite)
+
+    def _in_background(
+        self, work: Callable[[], events.Event], failed: Callable[[str], events.Event]
+    ) -> None:
+        def run() -> None:
+            try:
+                self._events.put(work())
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+                self._events.put(failed(f"{type(error).__name__}: {error}"))
+
+        self._writer.submit(run)
+
+    def _on_Publish(self, wish: instructions.Publish) -> None:  # noqa: N802
+        self._publishing = wish
+        self._answer_publication(wish.checkpoint_id, lambda: self._effects.publish(wish))
+
+    def _on_ReReadPointer(self, wish: instructions.ReReadPointer) -> None:  # noqa: N802
+        unknown = self._unknown
+        assert unknown is not None
+        self._answer_publication(wish.checkpoint_id, lambda: self._effects.settle(unknown))
+
+    def _answer_publication(self, number: int, publish: Callable[[], Outcome]) -> None:
+        try:
+            outcome = publish()
+        except PenstockError as error:
+            self._events.put(events.PublicationFailed(number, str(error)))
+            return
+        if isinstance(outcome, Committed):
+            self._effects.register(self._publishing.retained[-1])
+            self._events.put(events.Published(number))
+        elif isinstance(outcome, Unknown):
+            self._unknown = outcome
+            self._events.put(events.PublicationUnknown(number, outcome.reason))
+        else:
+            self._events.put(events.PublicationRejected(number, "another leader has taken over"))
+
+    def _on_CommitSinks(self, wish: instructions.CommitSinks) -> None:  # noqa: N802
+        number = wish.checkpoint.checkpoint_id
+        try:
+            self._sinks.commit(wish.checkpoint.epoch, number)
+        except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
+            _log.warning("sinks did not commit checkpoint %d: %s", number, error)
+            self._events.put(events.SinkCommitFailed(number, str(error)))
+        else:
+            self._events.put(events.SinksCommitted(number))
+
+    def _on_NotifyAborted(self, wish: instructions.NotifyAborted) -> None:  # noqa: N802
+        self._effects.aborted.add(wish.checkpoint_id)
+        if wish.checkpoint_id in self._wanted_ids:
+            self._wanted_ids.remove(wish.checkpoint_id)
+            if not self._wanted_ids:
+                self._wish = None
+        self._unpin(wish.checkpoint_id)
+
+    def _on_DiscardPending(self, wish: instructions.DiscardPending) -> None:  # noqa: N802
+        number = wish.checkpoint_id
+        plan = self._plans.pop(number, None)
+        self._delete(number, lambda: self._effects.discard(number, plan))
+
+    def _on_DeleteCheckpoint(self, wish: instructions.DeleteCheckpoint) -> None:  # noqa: N802
+        checkpoint = wish.checkpoint
+        self._delete(checkpoint.checkpoint_id, lambda: self._effects.delete(checkpoint))
+
+    def _delete(self, number: int, delete: Callable[[], None]) -> None:
+        try:
+            delete()
+        except PenstockError as error:
+            self._events.put(events.DeletionFailed(number, str(error)))
+        else:
+            self._events.put(events.DeletionCompleted(number))
+
+    def _on_ReleaseSharedFiles(self, wish: instructions.ReleaseSharedFiles) -> None:  # noqa: N802
+        try:
+            self._effects.release_shared(wish.lowest_id)
+        except PenstockError as error:
+            _log.warning("shared files could not be deleted: %s", error)
+        self._events.put(events.SharedFilesReleased())
+
+    def _on_RemovePointers(self, wish: instructions.RemovePointers) -> None:  # noqa: N802
+        try:
+            outcome = self._effects.remove_pointers(wish.checkpoint_ids)
+        except PenstockError as error:
+            self._events.put(events.PointerRemovalUnknown(str(error)))
+            return
+        if outcome is None or isinstance(outcome, Committed):
+            self._events.put(events.PointersRemoved())
+        else:
+            self._events.put(events.PointerRemovalUnknown("the pointer could not be changed"))
+
+    def _on_Recover(self, wish: instructions.Recover) -> None:  # noqa: N802
+        if self._recovery is not None:
+            self._recovery.set_result(wish.checkpoint)
+
+    def _on_FailJob(self, wish: instructions.FailJob) -> None:  # noqa: N802
+        self._fail_job(wish.message)
+
+    def _on_StepDown(self, wish: instructions.StepDown) -> None:  # noqa: N802
+        self._fail_job(wish.message)
+        self._is_closed.set()
+
+    def _fail_job(self, message: str) -> None:
+        if self._driver is not None:
+            self._driver.fail(message)
+        if not self.stopped_with.done() and self._driver is None:
+            self.stopped_with.set_exception(CheckpointError(message))
+
+    def _on_FinishJob(self, wish: instructions.FinishJob) -> None:  # noqa: N802
+        self.stopped_with.set_result(wish.savepoint)
+
+    def _on_Close(self, wish: instructions.Close) -> None:  # noqa: N802
+        self._is_closed.set()
+
+    def _on_CompleteRequest(self, wish: instructions.CompleteRequest) -> None:  # noqa: N802
+        result = self._requests.pop(wish.request_id, None)
+        if result is None:
+            return
+        if wish.checkpoint is not None:
+            result.set_result(wish.checkpoint)
+        else:
+            result.set_exception(CheckpointError(str(wish.failure)))
+
+    def _on_Announce(self, wish: instructions.Announce) -> None:  # noqa: N802
+        fact = wish.fact
+        if isinstance(fact, CheckpointTriggered):
+            _log.info("Triggering checkpoint %d for job %s.", fact.checkpoint_id, self._job_id)
+        elif isinstance(fact, CheckpointCompleted):
+            self._unpin(fact.checkpoint_id)
+            _log.info(
+                "Completed checkpoint %d for job %s (%d bytes, checkpointDuration=%d ms, "
+                "finalizationTime=%d ms).",
+                fact.checkpoint_id,
+                self._job_id,
+                fact.figures.checkpointed_bytes,
+                fact.duration_ms,
+                fact.finalization_ms,
+            )
+        elif isinstance(fact, CheckpointFailed):
+            self._unpin(fact.checkpoint_id)
+            _log.warning("Checkpoint %d failed: %s", fact.checkpoint_id, fact.failure)
+        self.history.append(fact)
+
+    def _unpin(self, number: int) -> None:
+        pinned = self._pins.pop(number, None)
+        if pinned is not None:
+            driver, names = pinned
+            driver.files.unpin(names)
+
+
+def _format(*, native: bool) -> SavepointFormat:
+    return SavepointFormat.NATIVE if native else SavepointFormat.CANONICAL

@@ -1,0 +1,319 @@
+"""One job in this process: attempts on an engine, with checkpoints and restarts between them.
+
+1. The engine is started; a snapshot to start from is read, checked and fetched.
+2. An attempt runs epochs until the input ends, somebody stops the job, or something fails.
+3. After a failure the restart strategy decides; the next attempt starts from the latest completed
+   checkpoint, with what sinks prepared since then taken back.
+4. At the end, output that waits for a checkpoint is committed with a last one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import random
+import shutil
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.checkpoint.downloads import download_files
+from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
+from penstock.core.clock import SystemClock
+from penstock.core.errors import JobExecutionError
+from penstock.core.job import JobExecutionResult, JobID, JobStatus
+from penstock.jobmanager.restart_strategies import GiveUp
+from penstock.launch.checkpoint_service import CheckpointService
+from penstock.launch.engine import Engine, open_engine
+from penstock.launch.job_snapshot import from_manifest
+from penstock.launch.snapshot_effects import (
+    JobIdentity,
+    SnapshotDetails,
+    SnapshotEffects,
+    completed_from,
+)
+from penstock.runtime.driver import EpochSummary, JobDriver
+from penstock.runtime.records import JobProgram
+from penstock.runtime.sink_commits import SinkCommits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.checkpoint.completed import CompletedCheckpoint
+    from penstock.checkpoint.facts import Fact
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.graph.job_graph import JobGraph
+    from penstock.launch.settings import JobSettings
+    from penstock.runtime.job_state import JobState
+    from penstock.runtime.source_progress import SourceProgress
+
+    Listener = Callable[[EpochSummary], None]
+
+_log = logging.getLogger("penstock.job")
+
+
+class LocalJob:
+    """A running job, as its program steers it."""
+
+    def __init__(
+        self, graph: JobGraph, settings: JobSettings, job_id: str, listener: Listener | None = None
+    ) -> None:
+        self.job_id = job_id
+        self.graph = graph
+        self.settings = settings
+        self.status = JobStatus.INITIALIZING
+        self.result: Future[JobExecutionResult] = Future()
+        self.last_epoch = 0
+        """Number of the last epoch that counts; 0 before the first."""
+        self.records_read = 0
+        """Over all sources and epochs of all attempts."""
+        self.restarts = 0
+        self._clock = SystemClock()
+        self._listener = listener
+        self._driver: JobDriver | None = None
+        self._service: CheckpointService | None = None
+        self._is_running = threading.Event()
+        self._cancelled = threading.Event()
+        self._started_ms = self._clock.monotonic_ms()
+        self._thread = threading.Thread(target=self._run, name=f"penstock-{job_id[:8]}", daemon=True)
+
+    # -- steering, from any thread --------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Asks the job to stop after the running epoch."""
+        self._cancelled.set()
+        if not self.status.is_terminal_state():
+            self.status = JobStatus.CANCELLING
+        if self._driver is not None:
+            self._driver.cancel()
+
+    def wait(self) -> JobExecutionResult:
+        """Waits for the end; Ctrl-C cancels the job."""
+        try:
+            return self.result.result()
+        except KeyboardInterrupt:
+            self.cancel()
+            self._thread.join(timeout=30)
+            raise
+
+    def trigger_savepoint(self, directory: str | None = None) -> Future[str]:
+        """Takes a savepoint while the job goes on."""
+        self._check_target(directory)
+        return _place_of(self._checkpoints().request_savepoint(directory))
+
+    def stop_with_savepoint(self, *, drain: bool, directory: str | None = None) -> Future[str]:
+        """Takes a savepoint and ends the job."""
+        self._check_target(directory)
+        return _place_of(self._checkpoints().request_stop(directory, drain=drain))
+
+    def trigger_checkpoint(self) -> Future[int]:
+        """Takes a checkpoint now; the result is its number."""
+        result: Future[int] = Future()
+        _chain(self._checkpoints().request_checkpoint(), result, lambda done: done.checkpoint_id)
+        return result
+
+    def checkpoints(self) -> list[Fact]:
+        """Returns what happened to checkpoints, newest first."""
+        return [] if self._service is None else list(reversed(self._service.history))
+
+    def _checkpoints(self) -> CheckpointService:
+        self._is_running.wait()
+        if self._service is None or self.result.done():
+            raise JobExecutionError(f"job {self.job_id} is {self.status.name}; it takes no snapshot.")
+        return self._service
+
+    def _check_target(self, directory: str | None) -> None:
+        if directory is None and self.settings.checkpoints.savepoint_directory is None:
+            raise JobExecutionError(
+                "a savepoint needs a directory: pass one, or set "
+                "execution.checkpointing.savepoint-dir."
+            )
+
+    # -- the job's thread -----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            status = self._run_job()
+        except BaseException as error:  # noqa: BLE001 - it reaches the caller through the future
+            self.status = JobStatus.FAILED
+            self._is_running.set()
+            self.result.set_exception(error)
+            return
+        self.status = status
+        if status is JobStatus.CANCELED:
+            self.result.set_exception(JobExecutionError(f"job {self.job_id} was cancelled."))
+            return
+        runtime_ms = self._clock.monotonic_ms() - self._started_ms
+        self.result.set_result(JobExecutionResult(JobID(self.job_id), runtime_ms))
+
+    def _run_job(self) -> JobStatus:
+        settings = self.settings
+        status = JobStatus.FAILED
+        engine = open_engine(self.graph, settings)
+        sinks = SinkCommits(engine.graph, self.job_id, self._clock, engine.spark)
+        identity = JobIdentity(self.job_id, self.graph.job_name, settings.state.directory)
+        service: CheckpointService | None = None
+        try:
+            effects = SnapshotEffects(identity, settings.checkpoints, self._clock)
+            service = CheckpointService(
+                self.job_id, engine.graph, settings.checkpoints, effects, sinks, self._clock
+            )
+            state, restored = self._restored(engine, effects, sinks)
+            service.start(restored, settings.claim_mode if restored is not None else None)
+            self._service = service
+            status = self._run_attempts(engine, service, effects, sinks, state)
+            return status
+        finally:
+            if service is not None and self._service is not None:
+                service.close(status)
+            sinks.close()
+            engine.close()
+            with contextlib.suppress(OSError):
+                shutil.rmtree(Path(settings.state.directory).parent)
+
+    def _restored(
+        self, engine: Engine, effects: SnapshotEffects, sinks: SinkCommits
+    ) -> tuple[JobState | None, CompletedCheckpoint | None]:
+        path = self.settings.restore_path
+        if path is None:
+            return None, None
+        loaded = load_snapshot(effects.storages, path)
+        return self._state_of(loaded, engine, effects, sinks), completed_from(loaded)
+
+    def _state_of(
+        self, loaded: LoadedSnapshot, engine: Engine, effects: SnapshotEffects, sinks: SinkCommits
+    ) -> JobState:
+        state = from_manifest(
+            engine.graph,
+            loaded.manifest,
+            allow_non_restored=self.settings.ignore_unclaimed_state,
+        )
+        download_files(effects.storages, loaded, self.settings.state.directory)
+        sinks.restore(loaded.manifest.sinks)
+        return state
+
+    def _run_attempts(
+        self,
+        engine: Engine,
+        service: CheckpointService,
+        effects: SnapshotEffects,
+        sinks: SinkCommits,
+        state: JobState | None,
+    ) -> JobStatus:
+        initial = state
+        attempt = 0
+        while True:
+            driver = self._new_driver(engine, service, sinks, attempt, state)
+            try:
+                return self._run_attempt(engine, service, sinks, driver)
+            except Exception as error:
+                if self._cancelled.is_set():
+                    return JobStatus.CANCELED
+                decision = self.settings.restart_strategy.failed(
+                    self._clock.monotonic_ms(), random.random()
+                )
+                if isinstance(decision, GiveUp):
+                    _log.info("Job %s gives up: %s", self.job_id, decision.reason)
+                    raise
+                self.status = JobStatus.RESTARTING
+                _log.warning(
+                    "Job %s restarts in %d ms after: %s", self.job_id, decision.delay_ms, error
+                )
+                sinks.abort_pending(driver.state.epoch)
+                latest = service.recover(str(error))
+                if self._cancelled.wait(decision.delay_ms / 1000):
+                    return JobStatus.CANCELED
+                state = initial
+                if latest is not None:
+                    state = self._state_of(_loaded(latest, effects), engine, effects, sinks)
+                attempt += 1
+                self.restarts += 1
+
+    def _new_driver(
+        self,
+        engine: Engine,
+        service: CheckpointService,
+        sinks: SinkCommits,
+        attempt: int,
+        state: JobState | None,
+    ) -> JobDriver:
+        settings = self.settings
+        program = JobProgram(
+            self.job_id, attempt, engine.graph, settings.state, settings.parameters
+        )
+        return JobDriver(
+            program,
+            engine.runner(program),
+            sinks,
+            self._clock,
+            admission=settings.admission,
+            epoch_interval_ms=settings.epoch_interval_ms,
+            on_epoch=self._epoch_done,
+            state=state,
+            checkpoints=service,
+            commits_epochs=not settings.checkpoints.is_enabled,
+        )
+
+    def _run_attempt(
+        self, engine: Engine, service: CheckpointService, sinks: SinkCommits, driver: JobDriver
+    ) -> JobStatus:
+        self._driver = driver
+        if self._cancelled.is_set():
+            return JobStatus.CANCELED
+        for uid, feed in engine.feeds.items():
+            feed.start(functools.partial(self._progress, uid))
+        service.attempt_started(driver)
+        self.status = JobStatus.RUNNING
+        self._is_running.set()
+        driver.run()
+        if driver.is_cancelled:
+            return JobStatus.CANCELED
+        if driver.has_stopped:
+            service.stopped_with.result()
+        elif self.settings.checkpoints.is_enabled:
+            service.checkpoint_at_end(driver)
+        sinks.commit(driver.state.epoch, final=True)
+        return JobStatus.FINISHED
+
+    def _progress(self, uid: str) -> SourceProgress:
+        assert self._driver is not None
+        return self._driver.state.sources[uid]
+
+    def _epoch_done(self, summary: EpochSummary) -> None:
+        self.last_epoch = summary.epoch
+        self.records_read += summary.records_read
+        if self._listener is not None:
+            self._listener(summary)
+
+
+def _loaded(checkpoint: CompletedCheckpoint, effects: SnapshotEffects) -> LoadedSnapshot:
+    details = checkpoint.details
+    assert isinstance(details, SnapshotDetails)
+    return load_entry(effects.storages, details.entry)
+
+
+def _place_of(done: Future[CompletedCheckpoint]) -> Future[str]:
+    result: Future[str] = Future()
+    _chain(done, result, lambda checkpoint: checkpoint.location)
+    return result
+
+
+def _chain(
+    source: Future[CompletedCheckpoint],
+    target: Future[Any],
+    convert: Callable[[CompletedCheckpoint], Any],
+) -> None:
+    def finished(done: Future[CompletedCheckpoint]) -> None:
+        error = done.exception()
+        if error is None:
+            target.set_result(convert(done.result()))
+        else:
+            target.set_exception(error)
+
+    source.add_done_callback(finished)
+

@@ -1,0 +1,300 @@
+"""What the checkpoint coordinator's instructions do to storage, for one job.
+
+Each function does one thing and returns or raises; `CheckpointService` turns that into events.
+"""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
+from penstock.checkpoint.deletion import delete_shared, delete_snapshot
+from penstock.checkpoint.figures import CheckpointFigures
+from penstock.checkpoint.id_counter import CheckpointIdCounter
+from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
+from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
+from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
+from penstock.checkpoint.registry import SharedRegistry
+from penstock.checkpoint.savepoint_writer import write_savepoint
+from penstock.checkpoint.settings import CheckpointSettings, StorageKind
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry
+from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
+from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
+from penstock.core.clock import Clock
+from penstock.core.errors import ConfigurationError
+from penstock.core.versioned import Committed, Outcome
+
+if TYPE_CHECKING:
+    from penstock.checkpoint import instructions
+    from penstock.checkpoint.snapshot import JobSnapshot
+    from penstock.checkpoint.triggering import TriggerRequest
+
+_UPLOAD_THREADS: Final = 4
+_LEADER_EPOCH: Final = 1
+"""A job in its user's process has no rival; a job manager passes its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobIdentity:
+    """Who takes checkpoints, and where its files are.
+
+    Attributes:
+        job_id: 32 hex digits.
+        job_name: For people.
+        state_directory: Local directory of state files.
+    """
+
+    job_id: str
+    job_name: str
+    state_directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDetails:
+    """What completed checkpoints carry for us.
+
+    Attributes:
+        entry: How the pointer names it.
+        manifest: What it says.
+    """
+
+    entry: PointerEntry
+    manifest: Manifest
+
+
+class SnapshotEffects:
+    """Reads and writes the snapshots of one job."""
+
+    def __init__(
+        self,
+        job: JobIdentity,
+        settings: CheckpointSettings,
+        clock: Clock,
+        storages: Storages | None = None,
+    ) -> None:
+        self._job = job
+        self._settings = settings
+        self._clock = clock
+        self.storages = storages or Storages()
+        if settings.storage is StorageKind.FILE_SYSTEM and settings.directory:
+            self._storage = self.storages.at(settings.directory)
+            self._inline = InlinePolicy(settings.inline_threshold_bytes)
+        else:
+            memory = MemoryStorage(f"memory://{job.job_id}", clock.wall_ms)
+            self.storages = Storages(openers={"memory": lambda _: memory})
+            self._storage = self.storages.at(f"memory://{job.job_id}")
+            self._inline = InlinePolicy(None)
+        self._layout = layout_of(job.job_id, create_subdir=settings.create_subdirectory)
+        self._open_content = local_files(job.state_directory)
+        self._threads = ThreadPoolExecutor(_UPLOAD_THREADS, "penstock-upload")
+        self._pointer_record = PointerRecord(
+            open_record(self._storage, self._layout.pointer), _LEADER_EPOCH, _new_id
+        )
+        self._counter = CheckpointIdCounter(
+            open_record(self._storage, self._layout.counter), _LEADER_EPOCH, _new_id
+        )
+        self._read: Any = None
+        self.registry = SharedRegistry()
+        self.aborted: set[int] = set()
+
+    # -- P0 to P6 -----------------------------------------------------------------------------
+
+    def reserve_id(self, at_least: int) -> int:
+        """Takes a new checkpoint id."""
+        self._storage.make_directory(self._layout.counter)
+        return self._counter.reserve(at_least)
+
+    def upload(self, wish: instructions.Upload) -> tuple[UploadPlan, CheckpointFigures]:
+        """Writes the files of a checkpoint."""
+        snapshot: JobSnapshot = wish.snapshot
+        number = wish.checkpoint_id
+        base = wish.base.details.manifest if wish.base is not None else None  # type: ignore[attr-defined]
+        plan = plan_checkpoint(
+            snapshot,
+            self._storage,
+            self._layout,
+            number,
+            writer_id=self._job.job_id[:8],
+            inline=read_inline(snapshot, self._inline, self._open_content),
+            parent=base,
+            incremental=self._settings.incremental,
+        )
+        prepare_directories(self._storage, self._layout, number)
+        run_upload(
+            self._storage,
+            plan,
+            self._open_content,
+            executor=self._threads,
+            is_cancelled=lambda: number in self.aborted,
+        )
+        return plan, _figures(plan)
+
+    def write_metadata(self, wish: instructions.WriteMetadata) -> tuple[str, SnapshotDetails]:
+        """Writes `_metadata` of a checkpoint, or a whole savepoint; returns its place."""
+        snapshot: JobSnapshot = wish.snapshot
+        if wish.request.kind is SnapshotKind.SAVEPOINT:
+            return self._write_savepoint(wish)
+        plan: UploadPlan = wish.uploaded
+        manifest = msgspec.structs.replace(
+            self._draft(wish.checkpoint_id, wish.request, ManifestKind.CHECKPOINT),
+            parent_id=wish.parent_id,
+            epoch=snapshot.epoch,
+            operators=plan.operators,
+            sources=snapshot.sources,
+            sinks=snapshot.sinks,
+            properties=CheckpointProperties(
+                trigger="periodic" if wish.request.is_periodic else "manual",
+                retention=self._settings.retention.value,
+                incremental=self._settings.incremental,
+                new_bytes=plan.new_bytes + plan.inline_bytes,
+            ),
+        )
+        directory = self._layout.checkpoint(wish.checkpoint_id)
+        written = write_metadata(self._storage, directory, manifest)
+        return written.directory, SnapshotDetails(written.entry(is_owned=True), manifest)
+
+    def _write_savepoint(self, wish: instructions.WriteMetadata) -> tuple[str, SnapshotDetails]:
+        target = wish.request.target or self._settings.savepoint_directory
+        if target is None:
+            raise ConfigurationError(
+                "a savepoint needs a directory: pass one, or set "
+                "execution.checkpointing.savepoint-dir."
+            )
+        is_native = wish.request.format is SavepointFormat.NATIVE
+        kind = ManifestKind.SAVEPOINT_NATIVE if is_native else ManifestKind.SAVEPOINT_CANONICAL
+        draft = msgspec.structs.replace(
+            self._draft(wish.checkpoint_id, wish.request, kind),
+            properties=CheckpointProperties(
+                trigger="stop" if wish.request.stop else "savepoint", drained=wish.request.drain
+            ),
+        )
+        written = write_savepoint(
+            self.storages,
+            target,
+            wish.snapshot,
+            draft,
+            self._open_content,
+            inline=self._inline,
+            new_uuid=_new_id,
+            executor=self._threads,
+        )
+        # A savepoint never enters the pointer while its job runs, so its checksum is not needed.
+        entry = PointerEntry(
+            checkpoint_id=wish.checkpoint_id,
+            directory=written.directory,
+            size_bytes=0,
+            sha256="",
+            is_savepoint=True,
+            is_owned=False,
+        )
+        return written.directory, SnapshotDetails(entry, written.manifest)
+
+    def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:
+        return Manifest(
+            job_id=self._job.job_id,
+            job_name=self._job.job_name,
+            checkpoint_id=number,
+            kind=kind,
+            created_ms=self._clock.wall_ms(),
+            leader_epoch=_LEADER_EPOCH,
+            epoch=0,
+            penstock_version=version("penstock"),
+        )
+
+    # -- P7 -----------------------------------------------------------------------------------
+
+    def publish(self, wish: instructions.Publish) -> Outcome:
+        """Makes the pointer name what is retained: the commit point."""
+        if self._read is None:
+            self._storage.make_directory(self._layout.pointer)
+            self._read = self._pointer_record.read()
+        current: Pointer = self._read.pointer
+        dropped = tuple(_entry(each) for each in wish.dropped if each.is_deletable)
+        kept = tuple(each for each in current.subsumed if each.checkpoint_id not in wish.forgotten)
+        pointer = Pointer(
+            completed=tuple(_entry(each) for each in wish.retained), subsumed=(*kept, *dropped)
+        )
+        return self._settled(self._pointer_record.publish(pointer, self._read.version))
+
+    def remove_pointers(self, checkpoint_ids: tuple[int, ...]) -> Outcome | None:
+        """Makes the pointer name none of these; None when it never named anything."""
+        if self._read is None:
+            return None
+        pointer = self._read.pointer.subsuming(checkpoint_ids)
+        return self._settled(self._pointer_record.publish(pointer, self._read.version))
+
+    def _settled(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Committed):
+            self._read = self._pointer_record.read()
+        return outcome
+
+    def settle(self, unknown: Any) -> Outcome:
+        """Asks what became of a publication without a reply."""
+        return self._settled(self._pointer_record.settle(unknown))
+
+    # -- P8, P11 ------------------------------------------------------------------------------
+
+    def register(self, checkpoint: CompletedCheckpoint) -> None:
+        """Notes which shared files a published checkpoint uses."""
+        self.registry = self.registry.registered(_details(checkpoint).manifest)
+
+    def discard(self, number: int, plan: UploadPlan | None) -> None:
+        """Removes what is private to an aborted checkpoint."""
+        abort_checkpoint(self._storage, self._layout, number, plan)
+
+    def delete(self, checkpoint: CompletedCheckpoint) -> None:
+        """Deletes a checkpoint that the pointer no longer names."""
+        delete_snapshot(self.storages, load_entry(self.storages, _entry(checkpoint)))
+
+    def release_shared(self, lowest_id: int) -> None:
+        """Deletes shared files that no retained checkpoint uses."""
+        self.registry, gone = self.registry.unregistered_below(lowest_id)
+        delete_shared(self.storages, gone)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def completed_from(loaded: LoadedSnapshot) -> CompletedCheckpoint:
+    """Returns a snapshot that was found on storage as the coordinator knows completed ones."""
+    manifest = loaded.manifest
+    return CompletedCheckpoint(
+        manifest.checkpoint_id,
+        SnapshotKind.SAVEPOINT if manifest.kind.is_savepoint else SnapshotKind.CHECKPOINT,
+        loaded.directory,
+        manifest.epoch,
+        details=SnapshotDetails(loaded.entry(is_owned=False), manifest),
+    )
+
+
+def _details(checkpoint: CompletedCheckpoint) -> SnapshotDetails:
+    assert isinstance(checkpoint.details, SnapshotDetails)
+    return checkpoint.details
+
+
+def _entry(checkpoint: CompletedCheckpoint) -> PointerEntry:
+    return _details(checkpoint).entry
+
+
+def _figures(plan: UploadPlan) -> CheckpointFigures:
+    return CheckpointFigures(
+        checkpointed_bytes=plan.new_bytes + plan.inline_bytes,
+        state_bytes=plan.new_bytes + plan.inline_bytes + plan.reused_bytes,
+        files_new=len(plan.puts),
+        files_reused=plan.reused_files,
+        inline_bytes=plan.inline_bytes,
+    )
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
