@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import weakref
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import chain
@@ -114,6 +115,8 @@ class AsyncWaitLogic(FunctionLogic):
 
     def open(self) -> None:
         self._loop = asyncio.new_event_loop()
+        # A subtask whose epoch failed is dropped without close().
+        weakref.finalize(self, self._loop.close)
         # So that open() may make clients that look for the loop they will run on.
         asyncio.set_event_loop(self._loop)
         super().open()
