@@ -267,6 +267,15 @@ def test_a_commit_may_be_repeated(target: Target, tmp_path: Path) -> None:
     assert in_order(target.visible()) == in_order(names("a") + names("b") + names("c"))
 
 
+def test_an_epoch_may_come_again(target: Target, tmp_path: Path) -> None:
+    """Without checkpointing a failed job starts anew; its first epochs hold other records."""
+    job = Job(target, tmp_path / "scratch")
+    job.sink.create_committer().commit(job.write(1, 0, names("a")), job.context(1))
+    committer = job.sink.create_committer()
+    committer.commit(job.write(1, 0, names("b"), attempt="1"), job.context(1, final=True))
+    assert in_order(target.visible()) == in_order(names("a") + names("b"))
+
+
 def test_aborted_output_never_shows(target: Target, tmp_path: Path) -> None:
     job = Job(target, tmp_path / "scratch")
     committer = job.sink.create_committer()

@@ -4,8 +4,9 @@
 2. The committer, in the driver, hands them to the receiver that the program registered under the
    sink's name. Receiver and driver live in one process; the sink itself is pickled to workers and
    knows only the name.
-3. The receiver remembers the last epoch it was given, so that a commit that is repeated after a
-   recovery shows nothing twice.
+3. The receiver remembers what it was given, so that a commit that is repeated after a recovery
+   shows nothing twice. Epochs would not do as a memory: their numbers come again when a job starts
+   anew, with other records in them.
 """
 
 from __future__ import annotations
@@ -43,23 +44,18 @@ class CollectedResults:
         self._changed = threading.Condition()
         self._chunks: deque[list[Any]] = deque()
         self._buffered = 0
-        self._last_epoch = 0
+        self.delivered = DeliveredOutput()
         self._is_finished = False
         self._is_closed = False
         self._error: BaseException | None = None
         _RECEIVERS[name] = self
 
-    def put(self, epoch: int, chunks: list[list[Any]]) -> None:
-        """Takes all records of an epoch; one that came before is skipped."""
+    def put(self, chunk: list[Any]) -> None:
+        """Takes records; waits while too many are there already."""
         with self._changed:
-            if epoch <= self._last_epoch:
-                return
-            self._last_epoch = epoch
-            for chunk in chunks:
-                while self._is_full() and not self._is_closed:
-                    self._changed.wait()
-                if self._is_closed:
-                    return
+            while self._is_full() and not self._is_closed:
+                self._changed.wait()
+            if not self._is_closed:
                 self._chunks.append(chunk)
                 self._buffered += len(chunk)
                 self._changed.notify_all()
@@ -131,7 +127,7 @@ class _CollectWriter(SinkWriter):
         if not self._chunks:
             return []
         context = self._context
-        return [(context.epoch, context.subtask, self._chunks)]
+        return [(context.epoch, context.subtask, context.attempt_id, self._chunks)]
 
 
 class _CollectCommitter(Committer):
@@ -144,13 +140,30 @@ class _CollectCommitter(Committer):
         receiver = _RECEIVERS.get(self._name)
         if receiver is None:
             return  # The program closed its iterator; nobody waits for the rest.
-        for epoch, chunks in by_epoch(committables).items():
-            receiver.put(epoch, [pickle.loads(chunk) for chunk in chunks])
+        for chunks in receiver.delivered.new(committables):
+            for chunk in chunks:
+                receiver.put(pickle.loads(chunk))
 
 
-def by_epoch(committables: list[Any]) -> dict[int, list[Any]]:
-    """Groups `(epoch, subtask, chunks)`: epochs in order, in each the subtasks in order."""
-    grouped: dict[int, list[Any]] = {}
-    for epoch, _, chunks in sorted(committables, key=lambda item: item[:2]):
-        grouped.setdefault(epoch, []).extend(chunks)
-    return grouped
+class DeliveredOutput:
+    """Tells output that was delivered before from new one.
+
+    Committables are `(epoch, subtask, attempt id, output)`. What a recovery commits again was in
+    one of the last two commits, so no more is remembered.
+    """
+
+    def __init__(self) -> None:
+        self._before: set[tuple[int, str]] = set()
+        self._last: set[tuple[int, str]] = set()
+
+    def new(self, committables: list[Any]) -> list[Any]:
+        """Returns output that was not delivered yet, by epoch and subtask, and remembers it."""
+        known = self._before | self._last
+        given = {(subtask, attempt_id) for _, subtask, attempt_id, _ in committables}
+        if not given <= known:
+            self._before, self._last = self._last, given
+        return [
+            output
+            for _, subtask, attempt_id, output in sorted(committables, key=lambda item: item[:3])
+            if (subtask, attempt_id) not in known
+        ]

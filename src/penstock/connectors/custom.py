@@ -206,6 +206,10 @@ class _PythonReader(SourceReader):
 
     def _separate(self, items: list[Any], result: ReadResult) -> None:
         """Takes event times and watermarks out of the items."""
+        if set(map(type, items)) == {Timestamped}:
+            result.values = [item.value for item in items]
+            result.timestamps = [item.timestamp for item in items]
+            return
         values: list[Any] = []
         timestamps: list[int] = []
         for item in items:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.collect import by_epoch
+from penstock.connectors.collect import DeliveredOutput
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 
 if TYPE_CHECKING:
@@ -78,11 +78,12 @@ class _PrintWriter(SinkWriter):
     def prepare_commit(self) -> list[Any]:
         if not self._texts:
             return []
-        return [(self._context.epoch, self._context.subtask, ["".join(self._texts)])]
+        context = self._context
+        return [(context.epoch, context.subtask, context.attempt_id, "".join(self._texts))]
 
 
-_PRINTED: Final[dict[tuple[str, str], int]] = {}
-"""Last epoch printed in this process, by job and uid: it outlives a job's attempts."""
+_PRINTED: Final[dict[tuple[str, str], DeliveredOutput]] = {}
+"""What was printed in this process, by job and uid: it outlives a job's attempts."""
 
 
 class _PrintCommitter(Committer):
@@ -91,9 +92,6 @@ class _PrintCommitter(Committer):
 
     def commit(self, committables: list[Any], context: CommitContext) -> None:
         stream = sys.stderr if self._to_stderr else sys.stdout
-        key = context.job_id, context.uid
-        for epoch, texts in by_epoch(committables).items():
-            if epoch > _PRINTED.get(key, 0):
-                stream.write("".join(texts))
-                _PRINTED[key] = epoch
+        printed = _PRINTED.setdefault((context.job_id, context.uid), DeliveredOutput())
+        stream.writelines(printed.new(committables))
         stream.flush()

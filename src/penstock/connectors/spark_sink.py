@@ -4,8 +4,8 @@
 2. The committer makes one DataFrame of all files of a commit and hands it to the user's function,
    with the epoch as its id, or appends it through Spark's writer.
 3. A marker beside the files remembers the last commit. A crash between Spark's commit and the
-   marker makes the commit happen again: at least once. It is exactly once where the target knows
-   the id: Delta tables do (`txnVersion`), and a function can.
+   marker makes the commit happen again: at least once. With checkpointing it is exactly once where
+   the target knows the id: Delta tables do (`txnVersion`), and a function can.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class SparkSink(Sink):
             self._function(df, epoch)
             return
         options = dict(self._options)
-        if self._format == "delta":
+        # Without checkpointing a job starts anew after a failure, and its epochs come again.
+        if self._format == "delta" and context.checkpoint_id is not None:
             options.setdefault("txnAppId", f"{context.job_id}-{context.uid}")
             options.setdefault("txnVersion", epoch)
         writer = df.write.format(self._format).mode("append").options(**options)
@@ -142,20 +143,21 @@ class _SparkCommitter(Committer):
                 f"the sink {context.uid} writes through Spark, but the job runs without it. Run it "
                 "on Spark, or collect the records in a test."
             )
-        marker = Path(committables[0]["path"]).parent / "committed"
-        # The newest epoch inside names the commit: the same files always have the same id.
-        epoch = max(item["epoch"] for item in committables)
-        if _last_commit(marker) < epoch:
-            ordered = sorted(committables, key=lambda item: (item["epoch"], item["subtask"]))
-            paths = [item["path"] for item in ordered]
+        ordered = sorted(committables, key=lambda item: (item["epoch"], item["subtask"]))
+        paths = [item["path"] for item in ordered]
+        marker = Path(paths[0]).parent / "committed"
+        # Names of files are unique for ever; epochs come again when a job starts anew.
+        identity = hashlib.sha256("\n".join(paths).encode()).hexdigest()
+        if _last_commit(marker) != identity:
             missing = [path for path in paths if not Path(path).exists()]
             if missing:
                 raise JobExecutionError(
                     f"the output of sink {context.uid} in {missing[0]} is lost; the scratch "
                     "directory must stay until the job has ended."
                 )
+            epoch = ordered[-1]["epoch"]
             self._sink.save(_data_frame(paths, context.spark), epoch, context)
-            _remember(marker, epoch)
+            _remember(marker, identity)
         self.abort(committables, context)
 
     def abort(self, committables: list[Any], context: CommitContext) -> None:
@@ -165,14 +167,14 @@ class _SparkCommitter(Committer):
             path.with_suffix(".unified.parquet").unlink(missing_ok=True)
 
 
-def _last_commit(marker: Path) -> int:
-    return int(marker.read_text()) if marker.exists() else 0
+def _last_commit(marker: Path) -> str:
+    return marker.read_text() if marker.exists() else ""
 
 
-def _remember(marker: Path, epoch: int) -> None:
+def _remember(marker: Path, identity: str) -> None:
     """Replaces the marker at once, so that it is never half written."""
     new = marker.with_name("committed.new")
-    new.write_text(str(epoch))
+    new.write_text(identity)
     make_durable(new)
     new.rename(marker)
     make_durable(marker.parent)

@@ -57,7 +57,7 @@ def test_a_slow_program_holds_the_job_back(results: CollectedResults) -> None:
 
     def job() -> None:
         for epoch in (1, 2, 3, 4):
-            results.put(epoch, [[epoch]])
+            results.put([epoch])
             with noticed:
                 progress.append(epoch)
                 noticed.notify_all()
@@ -77,7 +77,7 @@ def test_a_slow_program_holds_the_job_back(results: CollectedResults) -> None:
 def test_closing_lets_the_job_go_on(results: CollectedResults) -> None:
     def job() -> None:
         for epoch in range(1, 10):
-            results.put(epoch, [[epoch]])
+            results.put([epoch])
 
     thread = threading.Thread(target=job)
     thread.start()
@@ -91,7 +91,7 @@ def test_closing_lets_the_job_go_on(results: CollectedResults) -> None:
 
 
 def test_an_error_comes_after_the_records(results: CollectedResults) -> None:
-    results.put(1, [["a"]])
+    results.put(["a"])
     results.finish(JobExecutionError("it failed"))
     found = []
     with pytest.raises(JobExecutionError, match="it failed"):

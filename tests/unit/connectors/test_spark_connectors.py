@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,7 @@ def test_spark_writer(tmp_path: Path) -> None:
         output_format="delta", path="out", options={"a": "b"}, partition_by=("n",), schema=["n"]
     )
     committables = write(sink, [(1,)], 5, scratch_dir=str(tmp_path))
-    sink.create_committer().commit(committables, at(5, spark=spark))
+    sink.create_committer().commit(committables, replace(at(5, spark=spark), checkpoint_id=2))
     assert spark.calls == [
         ("format", "delta"),
         ("mode", "append"),
