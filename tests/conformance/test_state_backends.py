@@ -20,9 +20,6 @@ from penstock.core.clock import EpochClock
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group, key_group_range, subtask_of
 from penstock.state.backend import create_backend
-from penstock.state.rocks import RocksLimits
-from penstock.state.rocks_base import RocksSettings
-from penstock.state.versions import FoldPolicy
 
 GROUPS = 16
 KEYS = [0, 1, 2, 7, "a", "b", ("t", 1), 2.5, b"x", -3]
@@ -30,19 +27,21 @@ NAMESPACES = [None, ("w", 1), ("w", 2)]
 MAP_KEYS = [0, "m", None, (1, None), "n"]
 BACKENDS = ["hashmap", "rocksdb"]
 
-POLICY = FoldPolicy(max_deltas=3, min_bytes=6000, base_share=2)
-LIMITS = RocksLimits(memory_bytes=3000, timers=4, database=RocksSettings(block_cache_bytes=1 << 20))
-
-
-def backend_of(name: str) -> Any:
-    if name == "rocksdb":
-        return create_backend(name, policy=POLICY, limits=LIMITS)
-    return create_backend(name, policy=POLICY)
+# So small that every fold, merge, spill and eviction happens within a few steps.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "hashmap": {"max_deltas": 3, "min_bytes": 6000, "base_share": 2},
+    "rocksdb": {
+        "max_deltas": 3,
+        "memory_bytes": 3000,
+        "timers_in_memory": 4,
+        "block_cache_bytes": 1 << 20,
+    },
+}
 
 
 def make_state(name: str, area: FileArea, subtask: int = 0, parallelism: int = 1) -> Any:
     first, last = key_group_range(subtask, parallelism, GROUPS)
-    return backend_of(name).create_state(first, last, GROUPS, area, EpochClock(1000), "op")
+    return create_backend(name, **SETTINGS[name]).create_state(first, last, GROUPS, area, EpochClock(1000), "op")
 
 
 def dump(states: list[Any]) -> dict[str, Any]:

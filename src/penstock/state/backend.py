@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.errors import ConfigurationError
 from penstock.state.heap import HASHMAP, HeapKeyedState
 from penstock.state.rocks import ROCKSDB, RocksKeyedState, RocksLimits
-from penstock.state.rocks_base import require_rocksdict
+from penstock.state.rocks_base import RocksSettings, require_rocksdict
 from penstock.state.versions import FoldPolicy
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ class StateBackend(Protocol):
         """Returns the empty state of one operator in one subtask."""
 
 
+@dataclass(frozen=True, slots=True)
 class HashMapBackend:
     """State in memory."""
 
-    def __init__(self, policy: FoldPolicy | None = None) -> None:
-        self._policy = policy or FoldPolicy()
+    policy: FoldPolicy
 
     def create_state(  # noqa: PLR0913, PLR0917
         self,
@@ -47,19 +48,17 @@ class HashMapBackend:
         uid: str,
     ) -> KeyedState:
         return HeapKeyedState(
-            first_key_group, last_key_group, max_parallelism, area, clock, uid, self._policy
+            first_key_group, last_key_group, max_parallelism, area, clock, uid, self.policy
         )
 
 
+@dataclass(frozen=True, slots=True)
 class RocksDbBackend:
     """State larger than memory."""
 
-    def __init__(
-        self, policy: FoldPolicy | None = None, limits: RocksLimits | None = None
-    ) -> None:
-        require_rocksdict()
-        self._policy = policy or FoldPolicy()
-        self._limits = limits or RocksLimits()
+    policy: FoldPolicy
+    limits: RocksLimits
+    database: RocksSettings
 
     def create_state(  # noqa: PLR0913, PLR0917
         self,
@@ -77,12 +76,10 @@ class RocksDbBackend:
             area,
             clock,
             uid,
-            self._policy,
-            self._limits,
+            self.policy,
+            self.limits,
+            self.database,
         )
-
-
-_BACKENDS: Final = {HASHMAP: HashMapBackend, ROCKSDB: RocksDbBackend}
 
 
 def create_backend(name: str, **settings: Any) -> StateBackend:
@@ -90,20 +87,33 @@ def create_backend(name: str, **settings: Any) -> StateBackend:
 
     Args:
         name: `hashmap` or `rocksdb`.
-        settings: Both take `policy` (`FoldPolicy`), `rocksdb` also `limits` (`RocksLimits`).
+        settings: Fields of `FoldPolicy`; for `rocksdb` also of `RocksLimits` and `RocksSettings`.
 
     Raises:
         ConfigurationError: There is no such backend or setting, or its library is missing.
     """
-    backend: Any = _BACKENDS.get(name)
-    if backend is None:
-        raise ConfigurationError(
-            f"state.backend.type is {name!r}; it must be 'hashmap' or 'rocksdb'."
+    if name == HASHMAP:
+        (policy,) = _take_settings(name, settings, FoldPolicy)
+        return HashMapBackend(policy)
+    if name == ROCKSDB:
+        require_rocksdict()
+        return RocksDbBackend(
+            *_take_settings(name, settings, FoldPolicy, RocksLimits, RocksSettings)
         )
-    try:
-        made: StateBackend = backend(**settings)
-    except TypeError as error:
+    raise ConfigurationError(f"state.backend.type is {name!r}; it must be 'hashmap' or 'rocksdb'.")
+
+
+def _take_settings(name: str, settings: dict[str, Any], *parts: type[Any]) -> list[Any]:
+    """Deals flat settings out to the dataclasses that have them as fields."""
+    names = [{field.name for field in fields(part)} for part in parts]
+    known = sorted(set().union(*names))
+    unknown = sorted(settings.keys() - known)
+    if unknown:
         raise ConfigurationError(
-            f"the settings {sorted(settings)} are not all settings of the {name!r} backend: {error}"
-        ) from error
-    return made
+            f"{', '.join(unknown)}: no setting of the {name!r} state backend, which has "
+            f"{', '.join(known)}."
+        )
+    return [
+        part(**{key: value for key, value in settings.items() if key in own})
+        for part, own in zip(parts, names, strict=True)
+    ]

@@ -110,10 +110,9 @@ class HeapValueTable(_HeapTable, ValueTable):
         for ns, keys, values in columns:
             entries, _ = self.spaces.write(ns)
             entries.update(zip(keys, values, strict=True))
-            if None in values:
-                for key, value in zip(keys, values, strict=True):
-                    if value is None:
-                        del entries[key]
+            # Not `None in values`: that would compare with what users store.
+            for key in [key for key, value in zip(keys, values, strict=True) if value is None]:
+                del entries[key]
             self.spaces.prune(ns)
 
     def _expire_key(self, key: Any, ns: Any, deadline_ms: int) -> None:

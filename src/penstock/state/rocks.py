@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +51,9 @@ _TABLES: Final = {
     table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)
 }
 
+_Described = tuple[str, bool, bool]
+"""(kind, timed, read by key) of a table, as a base remembers it."""
+
 
 @dataclass(frozen=True, slots=True)
 class RocksLimits:
@@ -59,13 +62,13 @@ class RocksLimits:
     Attributes:
         memory_bytes: Estimated bytes of entries in memory, outside the running epoch. Half of them
             may be changes that wait for a fold.
-        timers: Timers of each domain in memory after a fold.
-        database: Sizes of RocksDB itself.
+        replay_bytes: Deltas together above this are folded, since a restore replays them.
+        timers_in_memory: Timers of each domain in memory after a fold.
     """
 
-    memory_bytes: int = 256 << 20
-    timers: int = 500_000
-    database: RocksSettings = field(default_factory=RocksSettings)
+    memory_bytes: int = 384 << 20
+    replay_bytes: int = 32 << 20
+    timers_in_memory: int = 500_000
 
 
 class RocksKeyedState(KeyedState):
@@ -85,32 +88,34 @@ class RocksKeyedState(KeyedState):
         uid: str,
         policy: FoldPolicy,
         limits: RocksLimits,
+        settings: RocksSettings,
     ) -> None:
         super().__init__(
             first_key_group, last_key_group, max_parallelism, area, clock, uid, policy
         )
         self._limits = limits
-        self._base = RocksBase(area, limits.database)
+        self._base = RocksBase(area, settings)
         self._context = RocksContext(
             self._base, RowKeys(max_parallelism), lambda: clock.now_ms, self._account
         )
         self.event_timers = self._timer_table(EVENT)
         self.processing_timers = self._timer_table(PROCESSING)
-        self._base_tables: dict[str, tuple[str, bool]] = {}
+        self._base_tables: dict[str, _Described] = {}
         self._clean_bytes = 0
         self._overlay_bytes = 0
+        self._changes = 0
+        self._change_bytes = 0
+        self._other_changes = 0
         self._expiry_cursor = b""
 
     def _timer_table(self, domain: bytes) -> RocksTimerTable:
-        return RocksTimerTable(self._base, self._context.row_keys, domain, self._limits.timers)
+        limit = self._limits.timers_in_memory
+        return RocksTimerTable(self._base, self._context.row_keys, domain, limit)
 
     def prefetch(self, keys: Iterable[Any]) -> None:
-        if self._base.is_empty:
-            return
-        wanted = list(dict.fromkeys(keys))
         for table in self._rocks_tables():
-            if isinstance(table, RocksValueTable) and table.is_read_by_key:
-                table.prefetch(wanted)
+            if table.is_read_by_key and isinstance(table, RocksValueTable):
+                table.prefetch(keys)
 
     def _rocks_tables(self) -> list[RocksTable]:
         return [table for table in self._tables.values() if isinstance(table, RocksTable)]
@@ -118,28 +123,53 @@ class RocksKeyedState(KeyedState):
     # -- memory -------------------------------------------------------------------------------
 
     def _account(self, size_bytes: int) -> None:
-        """Counts bytes that are about to be read into memory, and makes room for them."""
+        """Counts bytes that the base has and memory too, and makes room where they are many."""
         self._clean_bytes += size_bytes
         if self._clean_bytes + self._overlay_bytes > self._limits.memory_bytes:
             self._evict()
             self._clean_bytes = size_bytes
 
     def _evict(self) -> None:
+        self._clean_bytes = 0
         for table in self._rocks_tables():
             table.evict()
 
     def _delta_written(self, payload: Payload, size_bytes: int) -> None:
-        self._overlay_bytes += size_bytes + payload.count_entries() * ENTRY_BYTES
+        """Estimates the overlay: its entries, at the size of an average change.
+
+        Values that changed again are one entry; lists and maps count each change.
+        """
+        values, others = payload.count_changes()
+        self._changes += values + others
+        self._change_bytes += size_bytes
+        self._other_changes += others
+        entries = self._other_changes + sum(
+            table.count_overlay() for table in self._tables.values()
+            if isinstance(table, RocksValueTable)
+        )
+        self._overlay_bytes = entries * (ENTRY_BYTES + self._change_bytes // max(1, self._changes))
+
+    def _forget_overlay(self) -> None:
+        self._overlay_bytes = 0
+        self._changes = 0
+        self._change_bytes = 0
+        self._other_changes = 0
 
     # -- versions -----------------------------------------------------------------------------
 
     def _new_table(self, kind: str, name: str) -> Table:
         table = _TABLES[kind](name, self._context)
-        known = self._base_tables.get(name)
-        if known is not None:
-            self._check_kind(name, kind, known[0])
-            table.timed = known[1]
+        described = self._base_tables.get(name)
+        if described is not None:
+            table.timed = described[1]
+            self._attach(table, described)
         return table
+
+    def _attach(self, table: RocksTable, described: _Described) -> None:
+        """Tells a table that the base has rows of it."""
+        kind, _, table.is_read_by_key = described
+        self._check_kind(table.name, table.kind, kind)
+        table.attach()
 
     def _load_base(self, version: KeyedStateVersion) -> None:
         database = [handle for handle in version.base if not handle.name.endswith(_STATE_FILE)]
@@ -159,23 +189,23 @@ class RocksKeyedState(KeyedState):
             )
         self._base.folds = folds
         self._base_tables = tables
-        for name, (kind, _) in tables.items():
-            table = self._tables.get(name)
-            if table is not None:
-                self._check_kind(name, table.kind, kind)
+        for table in self._rocks_tables():
+            if table.name in tables:
+                self._attach(table, tables[table.name])
         self.event_timers.attach(event_timers)
         self.processing_timers.attach(processing_timers)
 
     def _is_fold_due(self, held: KeyedStateVersion) -> bool:
         return (
             self._overlay_bytes > self._limits.memory_bytes // 2
+            or sum(handle.size_bytes for handle in held.deltas) > self._limits.replay_bytes
             or len(held.deltas) >= self._policy.max_deltas
         )
 
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         self._collect()
         for table in self._rocks_tables():
-            self._base_tables[table.name] = (table.kind, table.timed)
+            self._base_tables[table.name] = _describe(table)
         rows = self._overlay_rows()
         rows = self._with_expired(rows)
         if self._base.is_empty:
@@ -195,7 +225,9 @@ class RocksKeyedState(KeyedState):
         self.event_timers.folded()
         self.processing_timers.folded()
         self._clean_bytes += self._overlay_bytes
-        self._overlay_bytes = 0
+        self._forget_overlay()
+        if self._clean_bytes > self._limits.memory_bytes:
+            self._evict()
         return self._version(version_id, base=(*files, handle))
 
     def _with_expired(
@@ -240,7 +272,7 @@ class RocksKeyedState(KeyedState):
         self._base.attach(())
         self._base_tables = {}
         self._clean_bytes = 0
-        self._overlay_bytes = 0
+        self._forget_overlay()
 
     # -- other ranges, other backends ---------------------------------------------------------
 
@@ -266,13 +298,13 @@ class RocksKeyedState(KeyedState):
 
     def _take_description(self, old: RocksKeyedState) -> None:
         tables = dict(old._base_tables)
-        tables.update({table.name: (table.kind, table.timed) for table in old._rocks_tables()})
+        tables.update({table.name: _describe(table) for table in old._rocks_tables()})
         for name, described in tables.items():
             known = self._base_tables.setdefault(name, described)
             self._check_kind(name, known[0], described[0])
-            table = self._tables.get(name)
-            if table is not None:
-                self._check_kind(name, table.kind, described[0])
+        for table in self._rocks_tables():
+            if table.name in tables:
+                self._attach(table, tables[table.name])
         # Chunks of lists in the old overlays take the number itself.
         self._base.folds = max(self._base.folds, old._base.folds + 1)
 
@@ -292,7 +324,7 @@ class RocksKeyedState(KeyedState):
             rows.update(table.overlay_rows())
         for timers in (self.event_timers, self.processing_timers):
             rows.update(timers.overlay_rows())
-        return sorted(rows.items(), key=itemgetter(0))
+        return sorted(rows.items())
 
     def entries(self) -> Iterator[Row]:
         tables = {table.name: table for table in self._rocks_tables()}
@@ -300,9 +332,9 @@ class RocksKeyedState(KeyedState):
             name = name_of(row)
             table = tables.get(name)
             if table is None:
-                kind, _ = self._base_tables[name]
+                kind, timed, _ = self._base_tables[name]
                 table = tables[name] = _TABLES[kind](name, self._context)
-                table.timed = self._base_tables[name][1]
+                table.timed = timed
             entry = table.base_entry(row, data)
             if entry is not None:
                 yield name, table.kind, *entry
@@ -313,6 +345,10 @@ class RocksKeyedState(KeyedState):
 
     def close(self) -> None:
         self._base.close()
+
+
+def _describe(table: RocksTable) -> _Described:
+    return table.kind, table.timed, table.is_read_by_key
 
 
 def _overlaid(

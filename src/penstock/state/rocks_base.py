@@ -77,7 +77,11 @@ def _options(settings: RocksSettings) -> Any:
     blocks.set_block_size(settings.block_size_bytes)
     blocks.set_bloom_filter(10, False)
     # Without this, indexes and filters of every file would stay in memory, whatever the state.
+    # In parts, because one filter of a large file does not fit into a shard of the cache.
     blocks.set_cache_index_and_filter_blocks(True)
+    blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+    blocks.set_partition_filters(True)
+    blocks.set_pin_top_level_index_and_filter(True)
     options.set_block_based_table_factory(blocks)
     options.set_compression_type(rocksdict.DBCompressionType.lz4())
     options.set_target_file_size_base(settings.target_file_size_bytes)

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.state import codec
 from penstock.state.heap_tables import map_columns
-from penstock.state.rows import chunk_number, encode_value, frame, owner_of, stable_bytes
+from penstock.state.rows import (
+    chunk_number,
+    encode_value,
+    encode_values,
+    frame,
+    owner_of,
+    stable_bytes,
+)
 from penstock.state.spaces import Spaces
 from penstock.state.tables import ABSENT, CLEARED, Columns, ListTable, MapTable, Table, ValueTable
 from penstock.state.timed import convert_value
@@ -37,7 +44,10 @@ CHUNK_ELEMENTS: Final = 1000
 SMALL_MAP: Final = 64
 """Maps up to this size stay in memory as a whole once they were iterated."""
 
-ENTRY_BYTES: Final = 200
+MAX_CACHED_LIST_BYTES: Final = 1 << 20
+"""Longer lists are read again each time, since one of them could fill the memory."""
+
+ENTRY_BYTES: Final = 150
 """What an entry costs in memory besides its pickled size: dict slots and object headers."""
 
 
@@ -58,7 +68,14 @@ class RocksContext:
 
 
 class RocksTable(Table):
-    """What the three tables share."""
+    """What the three tables share.
+
+    Attributes:
+        in_base: The base may have rows of this table.
+        is_complete: Whatever the base has is in memory too, so that nothing needs looking up. True
+            for as long as a state fits into memory.
+        is_read_by_key: Entries without a namespace were looked up, so prefetching them pays.
+    """
 
     def __init__(self, name: str, context: RocksContext) -> None:
         super().__init__(name)
@@ -68,6 +85,9 @@ class RocksTable(Table):
         self._base = context.base
         self._name_frame = frame(name.encode())
         self._what = f"state {name!r}"
+        self.in_base = False
+        self.is_complete = True
+        self.is_read_by_key = False
 
     @property
     def is_dirty(self) -> bool:
@@ -76,10 +96,18 @@ class RocksTable(Table):
     def reset(self) -> None:
         self.overlay.clear()
         self.spaces.reset()
+        self.in_base = False
+        self.is_complete = True
+
+    def attach(self) -> None:
+        """The table gets a base that has rows of it."""
+        self.in_base = True
+        self.is_complete = False
 
     def folded(self) -> None:
         """The overlay is in the base now."""
         self.overlay.clear()
+        self.in_base = True
 
     @abstractmethod
     def evict(self) -> None:
@@ -144,10 +172,6 @@ class RocksTable(Table):
 class RocksValueTable(RocksTable, ValueTable):
     """Values; an entry None is known to be absent."""
 
-    def __init__(self, name: str, context: RocksContext) -> None:
-        super().__init__(name, context)
-        self.is_read_by_key = False
-
     def get(self, key: Any, ns: Any = None) -> Any:
         entries = self.spaces.read(ns)
         if entries is not None:
@@ -158,11 +182,11 @@ class RocksValueTable(RocksTable, ValueTable):
 
     def load(self, key: Any, ns: Any = None) -> Any:
         """Reads a value from the base into memory and returns it."""
-        if ns is None:
-            self.is_read_by_key = True
-        if self._base.is_empty:
+        if self.is_complete:
             hash(key)
             return None
+        if ns is None:
+            self.is_read_by_key = True
         data = self._base.get(self.row_of(key, ns))
         value = None if data is None else self.decode(data)
         self._context.account(ENTRY_BYTES + (0 if data is None else len(data)))
@@ -171,12 +195,14 @@ class RocksValueTable(RocksTable, ValueTable):
 
     def prefetch(self, keys: Iterable[Any], ns: Any = None) -> None:
         """Reads the values of many keys in the order of their rows."""
-        if self._base.is_empty:
+        if self.is_complete:
             return
         entries = self.spaces.write(ns)[0]
-        missing = [key for key in dict.fromkeys(keys) if key not in entries]
+        missing = [key for key in keys if key not in entries]
         if not missing:
             return
+        if ns is None:
+            self.is_read_by_key = True
         keys_by_row = dict(zip(self.rows_of(missing, ns), missing, strict=True))
         rows = sorted(keys_by_row)
         found = self._base.get_many(rows)
@@ -202,7 +228,7 @@ class RocksValueTable(RocksTable, ValueTable):
     def remove(self, key: Any, ns: Any = None) -> None:
         entries = self.spaces.read(ns)
         known = MISSING if entries is None else entries.get(key, MISSING)
-        if known is None or (known is MISSING and self._base.is_empty):
+        if known is None or (known is MISSING and self.is_complete):
             return
         entries, dirty = self.spaces.write(ns)
         entries[key] = dirty[key] = None
@@ -211,38 +237,54 @@ class RocksValueTable(RocksTable, ValueTable):
         columns: Columns = []
         for ns, dirty, _ in self.spaces.changes():
             columns.append((ns, list(dirty), list(dirty.values())))
+            self.overlay.setdefault(ns, {}).update(dirty)
+            if not self.in_base:
+                self._drop_removed(ns, dirty.items())
         self.spaces.mark_clean()
-        self.apply(columns)
         return columns
 
     def apply(self, columns: Columns) -> None:
         for ns, keys, values in columns:
-            entries = self.spaces.write(ns)[0]
-            overlay = self.overlay.setdefault(ns, {})
-            entries.update(zip(keys, values, strict=True))
-            overlay.update(zip(keys, values, strict=True))
-            if self._base.is_empty:
-                _drop_absent(entries, keys)
-                _drop_absent(overlay, keys)
-                if not overlay:
-                    del self.overlay[ns]
-                self.spaces.prune(ns)
+            self.spaces.write(ns)[0].update(zip(keys, values, strict=True))
+            self.overlay.setdefault(ns, {}).update(zip(keys, values, strict=True))
+            if not self.in_base:
+                self._drop_removed(ns, zip(keys, values, strict=True))
         self.spaces.mark_clean()
+
+    def _drop_removed(self, ns: Any, changes: Iterable[tuple[Any, Any]]) -> None:
+        """Without a base nothing needs hiding: windows that came and went leave no trace."""
+        removed = [key for key, value in changes if value is None]
+        overlay, entries = self.overlay[ns], self.spaces.read(ns)
+        for key in removed:
+            del overlay[key]
+            if entries is not None:
+                entries.pop(key, None)
+        if not overlay:
+            del self.overlay[ns]
+        self.spaces.prune(ns)
 
     def folded(self) -> None:
         for ns, found in self.overlay.items():
             # Nobody asks for the past again; under namespace None keys do come back.
             entries = self.spaces.read(ns)
             if ns is not None and entries is not None:
-                _drop_absent(entries, found)
+                for key in [key for key, value in found.items() if value is None]:
+                    entries.pop(key, None)
                 self.spaces.prune(ns)
         super().folded()
 
     def evict(self) -> None:
+        if not self.in_base:
+            return
+        self.is_complete = False
         kept = {ns: dict(found) for ns, found in self.overlay.items()}
         for ns, dirty, _ in self.spaces.changes():
             kept.setdefault(ns, {}).update(dirty)
         self.spaces.keep_only(kept)
+
+    def count_overlay(self) -> int:
+        """Returns the number of entries in the overlay."""
+        return sum(map(len, self.overlay.values()))
 
     def retime(self, *, timed: bool, now_ms: int) -> bool:
         self.timed = timed
@@ -257,10 +299,14 @@ class RocksValueTable(RocksTable, ValueTable):
 
     def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
         for ns, found in self.overlay.items():
-            keys = list(found)
-            for row, key in zip(self.rows_of(keys, ns), keys, strict=True):
-                value = found[key]
-                yield row, None if value is None else self.encode(value, key, ns)
+            kept = [key for key, value in found.items() if value is not None]
+            values = [value for value in found.values() if value is not None]
+            data = encode_values(values, kept, ns, timed=self.timed, what=self._what)
+            yield from zip(self.rows_of(kept, ns), data, strict=True)
+            if len(kept) < len(found):
+                removed = [key for key, value in found.items() if value is None]
+                for row in self.rows_of(removed, ns):
+                    yield row, None
 
     def base_entry(self, row: bytes, data: bytes) -> Any:
         key, ns = owner_of(row, data)
@@ -274,15 +320,6 @@ class RocksValueTable(RocksTable, ValueTable):
             for key, value in entries.items():
                 if value is not None:
                     yield key, ns, value
-
-
-def _drop_absent(entries: dict[Any, Any], keys: Iterable[Any]) -> None:
-    """Removes those of `keys` whose entry says that there is none.
-
-    Without a base nothing needs hiding, so windows that came and went leave no trace.
-    """
-    for key in [key for key in keys if entries.get(key, key) is None]:
-        del entries[key]
 
 
 class _Tail:
@@ -308,14 +345,14 @@ class RocksListTable(RocksTable, ListTable):
     def get(self, key: Any, ns: Any = None) -> list[Any]:
         entries = self.spaces.read(ns)
         tail = None if entries is None else entries.get(key)
-        if tail is not None and (tail.is_cleared or self._base.is_empty):
+        if tail is not None and (tail.is_cleared or not self.in_base):
             items: list[Any] = tail.items
             return items
         start = self._base_part(key, ns)
         return start + tail.items if tail is not None else start
 
     def _base_part(self, key: Any, ns: Any) -> list[Any]:
-        if self._base.is_empty:
+        if not self.in_base:
             hash(key)
             return []
         found = self._clean.get((key, ns))
@@ -324,8 +361,9 @@ class RocksListTable(RocksTable, ListTable):
             for _, data in self._base.scan_prefix(self.row_of(key, ns)):
                 found += self.decode(data)
                 size += len(data)
-            self._context.account(size)
-            self._clean[key, ns] = found
+            if size <= MAX_CACHED_LIST_BYTES:
+                self._context.account(size)
+                self._clean[key, ns] = found
         return found
 
     def append(self, key: Any, ns: Any, value: Any) -> None:
@@ -349,7 +387,7 @@ class RocksListTable(RocksTable, ListTable):
         entries, dirty = self.spaces.write(ns)
         tail = entries.get(key)
         if tail is None:
-            if not values and self._base.is_empty:
+            if not values and not self.in_base:
                 self.spaces.prune(ns)
                 return
             tail = entries[key] = _Tail()
@@ -396,7 +434,7 @@ class RocksListTable(RocksTable, ListTable):
         self.spaces.mark_clean()
 
     def _drop_empty(self, ns: Any, entries: dict[Any, Any], keys: Iterable[Any]) -> None:
-        if self._base.is_empty:
+        if not self.in_base:
             for key in [key for key in keys if not entries[key].items]:
                 del entries[key]
             self.spaces.prune(ns)
@@ -408,6 +446,7 @@ class RocksListTable(RocksTable, ListTable):
     def folded(self) -> None:
         self._clean.clear()
         self.spaces.reset()
+        self.in_base = True
 
     def evict(self) -> None:
         self._clean.clear()
@@ -479,7 +518,7 @@ class RocksMapTable(RocksTable, MapTable):
         entries = self.spaces.read(ns)
         part = None if entries is None else entries.get(key)
         if part is None:
-            if self._base.is_empty:
+            if self.is_complete:
                 hash(key)
                 return default
             value = self._load(key, ns, map_key)
@@ -500,7 +539,7 @@ class RocksMapTable(RocksTable, MapTable):
         entries, _ = self.spaces.write(ns)
         part: _Part | None = entries.get(key)
         if part is None:
-            part = entries[key] = _Part(is_whole=self._base.is_empty)
+            part = entries[key] = _Part(is_whole=self.is_complete)
         return part
 
     def _change(self, key: Any, ns: Any, map_key: Any, value: Any) -> None:
@@ -521,7 +560,7 @@ class RocksMapTable(RocksTable, MapTable):
     def remove(self, key: Any, ns: Any, map_key: Any) -> None:
         entries = self.spaces.read(ns)
         part = None if entries is None else entries.get(key)
-        if part is None and self._base.is_empty:
+        if part is None and self.is_complete:
             return
         if part is not None:
             known = part.known.get(map_key, ABSENT if part.is_whole else MISSING)
@@ -532,7 +571,7 @@ class RocksMapTable(RocksTable, MapTable):
     def items(self, key: Any, ns: Any = None) -> Iterable[tuple[Any, Any]]:
         entries = self.spaces.read(ns)
         part = None if entries is None else entries.get(key)
-        if part is None and self._base.is_empty:
+        if part is None and self.is_complete:
             hash(key)
             return []
         if part is not None and part.is_whole:
@@ -573,7 +612,7 @@ class RocksMapTable(RocksTable, MapTable):
     def clear(self, key: Any, ns: Any = None) -> None:
         entries = self.spaces.read(ns)
         part = None if entries is None else entries.get(key)
-        if part is None and self._base.is_empty:
+        if part is None and self.is_complete:
             return
         part = self._part(key, ns)
         part.known = {}
@@ -611,7 +650,7 @@ class RocksMapTable(RocksTable, MapTable):
         self.spaces.mark_clean()
 
     def _drop_empty(self, ns: Any, entries: dict[Any, Any], keys: Iterable[Any]) -> None:
-        if not self._base.is_empty:
+        if self.in_base:
             return
         for key in keys:
             part = entries[key]
@@ -627,8 +666,12 @@ class RocksMapTable(RocksTable, MapTable):
             for part in entries.values():
                 part.changes = {}
                 part.is_cleared = False
+        self.in_base = True
 
     def evict(self) -> None:
+        if not self.in_base:
+            return
+        self.is_complete = False
         kept: dict[Any, dict[Any, Any]] = {}
         dirty_of = {ns: dirty for ns, dirty, _ in self.spaces.changes()}
         for ns, entries in self.spaces.all():

@@ -86,11 +86,13 @@ class RowKeys:
         """Returns `of_key` of each key."""
         if numpy is None or len(keys) < 64:
             return [self.of_key(key) for key in keys]
-        canonicals = list(map(canonical_bytes, keys))
+        canonicals = _canonicals(keys)
         groups = _key_groups(list(map(zlib.crc32, canonicals)), self._max_parallelism)
+        frames = [b"%d:" % length for length in range(max(map(len, canonicals)) + 1)]
+        starts = [groups[place : place + 2] for place in range(0, len(groups), 2)]
         return [
-            groups[2 * index : 2 * index + 2] + b"%d:" % len(canonical) + canonical
-            for index, canonical in enumerate(canonicals)
+            start + frames[len(canonical)] + canonical
+            for start, canonical in zip(starts, canonicals, strict=True)
         ]
 
     def of_namespace(self, ns: Any) -> bytes:
@@ -99,6 +101,13 @@ class RowKeys:
             self._last_ns_frame = b"0:" if ns is None else frame(stable_bytes(ns))
             self._last_ns = ns
         return self._last_ns_frame
+
+
+def _canonicals(keys: Sequence[Any]) -> list[bytes]:
+    """Returns the canonical bytes of keys; the loop for the commonest type has no calls."""
+    if set(map(type, keys)) == {int}:
+        return [b"i%d" % key for key in keys]
+    return list(map(canonical_bytes, keys))
 
 
 def _key_groups(codes: list[int], max_parallelism: int) -> bytes:
@@ -125,9 +134,26 @@ def encode_value(value: Any, key: Any, ns: Any, *, timed: bool, what: str) -> by
     """Returns the bytes of a row value."""
     flags = IS_TIMED if timed else 0
     data = codec.dumps(value, what)
-    if ns is None and (type(key) is int or type(key) is str):
+    if ns is None and type(key) in _READABLE:
         return data + _FLAGS[flags]
     return data + _owner_tail(key, ns, flags, what)
+
+
+def encode_values(
+    values: Sequence[Any], keys: Sequence[Any], ns: Any, *, timed: bool, what: str
+) -> list[bytes]:
+    """Returns `encode_value` of each value."""
+    if ns is None and _READABLE.issuperset(map(type, keys)):
+        flags = _FLAGS[IS_TIMED if timed else 0]
+        try:
+            return [pickle.dumps(value, codec.PROTOCOL) + flags for value in values]
+        except Exception:
+            # One of them needs another way, or a better error than pickle's.
+            pass
+    return [
+        encode_value(value, key, ns, timed=timed, what=what)
+        for value, key in zip(values, keys, strict=True)
+    ]
 
 
 def encode_timer(key: Any, ns: Any) -> bytes:
@@ -139,6 +165,9 @@ def _owner_tail(key: Any, ns: Any, flags: int, what: str) -> bytes:
     owner = codec.dumps((key, ns), what)
     return b"".join((owner, _LENGTH.pack(len(owner)), _FLAGS[flags | HAS_OWNER]))
 
+
+_READABLE: Final = {int, str}
+"""Types of keys that the row key gives back."""
 
 _FLAGS: Final = [bytes((number,)) for number in range(4)]
 

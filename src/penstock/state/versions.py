@@ -47,11 +47,19 @@ class Payload:
     processing_timers: TimerColumns = field(default_factory=list)
     covers: tuple[str, ...] = ()
 
-    def count_entries(self) -> int:
-        """Returns the number of keys in all columns."""
-        tables = sum(len(row[1]) for table in self.tables for row in table.columns)
+    def count_changes(self) -> tuple[int, int]:
+        """Returns the number of values, and of list elements, map entries and timers."""
+        values = others = 0
+        for table in self.tables:
+            for _, keys, *rest in table.columns:
+                if table.kind == "value":
+                    values += len(keys)
+                elif table.kind == "list":
+                    others += sum(len(items or ()) for items in rest[1])
+                else:
+                    others += sum(map(len, rest[1])) + sum(map(len, rest[3]))
         timers = (*self.event_timers, *self.processing_timers)
-        return tables + sum(len(added) + len(removed) for _, _, added, removed in timers)
+        return values, others + sum(len(added) + len(removed) for _, _, added, removed in timers)
 
     def encode(self, uid: str) -> bytes:
         """Returns the bytes of a file."""

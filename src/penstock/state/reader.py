@@ -1,0 +1,54 @@
+"""Reads versions as data, outside a running job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.clock import EpochClock
+from penstock.core.keygroups import LIMIT_MAX_PARALLELISM
+from penstock.state.backend import create_backend
+from penstock.state.timed import convert_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.core.file_area import FileArea
+    from penstock.core.handles import KeyedStateVersion
+    from penstock.state.keyed import Row
+
+
+def read_entries(version: KeyedStateVersion, area: FileArea) -> Iterator[Row]:
+    """Yields (state name, kind, key, namespace, value) of everything in a version.
+
+    Kinds are `value`, `list`, `map`, `event_timer` and `processing_timer`. A map yields one row per
+    entry with value (map key, map value); a list one row or several, in order. Timers have the name
+    "" and their time as value. Last accesses of states with a TTL are left out, and entries that
+    expired but were not removed yet are yielded. Values are unpickled, so the version must come
+    from a source that may run code.
+
+    Args:
+        version: Of any backend.
+        area: Where its files are.
+
+    Raises:
+        StateError: A file is missing or damaged.
+    """
+    state = create_backend(version.backend).create_state(
+        version.first_key_group,
+        version.last_key_group,
+        # Rows are read from the first to the last, never looked up by key group.
+        LIMIT_MAX_PARALLELISM,
+        area,
+        EpochClock(),
+        "(reader)",
+    )
+    try:
+        state.restore((version,))
+        for name, kind, key, ns, value in state.entries():
+            if state.is_timed(name):
+                plain = convert_value(kind, value, to_timed=False, now_ms=0)
+                yield name, kind, key, ns, plain
+            else:
+                yield name, kind, key, ns, value
+    finally:
+        state.close()
