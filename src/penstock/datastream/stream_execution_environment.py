@@ -19,6 +19,7 @@ from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.environment_settings import EnvironmentSettings
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.execution_plan import execution_plan
+from penstock.datastream.notebook import graph_svg, settings_html
 from penstock.datastream.plain_stream import DataStream
 from penstock.datastream.program import Program
 from penstock.graph.nodes import Input, Node, NodeKind, StreamGraph
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.core.configuration import Configuration
     from penstock.core.job import JobExecutionResult
-    from penstock.launch.local import LocalJob
+    from penstock.launch.local_job import LocalJob
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -254,6 +255,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def __repr__(self) -> str:
         names = [node.name for node in self._program.pending().values()]
         return f"StreamExecutionEnvironment(parallelism={self.get_parallelism()}, {names})"
+
+    def _repr_html_(self) -> str:
+        nodes = self._program.pending()
+        drawing = graph_svg(nodes, nodes) if nodes else ""
+        return settings_html("StreamExecutionEnvironment", self._configuration) + drawing
 
 
 def _with_prefix(node: Node) -> Node:

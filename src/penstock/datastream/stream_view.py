@@ -9,6 +9,7 @@ from penstock.core.errors import ProgramError
 from penstock.core.partitioning import Forward
 from penstock.core.types import TypeInformation, Types
 from penstock.datastream.node_settings import StreamSettings
+from penstock.datastream.notebook import graph_svg
 
 if TYPE_CHECKING:
     from penstock.common.execution_config import ExecutionConfig
@@ -93,6 +94,10 @@ class StreamView(StreamSettings):
         nodes = self._environment._program.nodes
         names = [nodes[given.node_id].name for given in self._inputs if given.node_id in nodes]
         return f"{type(self).__name__}({' + '.join(names)}: {self._type_info!r})"
+
+    def _repr_html_(self) -> str:
+        ends = [given.node_id for given in self._inputs]
+        return graph_svg(self._environment._program.nodes, ends)
 
 
 def _identity(value: Any) -> Any:

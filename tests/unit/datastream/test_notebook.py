@@ -1,0 +1,50 @@
+"""Notebook views hold what was set, escape it, and hide secrets."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from penstock.common import Types
+from penstock.datastream import OutputTag, StreamExecutionEnvironment
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_drawing_of_a_stream(env: StreamExecutionEnvironment) -> None:
+    left = env.from_collection([1]).map(str).name("<script>").uid("left")
+    right = env.from_collection([2]).name("right")
+    env.from_collection([3]).name("elsewhere")
+    joined = left.union(right).key_by(lambda value: value).process(lambda value, ctx: None)
+    side = joined.get_side_output(OutputTag("late", Types.STRING())).map(str)
+    text = side._repr_html_()
+    tree = ElementTree.fromstring(text)
+    assert "<script>" not in text
+    boxes = [each.findall(f"{SVG}text")[0].text for each in tree.findall(f"{SVG}g")]
+    assert boxes == ["Collection Source", "<script>", "right", "KeyedProcess", "Map"]
+    assert len(tree.findall(f"{SVG}path")) == 4
+    labels = [each.text for each in tree.findall(f"{SVG}text")]
+    assert labels == ["key", "key", "late"]
+
+
+def test_boxes_do_not_overlap(env: StreamExecutionEnvironment) -> None:
+    source = env.from_collection([1])
+    for _ in range(4):
+        source.map(str).print()
+    tree = ElementTree.fromstring(env._repr_html_().partition("</table>")[2])
+    corners = [
+        (each.get("x"), each.get("y"))
+        for group in tree.findall(f"{SVG}g")
+        for each in group.findall(f"{SVG}rect")
+    ]
+    assert len(corners) == len(set(corners)) == 9
+
+
+def test_table_of_settings(env: StreamExecutionEnvironment) -> None:
+    env.set_parallelism(4)
+    env.get_configuration().set_string("pipeline.name", "<b>")
+    env.get_configuration().set_string("penstock.spark.conf.fs.s3a.secret.key", "hunter2")
+    text = env._repr_html_()
+    assert "<td>parallelism.default</td><td>4</td><td>code test_notebook.py:" in text
+    assert "&lt;b&gt;" in text
+    assert "hunter2" not in text
+    assert "rest.port" not in text
