@@ -224,8 +224,10 @@ class LocalJob:
                 _log.warning(
                     "Job %s restarts in %d ms after: %s", self.job_id, decision.delay_ms, error
                 )
-                sinks.abort_pending(driver.state.epoch)
                 latest = service.recover(str(error))
+                # What the latest checkpoint contains is not ours to take back.
+                start = latest.epoch if latest is not None else (initial.epoch if initial else 0)
+                sinks.abort_after(start)
                 if self._cancelled.wait(decision.delay_ms / 1000):
                     return JobStatus.CANCELED
                 state = initial

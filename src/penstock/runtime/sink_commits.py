@@ -42,14 +42,16 @@ class SinkCommits:
                     pending.extend((epoch, committable) for committable in committables)
 
     def commit(self, epoch: int, checkpoint_id: int | None = None, *, final: bool = False) -> None:
-        """Commits what was prepared up to an epoch; idle committers are told only at the end."""
+        """Commits what was prepared up to an epoch.
+
+        Committers without new output are called too: an open part file may have to roll by time.
+        """
         with self._lock:
             for uid, committer in self._committers.items():
                 pending = self._pending.get(uid, [])
                 due = [committable for prepared, committable in pending if prepared <= epoch]
-                if due or final:
-                    context = self._context(uid, epoch, checkpoint_id, final=final)
-                    committer.commit(due, context)
+                context = self._context(uid, epoch, checkpoint_id, final=final)
+                committer.commit(due, context)
                 if due:
                     self._pending[uid] = [each for each in pending if each[0] > epoch]
 
@@ -62,14 +64,15 @@ class SinkCommits:
                         context = self._context(uid, epoch, None, final=False)
                         self._committers[uid].abort(committables, context)
 
-    def abort_pending(self, epoch: int) -> None:
-        """Removes all output that was prepared and will be prepared again after a restore."""
+    def abort_after(self, epoch: int) -> None:
+        """Removes output of later epochs, which a job that goes on from this one prepares again."""
         with self._lock:
             for uid, pending in self._pending.items():
-                if pending:
+                gone = [committable for prepared, committable in pending if prepared > epoch]
+                if gone:
                     context = self._context(uid, epoch, None, final=False)
-                    self._committers[uid].abort([each for _, each in pending], context)
-            self._pending.clear()
+                    self._committers[uid].abort(gone, context)
+                    self._pending[uid] = [each for each in pending if each[0] <= epoch]
 
     def snapshot(self) -> dict[str, Any]:
         """Returns plain data by uid: what the committer keeps, and what it still owes."""

@@ -64,12 +64,18 @@ class SourceLogic(OperatorLogic):
             if split.concurrent:
                 self._watermarks.add_split(split.split_id)
         left = assignment.budget.max_records
+        side_by_side = sum(split.concurrent for split, _ in assignment.splits)
         unfinished = 0
         for split, position in () if assignment.stop else assignment.splits:
             finished = False
-            while left > 0 and not finished:
-                result = self._reader.read(split, position, self._slice(assignment.budget, left))
+            # Splits that are read side by side share the budget; one with a backlog must not starve
+            # those behind it. What it leaves goes to the next.
+            allowed = -(-left // side_by_side) if split.concurrent else left
+            side_by_side -= split.concurrent
+            while allowed > 0 and not finished:
+                result = self._reader.read(split, position, _slice(assignment.budget, allowed))
                 position, finished = result.position, result.finished
+                allowed -= len(result.values)
                 left -= len(result.values)
                 report.records_read += len(result.values)
                 self._hand_on(split, result)
@@ -83,14 +89,11 @@ class SourceLogic(OperatorLogic):
                 self._advance()
             else:
                 unfinished += 1
-                report.backlog = report.backlog or left <= 0
+                report.backlog = report.backlog or allowed <= 0
         if assignment.stop or (assignment.is_last and not unfinished):
             report.input_ended = True
             self._end()
         yield
-
-    def _slice(self, budget: Budget, left: int) -> Budget:
-        return replace(budget, max_records=min(left, READ_RECORDS))
 
     def _hand_on(self, split: Split, result: ReadResult) -> None:
         for values, timestamps, _ in self._watermarks.assign(split.split_id, result):
@@ -128,3 +131,7 @@ class SourceLogic(OperatorLogic):
         self._reader.close()
 
 
+
+
+def _slice(budget: Budget, allowed: int) -> Budget:
+    return replace(budget, max_records=min(allowed, READ_RECORDS))
