@@ -59,7 +59,16 @@ def load_command_line(text: str, configuration: Configuration) -> None:
     """Adds `-D` settings, given as a JSON object of texts."""
     if not text:
         return
-    for key, value in json.loads(text).items():
+    try:
+        settings = json.loads(text)
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict) or not all(isinstance(v, str) for v in settings.values()):
+        raise ConfigurationError(
+            f"{COMMAND_LINE_VARIABLE} is {text!r:.200}; it must be a JSON object of texts, such as "
+            '{"rest.port": "8082"}.'
+        )
+    for key, value in settings.items():
         configuration.put(key, value, Rank.COMMAND_LINE, "-D")
 
 

@@ -74,6 +74,7 @@ def test_lists_and_maps(tmp_path: Path) -> None:
         ("a: 1\nb: 2\na: 3\n", "lines 1 and 3"),
         ("a:\n  b: 1\n  b: 2\n", "lines 2 and 3"),
         ("a:\n  b: 1\na.b: 2\n", "lines 2 and 3"),
+        ("a:\n  b: 1\na:\n  c: 2\n", "lines 1 and 3"),
     ],
 )
 def test_duplicate_keys_name_both_lines(tmp_path: Path, text: str, lines: str) -> None:
@@ -139,6 +140,12 @@ def test_command_line_outranks_the_file(tmp_path: Path) -> None:
     config = load_configuration(environment, tmp_path)
     assert (config.get_integer("rest.port"), config.get_integer("parallelism.default")) == (9, 2)
     assert str(config.setting("rest.port")) == "-D"
+
+
+@pytest.mark.parametrize("text", ["rest.port=1", '["rest.port"]', '{"rest.port": 1}'])
+def test_wrong_command_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"PENSTOCK_DYNAMIC_PROPERTIES is .* JSON object"):
+        load_configuration({COMMAND_LINE_VARIABLE: text}, tmp_path)
 
 
 def test_unreadable_file(tmp_path: Path) -> None:
