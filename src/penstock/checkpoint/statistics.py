@@ -1,0 +1,293 @@
+"""History and figures of a job's checkpoints, told by the coordinator's facts; plain data.
+
+REST, metrics and the command line read it. Nothing depends on it: it may forget, never decide.
+Times are wall time, because people compare them with their clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.checkpoint import facts
+from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.figures import CheckpointFigures, TaskFigures
+from penstock.checkpoint.summary import Series, Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+IN_PROGRESS: Final = "IN_PROGRESS"
+COMPLETED: Final = "COMPLETED"
+FAILED: Final = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRecord:
+    """One line of the history.
+
+    Attributes:
+        checkpoint_id: Its number.
+        status: IN_PROGRESS, COMPLETED or FAILED.
+        kind: Checkpoint or savepoint.
+        is_forced_full: Whether it was asked to build on no earlier one.
+        savepoint_format: Format of a savepoint, else None.
+        is_periodic: Whether nobody asked for it.
+        triggered_ms: Wall time of the trigger.
+        duration_ms: From trigger to the end, or so far.
+        latest_ack_ms: Wall time of the last acknowledgement; None before the first.
+        num_subtasks: Subtasks that take part.
+        num_acknowledged: Subtasks that have acknowledged.
+        figures: Sizes and durations.
+        epoch: Epoch whose end it holds; 0 before it is known.
+        location: Where a completed one is.
+        is_discarded: Whether it was deleted since.
+        failed_ms: Wall time of the failure.
+        failure_reason: Flink's name for it.
+        failure_message: What people read.
+    """
+
+    checkpoint_id: int
+    status: str
+    kind: SnapshotKind
+    is_forced_full: bool
+    savepoint_format: str | None
+    is_periodic: bool
+    triggered_ms: int
+    duration_ms: int = 0
+    latest_ack_ms: int | None = None
+    num_subtasks: int = 0
+    num_acknowledged: int = 0
+    figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
+    epoch: int = 0
+    location: str = ""
+    is_discarded: bool = False
+    failed_ms: int | None = None
+    failure_reason: str | None = None
+    failure_message: str | None = None
+
+    @property
+    def is_savepoint(self) -> bool:
+        return self.kind is SnapshotKind.SAVEPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredRecord:
+    """What the running attempt started from."""
+
+    checkpoint_id: int
+    restored_ms: int
+    is_savepoint: bool
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCounts:
+    """How many there were."""
+
+    restored: int = 0
+    total: int = 0
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The last of each kind; `completed` is never a savepoint."""
+
+    completed: CheckpointRecord | None = None
+    savepoint: CheckpointRecord | None = None
+    failed: CheckpointRecord | None = None
+    restored: RestoredRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSummary:
+    """Figures over all completed checkpoints and savepoints."""
+
+    checkpointed_size: Summary
+    state_size: Summary
+    end_to_end_duration: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSummary:
+    """Figures over the subtasks of one task in one checkpoint."""
+
+    checkpointed_size: Summary
+    state_size: Summary
+    end_to_end_duration: Summary
+    sync_duration: Summary
+    async_duration: Summary
+    start_delay: Summary
+
+
+class CheckpointStatistics:
+    """Takes in facts and answers questions.
+
+    Args:
+        history_size: Finished checkpoints to remember; those in progress are always kept.
+        num_subtasks: Subtasks of the job.
+    """
+
+    def __init__(self, history_size: int = 10, num_subtasks: int = 0) -> None:
+        self._history_size = history_size
+        self._num_subtasks = num_subtasks
+        self._records: dict[int, CheckpointRecord] = {}
+        self._sizes, self._full_sizes, self._durations = Series(), Series(), Series()
+        self.counts = CheckpointCounts()
+        self.latest = Latest()
+        self.declined: dict[str, int] = {}
+        """Requests that failed before they got an id, by reason."""
+
+    def apply(self, fact: facts.Fact, wall_ms: int) -> None:
+        """Takes in a fact.
+
+        Args:
+            fact: What the coordinator announced.
+            wall_ms: Wall time of the announcement.
+        """
+        step = _STEPS.get(type(fact))
+        if step is not None:
+            step(self, fact, wall_ms)
+
+    def history(self) -> list[CheckpointRecord]:
+        """Returns the remembered checkpoints, newest first."""
+        return sorted(self._records.values(), key=lambda record: -record.checkpoint_id)
+
+    def find(self, checkpoint_id: int) -> CheckpointRecord | None:
+        """Returns a checkpoint, if it is still remembered."""
+        return self._records.get(checkpoint_id)
+
+    def summary(self) -> CheckpointSummary:
+        """Returns the figures over all completed checkpoints."""
+        return CheckpointSummary(
+            self._sizes.summary(), self._full_sizes.summary(), self._durations.summary()
+        )
+
+    # -- one function per fact ----------------------------------------------------------------
+
+    def _triggered(self, fact: facts.CheckpointTriggered, wall_ms: int) -> None:
+        request = fact.request
+        is_savepoint = request.kind is SnapshotKind.SAVEPOINT
+        self._records[fact.checkpoint_id] = CheckpointRecord(
+            fact.checkpoint_id,
+            IN_PROGRESS,
+            request.kind,
+            request.full,
+            request.format.value if is_savepoint else None,
+            request.is_periodic,
+            wall_ms,
+            num_subtasks=self._num_subtasks,
+        )
+        counts = self.counts
+        self.counts = replace(counts, total=counts.total + 1, in_progress=counts.in_progress + 1)
+
+    def _uploaded(self, fact: facts.CheckpointUploaded, _wall_ms: int) -> None:
+        record = self._records.get(fact.checkpoint_id)
+        if record is None:
+            return
+        subtasks = [row for task in fact.figures.tasks for row in task.subtasks]
+        self._records[fact.checkpoint_id] = replace(
+            record,
+            figures=fact.figures,
+            num_acknowledged=len(subtasks),
+            num_subtasks=max(record.num_subtasks, len(subtasks)),
+            latest_ack_ms=max((row.acknowledged_ms for row in subtasks), default=None),
+        )
+
+    def _completed(self, fact: facts.CheckpointCompleted, _wall_ms: int) -> None:
+        record = self._records.get(fact.checkpoint_id)
+        if record is None:
+            return
+        done = replace(
+            record,
+            status=COMPLETED,
+            duration_ms=fact.duration_ms,
+            figures=fact.figures,
+            epoch=fact.epoch,
+            location=fact.location,
+            num_acknowledged=record.num_subtasks,
+        )
+        counts = self.counts
+        self.counts = replace(
+            counts, in_progress=counts.in_progress - 1, completed=counts.completed + 1
+        )
+        self._sizes.add(fact.figures.checkpointed_bytes)
+        self._full_sizes.add(fact.figures.state_bytes)
+        self._durations.add(fact.duration_ms)
+        if done.is_savepoint:
+            self.latest = replace(self.latest, savepoint=done)
+        else:
+            self.latest = replace(self.latest, completed=done)
+        self._finish(done)
+
+    def _failed(self, fact: facts.CheckpointFailed, wall_ms: int) -> None:
+        record = self._records.get(fact.checkpoint_id)
+        if record is None:
+            return
+        failed = replace(
+            record,
+            status=FAILED,
+            duration_ms=fact.duration_ms,
+            failed_ms=wall_ms,
+            failure_reason=fact.failure.reason.name,
+            failure_message=fact.failure.message or fact.failure.reason.value,
+        )
+        counts = self.counts
+        self.counts = replace(counts, in_progress=counts.in_progress - 1, failed=counts.failed + 1)
+        self.latest = replace(self.latest, failed=failed)
+        self._finish(failed)
+
+    def _finish(self, record: CheckpointRecord) -> None:
+        self._records[record.checkpoint_id] = record
+        finished = [id_ for id_, each in self._records.items() if each.status != IN_PROGRESS]
+        for checkpoint_id in sorted(finished)[: max(len(finished) - self._history_size, 0)]:
+            del self._records[checkpoint_id]
+
+    def _discarded(self, fact: facts.CheckpointDiscarded, _wall_ms: int) -> None:
+        record = self._records.get(fact.checkpoint_id)
+        if record is not None:
+            self._records[fact.checkpoint_id] = replace(record, is_discarded=True)
+        newest = self.latest.completed
+        if newest is not None and newest.checkpoint_id == fact.checkpoint_id:
+            self.latest = replace(self.latest, completed=replace(newest, is_discarded=True))
+
+    def _restored(self, fact: facts.CheckpointRestored, wall_ms: int) -> None:
+        self.counts = replace(self.counts, restored=self.counts.restored + 1)
+        is_savepoint = fact.kind is SnapshotKind.SAVEPOINT
+        restored = RestoredRecord(fact.checkpoint_id, wall_ms, is_savepoint, fact.location)
+        self.latest = replace(self.latest, restored=restored)
+
+    def _declined(self, fact: facts.TriggerDeclined, _wall_ms: int) -> None:
+        name = fact.failure.reason.name
+        self.declined[name] = self.declined.get(name, 0) + 1
+
+
+_STEPS: Final[dict[type, Callable[[CheckpointStatistics, Any, int], None]]] = {
+    facts.CheckpointTriggered: CheckpointStatistics._triggered,
+    facts.CheckpointUploaded: CheckpointStatistics._uploaded,
+    facts.CheckpointCompleted: CheckpointStatistics._completed,
+    facts.CheckpointFailed: CheckpointStatistics._failed,
+    facts.CheckpointDiscarded: CheckpointStatistics._discarded,
+    facts.CheckpointRestored: CheckpointStatistics._restored,
+    facts.TriggerDeclined: CheckpointStatistics._declined,
+}
+
+
+def subtask_summary(task: TaskFigures) -> SubtaskSummary:
+    """Returns the figures over a task's subtasks."""
+    columns = [Series() for _ in range(6)]
+    for row in task.subtasks:
+        values = (
+            row.checkpointed_bytes,
+            row.state_bytes,
+            row.end_to_end_ms,
+            row.sync_ms,
+            row.async_ms,
+            row.start_delay_ms,
+        )
+        for column, value in zip(columns, values, strict=True):
+            column.add(value)
+    return SubtaskSummary(*(column.summary() for column in columns))

@@ -1,0 +1,108 @@
+"""Plays a coordinator by hand: answers what a test leaves out, and remembers all instructions."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from penstock.checkpoint import events, facts, instructions
+from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.settings import CheckpointSettings
+
+T = TypeVar("T")
+
+
+class Script:
+    """One coordinator, its time, and what it has said."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("interval_ms", 1_000)
+        self.coordinator = CheckpointCoordinator(CheckpointSettings(**settings))
+        self.now_ms = 0
+        self.said: list[instructions.Instruction] = []
+        self._reserved = 0
+
+    def at(self, now_ms: int, event: events.Event | None = None) -> list[instructions.Instruction]:
+        """Hands over an event, `Ticked` by default, and returns what it led to."""
+        self.now_ms = now_ms
+        if isinstance(event, events.IdReserved | events.IdReservationFailed):
+            self._reserved += 1
+        said = self.coordinator.handle(event or events.Ticked(), now_ms)
+        self.coordinator.validate()
+        self.said += said
+        return said
+
+    def now(self, event: events.Event) -> list[instructions.Instruction]:
+        return self.at(self.now_ms, event)
+
+    def start(self, first_delay_ms: int = 0) -> Script:
+        self.at(self.now_ms, events.Started(first_delay_ms))
+        return self
+
+    def trigger(self, checkpoint_id: int, at_ms: int) -> None:
+        """A periodic checkpoint gets its id."""
+        self.at(at_ms)
+        asked = len(of(self.said, instructions.ReserveId))
+        assert asked > self._reserved, f"nothing triggered at {at_ms}"
+        self.now(events.IdReserved(checkpoint_id))
+
+    def upload(self, *checkpoint_ids: int) -> None:
+        """The epoch ends."""
+        self.now(events.EpochCompleted(1, "state"))
+
+    def write(self, checkpoint_id: int) -> list[instructions.Instruction]:
+        """Uploads and writes the metadata of a checkpoint whose epoch has ended."""
+        self.now(events.UploadCompleted(checkpoint_id))
+        return self.now(events.MetadataWritten(checkpoint_id, f"chk-{checkpoint_id}"))
+
+    def finish(self, checkpoint_id: int) -> list[instructions.Instruction]:
+        """Everything from the end of the epoch to the commit point."""
+        self.upload()
+        self.write(checkpoint_id)
+        return self.now(events.Published(checkpoint_id))
+
+    def clean(self, checkpoint_id: int, *deleted: int) -> None:
+        """Sinks and deletions answer."""
+        self.now(events.SinksCommitted(checkpoint_id))
+        for old in deleted:
+            self.now(events.DeletionCompleted(old))
+        self.now(events.SharedFilesReleased())
+
+    def complete(self, checkpoint_id: int, at_ms: int, *deleted: int) -> None:
+        """A whole periodic checkpoint in no time."""
+        self.trigger(checkpoint_id, at_ms)
+        self.finish(checkpoint_id)
+        self.clean(checkpoint_id, *deleted)
+
+    def ask(self, kind: SnapshotKind, request_id: str = "r", **more: Any) -> list[Any]:
+        if kind is SnapshotKind.SAVEPOINT:
+            more.setdefault("target", "somewhere")
+        return self.now(events.TriggerRequested(request_id, kind, **more))
+
+
+def of(said: list[Any], kind: type[T]) -> list[T]:
+    return [each for each in said if isinstance(each, kind)]
+
+
+def one(said: list[Any], kind: type[T]) -> T | None:
+    found = of(said, kind)
+    assert len(found) <= 1, f"{found}"
+    return found[0] if found else None
+
+
+def told(said: list[Any], kind: type[T]) -> list[T]:
+    """The facts of one kind among the instructions."""
+    return [each.fact for each in of(said, instructions.Announce) if isinstance(each.fact, kind)]
+
+
+def failures(said: list[Any]) -> list[tuple[int, str]]:
+    """Checkpoints that failed, with the reason."""
+    return [
+        (fact.checkpoint_id, fact.failure.reason.name)
+        for fact in told(said, facts.CheckpointFailed)
+    ]
+
+
+def declined(said: list[Any]) -> list[str]:
+    """Reasons of requests that failed without an id."""
+    return [fact.failure.reason.name for fact in told(said, facts.TriggerDeclined)]

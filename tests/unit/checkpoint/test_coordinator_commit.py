@@ -1,0 +1,372 @@
+"""The commit point, its three outcomes, and what may follow it (`faults.md` section 1)."""
+
+from __future__ import annotations
+
+import pytest
+from coordinator_script import Script, failures, of, one
+
+from penstock.checkpoint import events
+from penstock.checkpoint.completed import CompletedCheckpoint, SnapshotKind
+from penstock.checkpoint.instructions import (
+    Close,
+    CommitSinks,
+    CompleteRequest,
+    DeleteCheckpoint,
+    DiscardPending,
+    FailJob,
+    Publish,
+    Recover,
+    ReleaseSharedFiles,
+    RemovePointers,
+    ReReadMetadata,
+    ReReadPointer,
+    ReserveId,
+    StepDown,
+    Upload,
+)
+from penstock.checkpoint.retention import RetentionPolicy
+from penstock.checkpoint.settings import ClaimMode
+from penstock.core.job import JobStatus
+
+CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT
+
+
+def deleted(said: list[object]) -> list[int]:
+    return [each.checkpoint.checkpoint_id for each in of(said, DeleteCheckpoint)]
+
+
+def publishing(*, retained: int = 1, checkpoint_id: int = 2) -> Script:
+    """Checkpoint 1 is complete, the next one is being published."""
+    script = Script(num_retained=retained, timeout_ms=500, tolerable_failures=9).start()
+    script.complete(1, 0)
+    script.trigger(checkpoint_id, 1_000)
+    script.upload()
+    said = script.write(checkpoint_id)
+    publish = one(said, Publish)
+    assert publish is not None
+    assert publish.parent_id == 1
+    return script
+
+
+def test_order_sinks_then_deletion_then_shared_files() -> None:
+    script = publishing()
+    said = script.now(events.Published(2))
+    kinds = [type(each) for each in said]
+    assert kinds.index(CommitSinks) < kinds.index(DeleteCheckpoint)
+    assert ReleaseSharedFiles not in kinds
+    assert one(script.now(events.DeletionCompleted(1)), ReleaseSharedFiles) == ReleaseSharedFiles(2)
+
+
+def test_the_pointer_is_told_what_it_may_forget() -> None:
+    script = publishing()
+    script.now(events.Published(2))
+    script.clean(2, 1)
+    script.trigger(3, 2_000)
+    script.upload()
+    publish = one(script.write(3), Publish)
+    assert publish is not None
+    assert [each.checkpoint_id for each in publish.retained] == [3]
+    assert [each.checkpoint_id for each in publish.dropped] == [2]
+    assert publish.forgotten == (1,)
+
+
+def test_unknown_nothing_is_deleted_triggered_or_expired_until_it_is_known() -> None:
+    script = publishing()
+    assert of(script.now(events.PublicationUnknown(2, "timeout")), ReReadPointer)
+    assert script.now(events.PublicationUnknown(2, "timeout")) != []
+    said = script.at(1_050) + script.ask(SAVEPOINT, "wish") + script.at(9_000)
+    assert of(said, DeleteCheckpoint) == of(said, DiscardPending) == of(said, ReserveId) == []
+    assert failures(said) == []
+    said = script.at(9_001, events.Published(2))
+    assert deleted(said) == [1]
+    assert one(said, ReserveId) is not None
+
+
+def test_unknown_is_asked_again_at_growing_intervals() -> None:
+    script = publishing()
+    times = []
+    script.now(events.PublicationUnknown(2, ""))
+    for _ in range(8):
+        script.now(events.PublicationUnknown(2, ""))
+        start = script.now_ms
+        while not of(script.at(script.now_ms + 50), ReReadPointer):
+            pass
+        times.append(script.now_ms - start)
+    assert times == [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]
+
+
+def test_certain_failure_of_the_publication_gives_the_checkpoint_up() -> None:
+    script = publishing()
+    said = script.now(events.PublicationFailed(2, "no space"))
+    assert failures(said) == [(2, "FINALIZE_CHECKPOINT_FAILURE")]
+    assert of(said, DiscardPending) == [DiscardPending(2)]
+    assert script.coordinator.latest is not None
+    assert script.coordinator.latest.checkpoint_id == 1
+
+
+def test_rejected_means_stop_and_leave_everything() -> None:
+    script = publishing()
+    script.ask(CHECKPOINT, "waiting")
+    said = script.now(events.PublicationRejected(2, "epoch 4 leads"))
+    assert one(said, StepDown) is not None
+    assert one(said, CompleteRequest) is not None
+    assert not of(said, DeleteCheckpoint)
+    assert not of(said, DiscardPending)
+    assert script.at(100_000) == []
+    assert script.now(events.Published(2)) == []
+
+
+def test_publications_come_one_at_a_time() -> None:
+    script = Script(max_concurrent=3).start()
+    script.trigger(1, 0)
+    script.ask(CHECKPOINT, "second")
+    script.now(events.IdReserved(2))
+    script.upload()
+    script.write(1)
+    assert one(script.write(2), Publish) is None
+    publish = one(script.now(events.Published(1)), Publish)
+    assert publish is not None
+    assert (publish.checkpoint_id, publish.parent_id) == (2, 1)
+
+
+def test_unknown_metadata_is_read_again_and_its_files_wait() -> None:
+    script = Script(timeout_ms=500, tolerable_failures=9).start()
+    script.trigger(1, 0)
+    script.upload()
+    script.now(events.UploadCompleted(1))
+    assert of(script.now(events.MetadataUnknown(1, "timeout")), ReReadMetadata)
+    said = script.at(500)
+    assert failures(said) == [(1, "CHECKPOINT_EXPIRED")]
+    # The write may still arrive: without its files it would look like a checkpoint.
+    assert not of(said, DiscardPending)
+    assert of(script.at(700, events.MetadataWritten(1, "chk-1")), DiscardPending)
+
+
+def test_a_savepoint_does_not_expire_once_it_may_be_there() -> None:
+    script = Script(timeout_ms=500, interval_ms=None).start()
+    script.ask(SAVEPOINT)
+    script.now(events.IdReserved(1))
+    script.upload()
+    script.now(events.UploadCompleted(1))
+    script.now(events.MetadataUnknown(1, ""))
+    assert failures(script.at(5_000)) == []
+    result = one(script.now(events.MetadataWritten(1, "there")), CompleteRequest)
+    assert result is not None
+    assert result.checkpoint is not None
+
+
+def test_sinks_commit_one_at_a_time_until_it_is_known() -> None:
+    script = publishing()
+    script.now(events.Published(2))
+    script.now(events.DeletionCompleted(1))
+    assert not of(script.now(events.SinkCommitFailed(2, "down")), CommitSinks)
+    (commit,) = of(script.at(1_100), CommitSinks)
+    assert commit.checkpoint.checkpoint_id == 2
+    script.trigger(3, 2_000)
+    # Checkpoint 3 covers 2, but waits for the answer about it.
+    assert not of(script.finish(3), CommitSinks)
+    assert of(script.now(events.SinkCommitFailed(2, "down")), CommitSinks) == []
+    (commit,) = of(script.at(2_200), CommitSinks)
+    assert commit.checkpoint.checkpoint_id == 3
+
+
+# -- tolerable failures ---------------------------------------------------------------------------
+
+
+def fail(script: Script, checkpoint_id: int, at_ms: int) -> list[object]:
+    script.trigger(checkpoint_id, at_ms)
+    script.upload()
+    said = script.now(events.UploadFailed(checkpoint_id, "disk full"))
+    script.now(events.DeletionCompleted(checkpoint_id))
+    return said
+
+
+def test_the_job_fails_with_one_failure_more_than_tolerable() -> None:
+    script = Script(tolerable_failures=2).start()
+    assert not of(fail(script, 1, 0), FailJob)
+    assert not of(fail(script, 2, 1_000), FailJob)
+    failed = one(fail(script, 3, 2_000), FailJob)
+    assert failed is not None
+    assert "tolerable-failed-checkpoints" in failed.message
+    assert "disk full" in failed.message
+
+
+def test_a_success_starts_the_count_anew() -> None:
+    script = Script(tolerable_failures=1).start()
+    fail(script, 1, 0)
+    script.complete(2, 1_000)
+    assert not of(fail(script, 3, 2_000), FailJob)
+    assert of(fail(script, 4, 3_000), FailJob)
+
+
+def test_an_id_that_cannot_be_reserved_counts() -> None:
+    script = Script(tolerable_failures=0).start()
+    script.at(0, events.Ticked())
+    assert of(script.now(events.IdReservationFailed("storage gone")), FailJob)
+
+
+def test_a_failed_savepoint_is_its_callers_business() -> None:
+    script = Script(interval_ms=None, tolerable_failures=0).start()
+    script.ask(SAVEPOINT)
+    script.now(events.IdReserved(1))
+    script.upload()
+    said = script.now(events.UploadFailed(1, "target full"))
+    assert not of(said, FailJob)
+    result = one(said, CompleteRequest)
+    assert result is not None
+    assert result.failure is not None
+    assert "target full" in str(result.failure)
+
+
+# -- restore, recovery, end -----------------------------------------------------------------------
+
+
+def chk(number: int, **more: object) -> CompletedCheckpoint:
+    return CompletedCheckpoint(number, location=f"chk-{number}", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mode", "base", "is_deleted"),
+    [
+        (ClaimMode.NO_CLAIM, None, False),
+        (ClaimMode.CLAIM, 860, True),
+        (ClaimMode.LEGACY, 860, False),
+    ],
+)
+def test_claim_modes(mode: ClaimMode, base: int | None, is_deleted: bool) -> None:
+    script = Script(incremental=True)
+    said = script.now(events.Restored((chk(860),), claim_mode=mode))
+    assert one(said, CommitSinks) is not None, "its output may not be visible yet"
+    script.start()
+    script.now(events.SinksCommitted(860))
+    script.trigger(861, 0)
+    (upload,) = of(script.now(events.EpochCompleted(1, "state")), Upload)
+    assert (upload.base.checkpoint_id if upload.base else None) == base
+    script.write(861)
+    said = script.now(events.Published(861))
+    assert deleted(said) == ([860] if is_deleted else [])
+    # From the second one on every mode is incremental.
+    script.now(events.DeletionCompleted(860))
+    script.trigger(862, 1_000)
+    (upload,) = of(script.now(events.EpochCompleted(2, "state")), Upload)
+    assert upload.base is not None
+    assert upload.base.checkpoint_id == 861
+
+
+def test_full_on_request_and_without_the_setting() -> None:
+    for settings, full in (({"incremental": True}, True), ({"incremental": False}, False)):
+        script = Script(**settings).start()
+        script.complete(1, 0)
+        script.ask(CHECKPOINT, full=full)
+        script.now(events.IdReserved(2))
+        (upload,) = of(script.now(events.EpochCompleted(2, "state")), Upload)
+        assert upload.base is None
+
+
+def test_a_successor_finishes_the_deletions_of_its_predecessor() -> None:
+    script = Script()
+    said = script.now(events.Restored((chk(7),), last_id=9, subsumed=(chk(5), chk(6))))
+    assert deleted(said) == [5, 6]
+    assert not of(script.start().said, ReserveId), "two deletions are one too many"
+    assert one(script.now(events.DeletionCompleted(5)), ReserveId) == ReserveId(10)
+    assert one(script.now(events.DeletionCompleted(6)), ReleaseSharedFiles) is not None
+
+
+def test_recovery_starts_from_the_latest_and_commits_its_output_again() -> None:
+    script = Script(max_concurrent=2).start()
+    script.complete(1, 0)
+    script.trigger(2, 1_000)
+    said = script.now(events.AttemptFailed("user code"))
+    assert failures(said) == [(2, "JOB_FAILOVER_REGION")]
+    recover, commit = one(said, Recover), one(said, CommitSinks)
+    assert recover is not None
+    assert recover.checkpoint is not None
+    assert commit is not None
+    assert recover.checkpoint.checkpoint_id == commit.checkpoint.checkpoint_id == 1
+
+
+def test_recovery_without_a_checkpoint_starts_empty() -> None:
+    said = Script().start().now(events.AttemptFailed())
+    assert one(said, Recover) == Recover(None)
+
+
+def test_recovery_waits_until_it_is_known_what_the_pointer_says() -> None:
+    script = publishing()
+    script.now(events.PublicationUnknown(2, "timeout"))
+    assert one(script.now(events.AttemptFailed()), Recover) is None
+    recover = one(script.at(9_000, events.Published(2)), Recover)
+    assert recover is not None
+    assert recover.checkpoint is not None
+    assert recover.checkpoint.checkpoint_id == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "kept"),
+    [
+        (policy, status, kept)
+        for policy, row in {
+            RetentionPolicy.NO_EXTERNALIZED_CHECKPOINTS: "dddd",
+            RetentionPolicy.DELETE_ON_CANCELLATION: "ddkd",
+            RetentionPolicy.RETAIN_ON_CANCELLATION: "dkkk",
+        }.items()
+        for status, kept in zip(
+            (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED),
+            row,
+            strict=True,
+        )
+    ],
+)
+def test_end_of_the_job(policy: RetentionPolicy, status: JobStatus, kept: str) -> None:
+    script = Script(retention=policy).start()
+    script.complete(1, 0)
+    said = script.now(events.JobEnded(status))
+    if kept == "k":
+        assert one(said, Close) is not None
+        assert not of(said, RemovePointers)
+        return
+    assert one(said, RemovePointers) == RemovePointers((1,))
+    assert not deleted(said)
+    # The pointer first; while that is in doubt no file goes.
+    said = script.now(events.PointerRemovalUnknown("timeout"))
+    assert not deleted(said)
+    assert one(script.at(100), RemovePointers) == RemovePointers((1,))
+    assert deleted(script.now(events.PointersRemoved())) == [1]
+    assert one(script.now(events.DeletionCompleted(1)), ReleaseSharedFiles) is not None
+    assert one(script.now(events.SharedFilesReleased()), Close) is not None
+
+
+def test_the_end_waits_for_the_output() -> None:
+    script = Script(retention=RetentionPolicy.NO_EXTERNALIZED_CHECKPOINTS).start()
+    script.trigger(1, 0)
+    script.finish(1)
+    script.now(events.SharedFilesReleased())
+    assert not of(script.now(events.JobEnded(JobStatus.CANCELED)), RemovePointers)
+    assert of(script.now(events.SinksCommitted(1)), RemovePointers)
+
+
+def test_cancelled_while_the_outcome_is_unknown() -> None:
+    script = publishing()
+    script.now(events.PublicationUnknown(2, "timeout"))
+    said = script.now(events.JobEnded(JobStatus.CANCELED))
+    assert not of(said, RemovePointers)
+    said = script.now(events.Published(2))
+    assert one(said, CommitSinks) is not None
+    script.clean(2, 1)
+    assert of(script.said, RemovePointers) == [RemovePointers((2,))]
+
+
+def test_shared_files_stay_while_a_pending_checkpoint_builds_on_them() -> None:
+    script = Script(incremental=True, max_concurrent=2, num_retained=1).start()
+    script.complete(1, 0)
+    script.ask(CHECKPOINT, "a")
+    script.now(events.IdReserved(2))
+    script.ask(CHECKPOINT, "b")
+    script.now(events.IdReserved(3))
+    script.upload()
+    script.write(2)
+    script.now(events.Published(2))
+    # Checkpoint 1 is gone, but 3 was started when it was the base.
+    assert not of(script.now(events.DeletionCompleted(1)), ReleaseSharedFiles)
+    script.write(3)
+    script.now(events.Published(3))
+    assert one(script.now(events.DeletionCompleted(2)), ReleaseSharedFiles) == ReleaseSharedFiles(3)

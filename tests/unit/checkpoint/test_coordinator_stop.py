@@ -1,0 +1,112 @@
+"""Stopping with a savepoint (`semantics.md` section 3)."""
+
+from __future__ import annotations
+
+from coordinator_script import Script, declined, failures, of, one
+
+from penstock.checkpoint import events
+from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.instructions import (
+    CommitSinks,
+    CompleteRequest,
+    DeleteCheckpoint,
+    FailJob,
+    FinishJob,
+    Publish,
+    Recover,
+    RemovePointers,
+    RequestSnapshot,
+    ReserveId,
+    Upload,
+)
+from penstock.core.job import JobStatus
+
+
+def stopping(*, drain: bool = False) -> Script:
+    script = Script().start()
+    script.complete(1, 0)
+    script.at(100, events.StopRequested("stop", drain, "target"))
+    script.now(events.IdReserved(2))
+    return script
+
+
+def test_the_whole_way() -> None:
+    script = stopping(drain=True)
+    assert of(script.said, RequestSnapshot)[-1] == RequestSnapshot(2, stop=True, drain=True)
+    # The epoch that was running ends; the sources have not stopped yet.
+    assert not of(script.now(events.EpochCompleted(5, "early")), Upload)
+    (upload,) = of(script.now(events.EpochCompleted(6, "last", stopped=True)), Upload)
+    assert (upload.epoch, upload.base) == (6, None)
+    publish = one(script.write(2), Publish)
+    assert publish is not None, "or a crash now would write the output again"
+    said = script.now(events.Published(2))
+    assert not of(said, FinishJob)
+    assert not of(said, CompleteRequest)
+    assert one(said, CommitSinks) is not None
+    said = script.now(events.SinksCommitted(2))
+    result = one(said, CompleteRequest)
+    assert result is not None
+    assert result.checkpoint is not None
+    assert one(said, FinishJob) is not None
+
+
+def test_neither_the_savepoint_nor_its_pointer_goes_at_the_end() -> None:
+    script = stopping()
+    script.now(events.EpochCompleted(6, "last", stopped=True))
+    script.write(2)
+    script.now(events.Published(2))
+    script.now(events.SinksCommitted(2))
+    said = script.now(events.JobEnded(JobStatus.FINISHED))
+    assert one(said, RemovePointers) == RemovePointers((1,))
+    said = script.now(events.PointersRemoved())
+    assert [each.checkpoint.checkpoint_id for each in of(said, DeleteCheckpoint)] == [1]
+    assert [each.checkpoint_id for each in script.coordinator.retained] == [2]
+
+
+def test_it_clears_the_way() -> None:
+    script = Script().start()
+    script.trigger(1, 0)
+    script.ask(SnapshotKind.CHECKPOINT, "user")
+    script.at(1_000)
+    said = script.now(events.StopRequested("stop", target="target"))
+    assert failures(said) == [(1, "CHECKPOINT_COORDINATOR_SUSPEND")]
+    assert declined(said) == ["CHECKPOINT_COORDINATOR_SUSPEND", "PERIODIC_SCHEDULER_SHUTDOWN"]
+    script.now(events.IdReserved(2))
+    assert not of(script.at(100_000), ReserveId), "no periodic checkpoint while stopping"
+
+
+def test_a_failed_one_fails_the_job_over() -> None:
+    script = stopping()
+    script.now(events.EpochCompleted(6, "last", stopped=True))
+    said = script.now(events.UploadFailed(2, "target full"))
+    assert one(said, FailJob) is not None
+    result = one(said, CompleteRequest)
+    assert result is not None
+    assert result.failure is not None
+    script.now(events.DeletionCompleted(2))
+    said = script.now(events.AttemptFailed())
+    recover = one(said, Recover)
+    assert recover is not None
+    assert recover.checkpoint is not None
+    assert recover.checkpoint.checkpoint_id == 1
+    script.now(events.SinksCommitted(1))
+    # The scheduler starts anew, with the pause (none here) as its first delay.
+    assert one(script.at(500, events.Started(400)), ReserveId) == ReserveId(3)
+
+
+def test_a_failure_after_the_commit_point_still_finishes() -> None:
+    script = stopping()
+    script.now(events.EpochCompleted(6, "last", stopped=True))
+    script.write(2)
+    assert not of(script.now(events.AttemptFailed("while closing")), Recover)
+    said = script.now(events.Published(2))
+    assert not of(said, Recover)
+    assert one(script.now(events.SinksCommitted(2)), FinishJob) is not None
+
+
+def test_without_a_target_nothing_stops() -> None:
+    script = Script().start(50)
+    result = one(script.now(events.StopRequested("stop")), CompleteRequest)
+    assert result is not None
+    assert result.failure is not None
+    assert one(script.at(50), ReserveId) is not None
