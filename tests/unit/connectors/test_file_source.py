@@ -194,3 +194,16 @@ def test_a_new_state_leaves_the_old_one_alone(tmp_path: Path) -> None:
     write(tmp_path, "b")
     source.discover(state, 10)
     assert list(state["seen"]) == before
+
+
+@pytest.mark.parametrize(("parallelism", "expected"), [(1, 2), (2, 2), (3, 6)])
+def test_text_files_are_cut_when_there_are_fewer_than_subtasks(
+    tmp_path: Path, parallelism: int, expected: int
+) -> None:
+    line = b"x" * 1023 + b"\n"
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(line * (40 * 1024))
+    source = text(tmp_path).build()
+    # 40 MiB each: three ranges of at most 16 MiB.
+    splits = source.with_parallelism(parallelism).discover(None, 0).splits
+    assert len(splits) == expected

@@ -64,8 +64,9 @@ class _Settings:
     record_format: StreamFormat | BulkFormat
     interval_ms: int | None = None
     cut_bytes: int = CUT_BYTES
-    splittable: bool = True
+    splittable: bool | None = None
     recursive: bool = True
+    parallelism: int = 1
 
 
 class FileSourceBuilder:
@@ -116,10 +117,14 @@ class FileSourceBuilder:
         return self
 
     def set_cut_bytes(self, cut_bytes: int) -> FileSourceBuilder:
-        """Sets from which size on a file is cut, and how large its ranges are; 16 MiB if unset."""
+        """Sets from which size on a file is cut, and how large its ranges are; 16 MiB if unset.
+
+        Files are then cut however many there are, unless the enumerator says otherwise.
+        """
         if cut_bytes < 1:
             raise ProgramError(f"cut_bytes is {cut_bytes}; it must be 1 or more.")
-        self._settings = replace(self._settings, cut_bytes=cut_bytes)
+        splittable = self._settings.splittable is not False
+        self._settings = replace(self._settings, cut_bytes=cut_bytes, splittable=splittable)
         return self
 
     def build(self) -> FileSource:
@@ -157,6 +162,9 @@ class FileSource(Source):
         bounded = self._settings.interval_ms is None
         return Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
+    def with_parallelism(self, parallelism: int) -> Source:
+        return FileSource(replace(self._settings, parallelism=parallelism))
+
     def discover(self, state: Any, now_ms: int) -> Discovery:
         settings = self._settings
         interval_ms = settings.interval_ms
@@ -171,7 +179,8 @@ class FileSource(Source):
             files.sort(key=lambda file: (str(file.version), file.path))
         if files and interval_ms is not None:
             seen = {**seen, **{file.path: file.size_bytes for file in files}}
-        splits = tuple(split for file in files for split in self._cut(file))
+        whole = not self._cuts_files(len(files))
+        splits = tuple(split for file in files for split in self._cut(file, whole=whole))
         return Discovery(splits, {"seen": seen, "polled_ms": now_ms}, complete=interval_ms is None)
 
     def _list(self) -> list[InputFile]:
@@ -181,11 +190,24 @@ class FileSource(Source):
             found.update((file.path, file) for file in files)
         return list(found.values())
 
-    def _cut(self, file: InputFile) -> list[Split]:
+    def _cuts_files(self, count: int) -> bool:
+        """Whether large files become several splits, unless the program has said so.
+
+        Lines usually come in the order of their times. Files side by side, one per subtask, keep
+        watermarks together as in Flink, where a text file is one split; ranges of one file do that
+        too, but ranges of many would let one file's time run ahead of the next one's. So ranges are
+        for inputs of fewer files than subtasks.
+        """
+        settings = self._settings
+        if settings.splittable is not None:
+            return settings.splittable
+        return isinstance(settings.record_format, BulkFormat) or count < settings.parallelism
+
+    def _cut(self, file: InputFile, *, whole: bool) -> list[Split]:
         settings = self._settings
         storage = storage_of(file.path)
         record_format = settings.record_format
-        cut_bytes = settings.cut_bytes if settings.splittable else max(1, file.size_bytes)
+        cut_bytes = max(1, file.size_bytes) if whole else settings.cut_bytes
         if file.size_bytes == 0:
             return []
         if isinstance(record_format, BulkFormat):
