@@ -20,9 +20,10 @@ from penstock.core.partitioning import (
     Rescale,
     Shuffle,
 )
-from penstock.core.types import TupleTypeInfo, TypeInformation, Types, checked_type
+from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.callables import as_process_function
 from penstock.datastream.keys import key_groups
+from penstock.datastream.projection import Projection, projected_type
 from penstock.datastream.stream_sink import DataStreamSink
 from penstock.datastream.stream_view import StreamView
 from penstock.graph.nodes import Input, NodeKind
@@ -97,29 +98,8 @@ class DataStream(StreamView):
 
     def project(self, *field_indexes: int) -> DataStream:
         """Keeps some fields of tuples, in the given order."""
-        known = not isinstance(self._type_info, type(Types.PICKLED_BYTE_ARRAY()))
-        if known and not isinstance(self._type_info, TupleTypeInfo):
-            raise ProgramError(
-                f"project() is for streams of tuples, but this one is of {self._type_info!r}. "
-                "Use map() with a function that makes the record you want."
-            )
-        if not field_indexes or not all(isinstance(index, int) for index in field_indexes):
-            raise ProgramError(f"project() takes positions of fields, not {field_indexes!r}.")
-        output_type = None
-        if isinstance(self._type_info, TupleTypeInfo):
-            fields = self._type_info.get_field_types()
-            outside = [index for index in field_indexes if not 0 <= index < len(fields)]
-            if outside:
-                raise ProgramError(
-                    f"project() got the positions {outside}, but {self._type_info!r} has the "
-                    f"fields 0 to {len(fields) - 1}."
-                )
-            output_type = Types.TUPLE([fields[index] for index in field_indexes])
-
-        def project(value: Any) -> tuple[Any, ...]:
-            return tuple([value[index] for index in field_indexes])
-
-        return self._then("Projection", MapSpec(project), output_type)
+        output_type = projected_type(self._type_info, field_indexes)
+        return self._then("Projection", MapSpec(Projection(field_indexes)), output_type)
 
     # ---- event time ----
 
@@ -292,6 +272,14 @@ class DataStream(StreamView):
 
         return self._sink(print_sink(sink_identifier, self._type_info, to_stderr=to_stderr))
 
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int = ...
+    ) -> list[Any]: ...
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
