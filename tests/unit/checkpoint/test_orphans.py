@@ -1,0 +1,255 @@
+"""The sweep: what it takes, and above all what it leaves (F62, I7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from checkpoint_samples import JOB, sha256
+from commit_driver import LAYOUT, LIVE, Driver
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.checkpoint.content import Content
+from penstock.checkpoint.errors import CheckpointError, FencedError
+from penstock.checkpoint.orphans import find_orphans, referenced_keys, sweep
+from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.storage import Entry
+from penstock.checkpoint.storage_memory import MemoryStorage
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+
+HASH = sha256(b"x")
+DAY = 24 * 60 * 60 * 1000
+
+
+def found(
+    *keys: str, age_ms: int = 2 * DAY, referenced: frozenset[str] = frozenset()
+) -> dict[str, bool]:
+    """Whether each orphan among `keys` may be deleted, with checkpoint 9 under way."""
+    now_ms = 10 * DAY
+    entries = [Entry(f"{JOB}/{key}", 7, now_ms - age_ms) for key in keys]
+    orphans = find_orphans(
+        entries,
+        LAYOUT,
+        {f"{JOB}/{key}" for key in referenced},
+        current_id=9,
+        now_ms=now_ms,
+        grace_ms=DAY,
+    )
+    return {orphan.key.removeprefix(f"{JOB}/"): orphan.is_deletable for orphan in orphans}
+
+
+def test_what_is_an_orphan() -> None:
+    assert found(
+        f"shared/{HASH}-8-w",
+        f"shared/{HASH}-9-w",
+        f"shared/{HASH}-10-w",
+        "shared/.tmp-12-3",
+        f"chk-8/{HASH}-8-w",
+        "chk-8/_metadata",
+        "chk-8/.tmp-12-4",
+        "chk-9/_metadata",
+        f"chk-10/{HASH}-10-w",
+    ) == {
+        f"shared/{HASH}-8-w": True,
+        f"shared/{HASH}-9-w": False,
+        f"shared/{HASH}-10-w": False,
+        "shared/.tmp-12-3": True,
+        f"chk-8/{HASH}-8-w": True,
+        "chk-8/_metadata": True,
+        "chk-8/.tmp-12-4": True,
+        "chk-9/_metadata": False,
+        f"chk-10/{HASH}-10-w": False,
+    }
+
+
+def test_what_is_never_judged() -> None:
+    assert (
+        found(
+            "pointer/0000000000000000001",
+            "counter/current",
+            f"taskowned/{HASH}-1-w",
+            "taskowned/anything",
+            "shared/README",
+            "shared/000012.sst",
+            f"shared/deeper/{HASH}-1-w",
+            "chk-8/notes.txt",
+            "chk-08/_metadata",
+            "chk-x/_metadata",
+            "deeper/chk-8/_metadata",
+            "_metadata",
+            "savepoint-40dcc6-0123456789ab/_metadata",
+        )
+        == {}
+    )
+
+
+def test_young_and_named_files_stay() -> None:
+    key = f"shared/{HASH}-8-w"
+    assert found(key, age_ms=DAY) == {key: False}
+    assert found(key, age_ms=DAY + 1) == {key: True}
+    # A clock that went back makes files look as if they came from the future.
+    assert found(key, age_ms=-5 * DAY) == {key: False}
+    assert found(key, referenced=frozenset({key})) == {}
+
+
+def job() -> tuple[MemoryStorage, Driver]:
+    storage = MemoryStorage()
+    driver = Driver(storage)
+    driver.start()
+    for number, names in enumerate(LIVE, start=1):
+        driver.checkpoint(names, number)
+    return storage, driver
+
+
+def run(storage: MemoryStorage, driver: Driver, **options: object) -> list[str]:
+    arguments: dict[str, object] = {
+        "current_id": 5,
+        "now_ms": 2 * DAY,
+        "grace_ms": DAY,
+        "dry_run": False,
+        **options,
+    }
+    report = sweep(
+        driver.storage,
+        LAYOUT,
+        lambda: list(driver.loaded.values()),
+        **arguments,  # type: ignore[arg-type]
+    )
+    return sorted(key.removeprefix(f"{JOB}/") for key in report.deleted)
+
+
+ORPHANS = [f"chk-2/{HASH}-2-w", "chk-2/_metadata", f"shared/{HASH}-2-w"]
+
+
+def with_orphans() -> tuple[MemoryStorage, Driver]:
+    storage, driver = job()
+    for key in ORPHANS:
+        storage.put_if_absent(f"{JOB}/{key}", Content.of_bytes(b"old"))
+    return storage, driver
+
+
+def test_sweep_of_a_healthy_job_finds_nothing() -> None:
+    storage, driver = job()
+    before = dict(storage.files)
+    assert run(storage, driver) == []
+    assert storage.files == before
+
+
+def test_sweep_takes_orphans_only() -> None:
+    healthy, _ = job()
+    storage, driver = with_orphans()
+    assert run(storage, driver) == ORPHANS
+    assert set(storage.files) == set(healthy.files)
+
+
+def test_a_dry_run_deletes_nothing() -> None:
+    storage, driver = with_orphans()
+    before = dict(storage.files)
+    assert run(storage, driver, dry_run=True) == []
+    report = sweep(
+        driver.storage,
+        LAYOUT,
+        lambda: list(driver.loaded.values()),
+        current_id=5,
+        now_ms=2 * DAY,
+        grace_ms=DAY,
+    )
+    assert [orphan.is_deletable for orphan in report.orphans] == [True] * 3
+    assert report.orphan_bytes == 9
+    assert storage.files == before
+
+
+def test_a_checkpoint_that_completes_meanwhile_is_safe() -> None:
+    """The listing comes first, what is retained is read after it."""
+    storage, driver = with_orphans()
+
+    def load() -> list[LoadedSnapshot]:
+        driver.checkpoint(LIVE[0], 5)
+        return list(driver.loaded.values())
+
+    report = sweep(
+        driver.storage,
+        LAYOUT,
+        load,
+        current_id=5,
+        now_ms=9 * DAY,
+        grace_ms=0,
+        dry_run=False,
+    )
+    assert {key.removeprefix(f"{JOB}/") for key in report.deleted} >= set(ORPHANS)
+    assert referenced_keys(driver.storage, driver.loaded.values()) <= set(storage.files)
+
+
+def test_a_snapshot_that_cannot_be_read_stops_the_sweep() -> None:
+    storage, driver = with_orphans()
+    before = dict(storage.files)
+
+    def load() -> list[LoadedSnapshot]:
+        raise CheckpointError("checkpoint 3 cannot be read")
+
+    with pytest.raises(CheckpointError, match="checkpoint 3"):
+        sweep(driver.storage, LAYOUT, load, current_id=5, now_ms=9 * DAY, grace_ms=0, dry_run=False)
+    assert storage.files == before
+
+
+def test_without_a_directory_per_job_nothing_is_swept() -> None:
+    storage, _ = with_orphans()
+    with pytest.raises(CheckpointError, match="create-subdir"):
+        sweep(
+            storage,
+            layout_of(JOB, create_subdir=False),
+            list,
+            current_id=5,
+            now_ms=9 * DAY,
+            dry_run=False,
+        )
+
+
+def test_a_former_leader_deletes_nothing() -> None:
+    storage, driver = with_orphans()
+    before = dict(storage.files)
+
+    def confirm() -> None:
+        raise FencedError("somebody else leads")
+
+    with pytest.raises(FencedError):
+        run(storage, driver, confirm=confirm)
+    assert storage.files == before
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_never_a_file_that_is_needed(data: st.DataObject) -> None:
+    """Whatever is listed: no named, young, current or foreign file is ever taken."""
+    number = st.integers(1, 15)
+    names = st.one_of(
+        number.map(lambda n: f"shared/{HASH}-{n}-w"),
+        number.map(lambda n: f"chk-{n}/{HASH}-{n}-w"),
+        number.map(lambda n: f"chk-{n}/_metadata"),
+        st.sampled_from(["shared/.tmp-1-1", "pointer/current", "taskowned/x", "other"]),
+    )
+    keys = data.draw(st.lists(names, unique=True, max_size=12))
+    ages = {key: data.draw(st.integers(-3, 3)) for key in keys}
+    referenced = data.draw(st.sets(st.sampled_from(keys))) if keys else set()
+    current = data.draw(number)
+    entries = [Entry(f"{JOB}/{key}", 1, 100 - ages[key]) for key in keys]
+    orphans = find_orphans(
+        entries,
+        LAYOUT,
+        {f"{JOB}/{key}" for key in referenced},
+        current_id=current,
+        now_ms=100,
+        grace_ms=1,
+    )
+    for orphan in orphans:
+        key = orphan.key.removeprefix(f"{JOB}/")
+        assert key not in referenced
+        assert key not in ("pointer/current", "taskowned/x", "other")
+        if orphan.is_deletable:
+            assert ages[key] > 1
+            parts = key.replace("/", "-").split("-")
+            ids = [int(part) for part in parts if part.isdigit() and len(part) < 3]
+            assert "tmp" in key or max(ids) < current

@@ -1,0 +1,396 @@
+"""Snapshots at rest: savepoints, verifying, disposing, claiming, fetching (F17, F49, F51)."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest, sha256
+from commit_driver import LAYOUT, LIVE, Driver, content_of
+
+from penstock.checkpoint.codec import encode_manifest
+from penstock.checkpoint.content import Content
+from penstock.checkpoint.deletion import dispose
+from penstock.checkpoint.downloads import download_files
+from penstock.checkpoint.errors import (
+    CheckpointError,
+    ContentError,
+    ObjectMissingError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from penstock.checkpoint.manifest import ManifestKind
+from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
+from penstock.checkpoint.savepoint_claim import claim_snapshot
+from penstock.checkpoint.savepoint_copy import job_snapshot as stored_snapshot
+from penstock.checkpoint.savepoint_copy import stored_files
+from penstock.checkpoint.savepoint_writer import WrittenSavepoint, write_savepoint
+from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.storage_local import LocalStorage
+from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.uploads import InlinePolicy
+from penstock.checkpoint.verify import verify_snapshot
+from penstock.core.envelope import DamagedError
+from penstock.testing.faulty_storage import Fault, FaultyStorage
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.storage import CheckpointStorage
+
+DATA = b"savepoint data " * 100
+
+
+def once(inner: CheckpointStorage) -> CheckpointStorage:
+    return RetryingStorage(inner, tries=1, sleep=lambda seconds: None)
+
+
+@pytest.fixture
+def storages() -> Storages:
+    return Storages()
+
+
+def savepoint(
+    storages: Storages, target: str, *, prefix: str = "u", kind: str = "savepoint-native"
+) -> WrittenSavepoint:
+    local = LocalFiles()
+    snapshot = job_snapshot(local.handle("a.sst", DATA), local.handle("small", b"tiny"))
+    return write_savepoint(
+        storages,
+        target,
+        snapshot,
+        manifest(17, kind=ManifestKind(kind), parent_id=16),
+        local.open_content,
+        inline=InlinePolicy(100),
+        new_uuid=ids(prefix),
+    )
+
+
+def job_with_checkpoints(tmp_path: Path) -> Driver:
+    driver = Driver(LocalStorage(str(tmp_path / "ckpt")))
+    driver.start()
+    for number, names in enumerate(LIVE, start=1):
+        driver.checkpoint(names, number)
+    return driver
+
+
+# -- savepoints -------------------------------------------------------------------------------
+
+
+def test_a_savepoint_holds_all_it_needs(storages: Storages, tmp_path: Path) -> None:
+    written = savepoint(storages, str(tmp_path / "target"))
+    directory = Path(written.directory)
+    assert directory.name.startswith("savepoint-40dcc6-")
+    assert len(directory.name) == len("savepoint-40dcc6-") + 12
+    files = {path.name for path in directory.iterdir()}
+    (data_file,) = files - {"_metadata"}
+    assert (directory / data_file).read_bytes() == DATA
+    loaded = load_snapshot(storages, written.directory)
+    assert loaded.manifest == written.manifest
+    assert loaded.manifest.parent_id is None
+    assert loaded.manifest.epoch == 7
+    assert loaded.manifest.sources == {"numbers": {"position": 7}}
+    assert loaded.manifest.properties.new_bytes == len(DATA) + len(b"tiny")
+
+
+def test_a_savepoint_can_be_moved(storages: Storages, tmp_path: Path) -> None:
+    written = savepoint(storages, str(tmp_path / "target"))
+    shutil.move(written.directory, tmp_path / "elsewhere")
+    for given in ("elsewhere", "elsewhere/_metadata"):
+        report = verify_snapshot(storages, str(tmp_path / given))
+        assert report.is_whole
+        assert report.checkpoint_id == 17
+        assert report.files == 2
+    loaded = load_snapshot(storages, str(tmp_path / "elsewhere"))
+    download_files(storages, loaded, tmp_path / "job")
+    assert (tmp_path / "job" / "a.sst").read_bytes() == DATA
+
+
+def test_savepoints_do_not_get_into_each_others_way(storages: Storages, tmp_path: Path) -> None:
+    target = str(tmp_path / "target")
+    # The second one draws the name of the first before it finds a free one.
+    first, second = savepoint(storages, target), savepoint(storages, target)
+    assert first.directory != second.directory
+    assert verify_snapshot(storages, first.directory).is_whole
+    assert verify_snapshot(storages, second.directory).is_whole
+
+
+def test_a_failed_savepoint_leaves_nothing() -> None:
+    inner = MemoryStorage()
+    counting = FaultyStorage(inner)
+    savepoint(Storages(openers={"memory": lambda url: counting}, retrying=once), "memory://main/t")
+    total = counting.calls
+    assert total >= 4
+    failed = 0
+    for number in range(1, total + 1):
+        inner = MemoryStorage()
+        faulty = FaultyStorage(inner, {number: Fault.BEFORE})
+        storages = Storages(openers={"memory": lambda url, faulty=faulty: faulty}, retrying=once)
+        with pytest.raises(StorageError):
+            savepoint(storages, "memory://main/t")
+        assert inner.files == {}
+        failed += 1
+    assert failed == total
+
+
+def test_a_savepoint_of_unknown_outcome_is_left_alone() -> None:
+    inner = MemoryStorage()
+    counting = FaultyStorage(inner)
+    savepoint(Storages(openers={"memory": lambda url: counting}, retrying=once), "memory://main/t")
+    (number,) = [i for i, (_, key) in enumerate(counting.log, 1) if key.endswith("_metadata")]
+    inner = MemoryStorage()
+    faulty = FaultyStorage(inner, {number: Fault.AFTER})
+    storages = Storages(openers={"memory": lambda url: faulty}, retrying=once)
+    with pytest.raises(UnknownOutcomeError, match="savepoint-40dcc6-"):
+        savepoint(storages, "memory://main/t")
+    (metadata,) = [key for key in inner.files if key.endswith("_metadata")]
+    assert verify_snapshot(storages, f"memory://main/{metadata}").is_whole
+
+
+def test_a_checkpoint_becomes_a_savepoint(storages: Storages, tmp_path: Path) -> None:
+    """Native, by copying: also what is shared lies in the savepoint's own directory."""
+    driver = job_with_checkpoints(tmp_path)
+    loaded = driver.loaded[4]
+    written = write_savepoint(
+        storages,
+        str(tmp_path / "target"),
+        stored_snapshot(loaded),
+        msgspec.structs.replace(loaded.manifest, kind=ManifestKind.SAVEPOINT_NATIVE),
+        stored_files(storages, loaded),
+        inline=InlinePolicy(10),
+        new_uuid=ids(),
+    )
+    shutil.rmtree(tmp_path / "ckpt")
+    assert verify_snapshot(storages, written.directory).is_whole
+    assert written.manifest.shared_files == {}
+    copied = load_snapshot(storages, written.directory).manifest
+    assert copied.sources == loaded.manifest.sources
+    wanted = [(handle.name, handle.sha256) for handle in loaded.manifest.handles]
+    assert [(handle.name, handle.sha256) for handle in copied.handles] == wanted
+
+
+# -- finding ----------------------------------------------------------------------------------
+
+
+def test_a_path_that_is_no_snapshot_says_what_is_there(storages: Storages, tmp_path: Path) -> None:
+    job_with_checkpoints(tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        load_snapshot(storages, str(tmp_path / "ckpt"))
+    assert "holds no _metadata" in str(caught.value)
+    assert f"{tmp_path}/ckpt/{JOB}/chk-3" in str(caught.value)
+    assert f"{tmp_path}/ckpt/{JOB}/chk-4" in str(caught.value)
+    with pytest.raises(CheckpointError, match="Give the directory"):
+        load_snapshot(storages, str(tmp_path / "nowhere"))
+
+
+def test_a_manifest_of_another_checkpoint_is_noticed(storages: Storages, tmp_path: Path) -> None:
+    job_with_checkpoints(tmp_path)
+    job = tmp_path / "ckpt" / JOB
+    shutil.copy(job / "chk-3/_metadata", job / "chk-4/_metadata")
+    with pytest.raises(DamagedError, match="belongs to checkpoint 3, not to 4"):
+        load_snapshot(storages, str(job / "chk-4"))
+
+
+# -- verifying --------------------------------------------------------------------------------
+
+
+def test_verify_lists_all_problems(storages: Storages, tmp_path: Path) -> None:
+    job_with_checkpoints(tmp_path)
+    job = tmp_path / "ckpt" / JOB
+    files = [*(job / "shared").iterdir(), *(job / "chk-4").iterdir()]
+    by_hash = {path.name[:64]: path for path in files}
+    missing = by_hash[sha256(content_of("s123"))]
+    missing.unlink()
+    flipped = by_hash[sha256(content_of("s456"))]
+    data = bytearray(flipped.read_bytes())
+    data[3] ^= 8
+    flipped.chmod(0o600)
+    flipped.write_bytes(data)
+    cut = by_hash[sha256(b"big chunk 4")]
+    cut.write_bytes(b"big chunk")
+    for executor in (None, ThreadPoolExecutor(3)):
+        report = verify_snapshot(storages, str(job / "chk-4"), executor)
+        assert not report.is_whole
+        assert report.checkpoint_id == 4
+        assert report.files == 4
+        texts = {problem.place: problem.text for problem in report.problems}
+        assert set(texts) == {str(missing), str(flipped), str(cut)}
+        assert "is missing" in texts[str(missing)]
+        assert sha256(bytes(data)) in texts[str(flipped)]
+        assert sha256(content_of("s456")) in texts[str(flipped)]
+        assert "9 bytes, expected 11" in texts[str(cut)]
+        assert {problem.used_by for problem in report.problems} == {("count/0",)}
+
+
+def test_verify_survives_a_damaged_manifest(storages: Storages, tmp_path: Path) -> None:
+    job_with_checkpoints(tmp_path)
+    path = tmp_path / "ckpt" / JOB / "chk-4" / "_metadata"
+    path.write_bytes(path.read_bytes()[:-1])
+    report = verify_snapshot(storages, str(path))
+    assert report.checkpoint_id is None
+    (problem,) = report.problems
+    assert "damaged" in problem.text
+    (problem,) = verify_snapshot(storages, str(tmp_path / "none")).problems
+    assert "not a checkpoint" in problem.text
+
+
+# -- disposing --------------------------------------------------------------------------------
+
+
+def test_dispose_deletes_what_the_manifest_names_and_nothing_else(
+    storages: Storages, tmp_path: Path
+) -> None:
+    written = savepoint(storages, str(tmp_path / "target"))
+    directory = Path(written.directory)
+    (directory / "notes.txt").write_text("mine")
+    report = dispose(storages, written.directory)
+    assert report.is_complete
+    assert len(report.deleted) == 3
+    assert [path.name for path in directory.iterdir()] == ["notes.txt"]
+    with pytest.raises(CheckpointError, match="holds no _metadata"):
+        dispose(storages, written.directory)
+
+
+def test_dispose_removes_the_empty_directory(storages: Storages, tmp_path: Path) -> None:
+    written = savepoint(storages, str(tmp_path / "target"))
+    dispose(storages, f"{written.directory}/_metadata")
+    assert list((tmp_path / "target").iterdir()) == []
+
+
+def test_dispose_of_a_checkpoint_leaves_shared_files(storages: Storages, tmp_path: Path) -> None:
+    job_with_checkpoints(tmp_path)
+    job = tmp_path / "ckpt" / JOB
+    before = set((job / "shared").iterdir())
+    report = dispose(storages, str(job / "chk-3"))
+    assert len(report.left_shared) == 3
+    assert set((job / "shared").iterdir()) == before
+    assert not (job / "chk-3").exists()
+    assert verify_snapshot(storages, str(job / "chk-4")).is_whole
+
+
+def test_dispose_of_something_damaged_deletes_nothing(storages: Storages, tmp_path: Path) -> None:
+    written = savepoint(storages, str(tmp_path / "target"))
+    metadata = Path(written.directory) / "_metadata"
+    metadata.write_bytes(metadata.read_bytes()[:-1])
+    with pytest.raises(DamagedError):
+        dispose(storages, written.directory)
+    assert len(list(Path(written.directory).iterdir())) == 2
+
+
+def test_a_forged_manifest_cannot_delete_elsewhere(storages: Storages, tmp_path: Path) -> None:
+    """Sealed correctly, but naming files outside: refused before anything is deleted."""
+    precious = tmp_path / "precious"
+    precious.write_text("keep")
+    written = savepoint(storages, str(tmp_path / "target"))
+    data = encode_manifest(written.manifest)
+    body = msgspec.msgpack.decode(data[10:-40])
+    from penstock.checkpoint.codec import METADATA_MAGIC
+    from penstock.core.envelope import seal
+
+    handles = body["operators"][0]["subtasks"][0]["keyed"]["base"]
+    handle = next(one for one in handles if "path" in one)
+    for path, is_shared in (
+        ("../../precious", False),
+        (str(precious), False),
+        (str(precious), True),
+        (f"{tmp_path}/shared/precious", True),
+    ):
+        handle["path"], handle["shared"] = path, is_shared
+        (Path(written.directory) / "_metadata").write_bytes(
+            seal(METADATA_MAGIC, 1, msgspec.msgpack.encode(body))
+        )
+        with pytest.raises(DamagedError):
+            dispose(storages, written.directory)
+    assert precious.read_text() == "keep"
+
+
+# -- claiming ---------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_claimed_once(storages: Storages, tmp_path: Path) -> None:
+    written = savepoint(storages, str(tmp_path / "target"))
+    claim_snapshot(storages, written.directory, JOB)
+    claim_snapshot(storages, written.directory, JOB)
+    with pytest.raises(CheckpointError, match=f"claimed by job '{JOB}'.*NO_CLAIM"):
+        claim_snapshot(storages, written.directory, "f" * 32)
+    dispose(storages, written.directory)
+    assert not Path(written.directory).exists()
+
+
+# -- fetching ---------------------------------------------------------------------------------
+
+
+def test_local_files_that_are_whole_are_not_fetched(tmp_path: Path) -> None:
+    driver = job_with_checkpoints(tmp_path)
+    loaded = driver.loaded[4]
+    job = tmp_path / "job"
+    storages = Storages(openers={"file": lambda url: LocalStorage(url)})
+    report = download_files(storages, loaded, job)
+    assert (report.fetched_files, report.local_files) == (3, 0)
+    names = {"s123": content_of("s123"), "s456": content_of("s456"), "b4": b"big chunk 4"}
+    assert {path.name: path.read_bytes() for path in job.iterdir()} == names
+    (job / "s123").write_bytes(content_of("s123")[:-1] + b"?")
+    (job / "s456").unlink()
+    with ThreadPoolExecutor(2) as pool:
+        report = download_files(storages, loaded, job, executor=pool)
+    assert (report.fetched_files, report.local_files) == (2, 1)
+    assert report.fetched_bytes == len(content_of("s123")) + len(content_of("s456"))
+    assert report.local_bytes == len(b"big chunk 4")
+    assert {path.name: path.read_bytes() for path in job.iterdir()} == names
+
+
+def test_only_some_files_are_fetched(tmp_path: Path) -> None:
+    driver = job_with_checkpoints(tmp_path)
+    loaded = driver.loaded[4]
+    wanted = [handle for handle in loaded.manifest.handles if handle.name == "s123"]
+    report = download_files(Storages(), loaded, tmp_path / "job", handles=wanted)
+    assert report.fetched_files == 1
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_fetching_stops_at_damage(tmp_path: Path, parallel: bool) -> None:
+    driver = job_with_checkpoints(tmp_path)
+    shared = tmp_path / "ckpt" / JOB / "shared"
+    digest = sha256(content_of("s123"))
+    path = next(path for path in shared.iterdir() if path.name.startswith(digest))
+    path.write_bytes(b"?" * path.stat().st_size)
+    with ThreadPoolExecutor(2) as pool:
+        with pytest.raises(ContentError, match="expected"):
+            download_files(
+                Storages(), driver.loaded[4], tmp_path / "job", executor=pool if parallel else None
+            )
+        assert not (tmp_path / "job" / "s123").exists()
+        path.unlink()
+        with pytest.raises(ObjectMissingError):
+            download_files(
+                Storages(), driver.loaded[4], tmp_path / "job", executor=pool if parallel else None
+            )
+
+
+# -- publishing -------------------------------------------------------------------------------
+
+
+def test_two_jobs_in_one_directory_are_told_apart(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path))
+    prepare_directories(storage, LAYOUT, 3)
+    write_metadata(storage, LAYOUT.checkpoint(3), manifest(3))
+    again = write_metadata(storage, LAYOUT.checkpoint(3), manifest(3))
+    assert again.manifest == manifest(3)
+    with pytest.raises(StorageError, match="Two jobs share this directory"):
+        write_metadata(storage, LAYOUT.checkpoint(3), manifest(3, job_id="f" * 32))
+    assert load_snapshot(Storages(), f"{tmp_path}/{JOB}/chk-3").manifest == manifest(3)
+
+
+def test_an_aborted_checkpoint_is_gone_and_stays_gone(tmp_path: Path) -> None:
+    """B14: a writer that comes late finds no directory, and makes none."""
+    storage = LocalStorage(str(tmp_path))
+    prepare_directories(storage, LAYOUT, 3)
+    assert {path.name for path in (tmp_path / JOB).iterdir()} == {"shared", "taskowned", "chk-3"}
+    abort_checkpoint(storage, LAYOUT, 3, None)
+    with pytest.raises(ObjectMissingError, match="aborted or removed"):
+        storage.put_if_absent(f"{LAYOUT.checkpoint(3)}/late", Content.of_bytes(b"late"))
+    assert not (tmp_path / JOB / "chk-3").exists()

@@ -1,0 +1,148 @@
+"""Storage by URL, and the rows that fsspec has of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.checkpoint.content import Content
+from penstock.checkpoint.errors import StorageError, UnknownOutcomeError
+from penstock.checkpoint.storage_fsspec import FsspecStorage
+from penstock.checkpoint.storage_local import LocalStorage
+from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTENT = Content.of_bytes(b"content")
+
+
+def test_a_path_and_a_file_url_are_the_same_directory(tmp_path: Path) -> None:
+    storages = Storages()
+    storage = storages.at(str(tmp_path / "a b"))
+    assert isinstance(storage, RetryingStorage)
+    assert isinstance(storage.inner, LocalStorage)
+    storage.make_directory("")
+    storage.put_if_absent("x", CONTENT)
+    again, key = storages.locate(f"file://{tmp_path}/a b/x")
+    assert again.read(key) == b"content"
+
+
+def test_other_schemes_go_through_fsspec() -> None:
+    storage = Storages().at(f"memory://open-{os.getpid()}/job")
+    assert not storage.capabilities.atomic_create
+    assert not storage.capabilities.cas
+    storage.make_directory("chk-1")
+    storage.put_if_absent("chk-1/a", CONTENT)
+    other = Storages().at(f"memory://open-{os.getpid()}/job/chk-1")
+    assert other.read("a") == b"content"
+    assert other.url == f"memory://open-{os.getpid()}/job/chk-1"
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("http://host/dir", "cannot hold checkpoints"),
+        ("zip://x", "cannot hold checkpoints"),
+        ("nonsense://host/dir", "cannot be opened by fsspec"),
+        ("", "not a directory for checkpoints"),
+        ("s3://", "names no place"),
+    ],
+)
+def test_what_cannot_be_opened(url: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Storages().at(url)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(ConfigurationError, match=r"penstock\[fsspec\]"):
+        Storages().at("hdfs://host/dir")
+
+
+def test_roots_are_opened_once() -> None:
+    opened = []
+
+    def opener(url: str) -> MemoryStorage:
+        opened.append(url)
+        return MemoryStorage(url)
+
+    storages = Storages(openers={"mem": opener})
+    storages.at("mem://host/a/b").put_if_absent("x", CONTENT)
+    assert storages.at("mem://host/a").read("b/x") == b"content"
+    assert storages.locate("mem://host/a/b/x")[0].read("x") == b"content"
+    storages.at("mem://other/a")
+    assert opened == ["mem://host", "mem://other"]
+
+
+class Breaking:
+    """An fsspec file system whose named operation goes wrong."""
+
+    def __init__(self, inner: Any, operation: str, error: Exception | None) -> None:
+        self._inner = inner
+        self._operation = operation
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._operation:
+            if self._error is None:
+                return lambda *args, **options: 3
+            return self._raise
+        return getattr(self._inner, name)
+
+    def _raise(self, *args: object, **options: object) -> None:
+        assert self._error is not None
+        raise self._error
+
+
+def fsspec_storage(operation: str, error: Exception | None) -> FsspecStorage:
+    import fsspec
+
+    inner = fsspec.filesystem("memory")
+    root = f"/breaking-{os.getpid()}-{operation}"
+    inner.makedirs(root, exist_ok=True)
+    return FsspecStorage(Breaking(inner, operation, error), root, f"memory:/{root}")
+
+
+def test_fsspec_a_move_that_fails_is_unknown_and_leaves_no_temporary_file() -> None:
+    storage = fsspec_storage("mv", OSError("connection reset"))
+    with pytest.raises(UnknownOutcomeError, match="connection reset"):
+        storage.put_if_absent("a", CONTENT)
+    assert list(storage.list("")) == []
+
+
+def test_fsspec_a_file_that_became_shorter_is_noticed() -> None:
+    storage = fsspec_storage("size", None)
+    with pytest.raises(UnknownOutcomeError, match="7 bytes, but has 3"):
+        storage.put_if_absent("a", CONTENT)
+
+
+def test_fsspec_no_permission_is_final() -> None:
+    storage = fsspec_storage("open", PermissionError(13, "Permission denied"))
+    with pytest.raises(StorageError, match="Permission denied") as caught:
+        storage.put_if_absent("a", CONTENT)
+    assert not caught.value.retryable
+
+
+def test_fsspec_a_file_without_a_date_counts_as_new() -> None:
+    storage = fsspec_storage("none", None)
+    storage.put_if_absent("a", CONTENT)
+    fs = storage._fs
+    fs_find = fs._inner.find
+
+    class Dateless(Breaking):
+        def find(self, path: str, **options: object) -> dict[str, dict[str, object]]:
+            found = fs_find(path, **options)
+            return {p: {"size": i["size"], "type": i["type"]} for p, i in found.items()}
+
+    dateless = FsspecStorage(Dateless(fs._inner, "", None), storage._root, storage.url)
+    (entry,) = dateless.list("")
+    assert entry.modified_ms > 2**60
+    (entry,) = storage.list("")
+    assert 1_600_000_000_000 < entry.modified_ms < 2**50
