@@ -102,9 +102,7 @@ class HeapValueTable(_HeapTable, ValueTable):
         return columns
 
     def image(self) -> Columns:
-        return [
-            (ns, list(entries), list(entries.values())) for ns, entries in self.spaces.all()
-        ]
+        return [(ns, list(entries), list(entries.values())) for ns, entries in self.spaces.all()]
 
     def apply(self, columns: Columns) -> None:
         for ns, keys, values in columns:

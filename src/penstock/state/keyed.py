@@ -209,9 +209,7 @@ class KeyedState(ABC):
         first = first_to_merge(version.deltas)
         older = [self._read(handle) for handle in version.deltas[first:-1]]
         merged = merge([*older, newest], version.delta_ids[first:])
-        handle = self._area.write(
-            f"{version.version_id}{_MERGED}", merged.encode(self.uid)
-        )
+        handle = self._area.write(f"{version.version_id}{_MERGED}", merged.encode(self.uid))
         return replace(
             version,
             deltas=(*version.deltas[:first], handle),
@@ -377,8 +375,14 @@ class KeyedState(ABC):
         if base_id is None:
             base_id = version_id if base else ""
         return KeyedStateVersion(
-            version_id, self.backend_name, base_id, base, deltas, delta_ids,
-            self.first_key_group, self.last_key_group,
+            version_id,
+            self.backend_name,
+            base_id,
+            base,
+            deltas,
+            delta_ids,
+            self.first_key_group,
+            self.last_key_group,
         )
 
     def _reset_all(self) -> None:

@@ -295,9 +295,7 @@ class TableAggregatingState(AggregatingState[Any, Any]):
 
     __slots__ = ("_function", "_present", "_state")
 
-    def __init__(
-        self, state: ValueState[Any], present: Callable[[], Any], function: Any
-    ) -> None:
+    def __init__(self, state: ValueState[Any], present: Callable[[], Any], function: Any) -> None:
         self._state = state
         self._present = present
         self._function = function

@@ -200,9 +200,7 @@ class OperatorState(OperatorStateStore):
             for name, state in self._states.items()
         }
 
-    def restore(
-        self, snapshots: Sequence[Snapshot | None], subtask: int, parallelism: int
-    ) -> None:
+    def restore(self, snapshots: Sequence[Snapshot | None], subtask: int, parallelism: int) -> None:
         """Takes what this subtask gets of the old subtasks' snapshots; none of them empties it.
 
         Args:

@@ -14,7 +14,7 @@ import heapq
 import itertools
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.core.errors import StateError
 from penstock.state import codec
@@ -47,12 +47,16 @@ MIN_EXPIRY_ROWS: Final = 10_000
 """Rows that each fold looks at for expiry, at least."""
 
 _STATE_FILE: Final = "~state"
-_TABLES: Final = {
-    table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)
-}
+_TABLES: Final = {table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)}
 
-_Described = tuple[str, bool, bool]
-"""(kind, timed, read by key) of a table, as a base remembers it."""
+
+class _Described(NamedTuple):
+    """A table, as a base remembers it; the fields are those of the table."""
+
+    kind: str
+    timed: bool
+    is_read_by_key: bool
+    timed_since_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +94,10 @@ class RocksKeyedState(KeyedState):
         limits: RocksLimits,
         settings: RocksSettings,
     ) -> None:
-        super().__init__(
-            first_key_group, last_key_group, max_parallelism, area, clock, uid, policy
-        )
+        super().__init__(first_key_group, last_key_group, max_parallelism, area, clock, uid, policy)
         self._limits = limits
         self._base = RocksBase(area, settings)
-        self._context = RocksContext(
-            self._base, RowKeys(max_parallelism), lambda: clock.now_ms, self._account
-        )
+        self._context = RocksContext(self._base, RowKeys(max_parallelism), self._account)
         self.event_timers = self._timer_table(EVENT)
         self.processing_timers = self._timer_table(PROCESSING)
         self._base_tables: dict[str, _Described] = {}
@@ -144,7 +144,8 @@ class RocksKeyedState(KeyedState):
         self._change_bytes += size_bytes
         self._other_changes += others
         entries = self._other_changes + sum(
-            table.count_overlay() for table in self._tables.values()
+            table.count_overlay()
+            for table in self._tables.values()
             if isinstance(table, RocksValueTable)
         )
         self._overlay_bytes = entries * (ENTRY_BYTES + self._change_bytes // max(1, self._changes))
@@ -161,14 +162,25 @@ class RocksKeyedState(KeyedState):
         table = _TABLES[kind](name, self._context)
         described = self._base_tables.get(name)
         if described is not None:
-            table.timed = described[1]
+            table.timed, table.timed_since_ms = described.timed, described.timed_since_ms
             self._attach(table, described)
         return table
 
+    def _attach_all(self) -> None:
+        for table in self._rocks_tables():
+            described = self._base_tables.get(table.name)
+            if described is not None:
+                self._attach(table, described)
+
     def _attach(self, table: RocksTable, described: _Described) -> None:
         """Tells a table that the base has rows of it."""
-        kind, _, table.is_read_by_key = described
-        self._check_kind(table.name, table.kind, kind)
+        self._check_kind(table.name, table.kind, described.kind)
+        table.is_read_by_key = described.is_read_by_key
+        if table.timed and described.timed:
+            table.timed_since_ms = described.timed_since_ms
+        elif table.timed:
+            table.timed_since_ms = self.clock.now_ms
+            self._retimed()
         table.attach()
 
     def _load_base(self, version: KeyedStateVersion) -> None:
@@ -188,10 +200,8 @@ class RocksKeyedState(KeyedState):
                 "Restore it with the release that wrote it, or a newer one."
             )
         self._base.folds = folds
-        self._base_tables = tables
-        for table in self._rocks_tables():
-            if table.name in tables:
-                self._attach(table, tables[table.name])
+        self._base_tables = {name: _Described(*fields) for name, fields in tables.items()}
+        self._attach_all()
         self.event_timers.attach(event_timers)
         self.processing_timers.attach(processing_timers)
 
@@ -213,7 +223,7 @@ class RocksKeyedState(KeyedState):
         files = self._base.fold(rows, version_id)
         description = (
             FORMAT,
-            self._base_tables,
+            {name: tuple(described) for name, described in self._base_tables.items()},
             self._base.folds,
             len(self.event_timers),
             len(self.processing_timers),
@@ -259,12 +269,9 @@ class RocksKeyedState(KeyedState):
         found.update(rows)
         return sorted(found.items(), key=itemgetter(0))
 
-    def _retimed(self) -> None:
-        """Rows and deltas say themselves in which form they are."""
-
     def is_timed(self, name: str) -> bool:
         if name not in self._tables and name in self._base_tables:
-            return self._base_tables[name][1]
+            return self._base_tables[name].timed
         return super().is_timed(name)
 
     def _reset_all(self) -> None:
@@ -301,10 +308,8 @@ class RocksKeyedState(KeyedState):
         tables.update({table.name: _describe(table) for table in old._rocks_tables()})
         for name, described in tables.items():
             known = self._base_tables.setdefault(name, described)
-            self._check_kind(name, known[0], described[0])
-        for table in self._rocks_tables():
-            if table.name in tables:
-                self._attach(table, tables[table.name])
+            self._check_kind(name, known.kind, described.kind)
+        self._attach_all()
         # Chunks of lists in the old overlays take the number itself.
         self._base.folds = max(self._base.folds, old._base.folds + 1)
 
@@ -332,9 +337,9 @@ class RocksKeyedState(KeyedState):
             name = name_of(row)
             table = tables.get(name)
             if table is None:
-                kind, timed, _ = self._base_tables[name]
-                table = tables[name] = _TABLES[kind](name, self._context)
-                table.timed = timed
+                described = self._base_tables[name]
+                table = tables[name] = _TABLES[described.kind](name, self._context)
+                table.timed, table.timed_since_ms = described.timed, described.timed_since_ms
             entry = table.base_entry(row, data)
             if entry is not None:
                 yield name, table.kind, *entry
@@ -348,7 +353,7 @@ class RocksKeyedState(KeyedState):
 
 
 def _describe(table: RocksTable) -> _Described:
-    return table.kind, table.timed, table.is_read_by_key
+    return _Described(table.kind, table.timed, table.is_read_by_key, table.timed_since_ms)
 
 
 def _overlaid(

@@ -58,12 +58,10 @@ class RocksContext:
         self,
         base: RocksBase,
         row_keys: RowKeys,
-        now_ms: Callable[[], int],
         account: Callable[[int], None],
     ) -> None:
         self.base = base
         self.row_keys = row_keys
-        self.now_ms = now_ms
         self.account = account
 
 
@@ -75,6 +73,7 @@ class RocksTable(Table):
         is_complete: Whatever the base has is in memory too, so that nothing needs looking up. True
             for as long as a state fits into memory.
         is_read_by_key: Entries without a namespace were looked up, so prefetching them pays.
+        timed_since_ms: When the state got its TTL; the last access of rows that are older.
     """
 
     def __init__(self, name: str, context: RocksContext) -> None:
@@ -88,6 +87,7 @@ class RocksTable(Table):
         self.in_base = False
         self.is_complete = True
         self.is_read_by_key = False
+        self.timed_since_ms = 0
 
     @property
     def is_dirty(self) -> bool:
@@ -128,6 +128,10 @@ class RocksTable(Table):
     def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
         raise NotImplementedError("a rocksdb state yields its entries itself, in one scan")
 
+    def _set_timed(self, timed: bool, now_ms: int) -> None:
+        self.timed = timed
+        self.timed_since_ms = now_ms if timed else 0
+
     @abstractmethod
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
         """Returns a timed row's content without what was last accessed by then; None if nothing.
@@ -166,7 +170,7 @@ class RocksTable(Table):
         is_timed = data[-1] > 1
         if is_timed is self.timed:
             return value
-        return convert_value(self.kind, value, to_timed=self.timed, now_ms=self._context.now_ms())
+        return convert_value(self.kind, value, to_timed=self.timed, now_ms=self.timed_since_ms)
 
 
 class RocksValueTable(RocksTable, ValueTable):
@@ -287,12 +291,12 @@ class RocksValueTable(RocksTable, ValueTable):
         return sum(map(len, self.overlay.values()))
 
     def retime(self, *, timed: bool, now_ms: int) -> bool:
-        self.timed = timed
+        self._set_timed(timed, now_ms)
         for found in (*self.spaces.all_dicts(), *self.overlay.values()):
             for key, value in found.items():
                 if value is not None:
                     found[key] = convert_value("value", value, to_timed=timed, now_ms=now_ms)
-        return True
+        return self.in_base or not self.spaces.is_empty
 
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
         return None if codec.loads(data)[1] <= deadline_ms else MISSING
@@ -452,12 +456,12 @@ class RocksListTable(RocksTable, ListTable):
         self._clean.clear()
 
     def retime(self, *, timed: bool, now_ms: int) -> bool:
-        self.timed = timed
+        self._set_timed(timed, now_ms)
         self._clean.clear()
         for _, entries in self.spaces.all():
             for tail in entries.values():
                 tail.items = convert_value("list", tail.items, to_timed=timed, now_ms=now_ms)
-        return True
+        return self.in_base or not self.spaces.is_empty
 
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
         elements = codec.loads(data)
@@ -688,7 +692,7 @@ class RocksMapTable(RocksTable, MapTable):
         self.spaces.keep_only(kept)
 
     def retime(self, *, timed: bool, now_ms: int) -> bool:
-        self.timed = timed
+        self._set_timed(timed, now_ms)
         parts = [part for _, entries in self.spaces.all() for part in entries.values()]
         changed = [changes for _, dirty, _ in self.spaces.changes() for changes in dirty.values()]
         for found in (
@@ -699,7 +703,7 @@ class RocksMapTable(RocksTable, MapTable):
             for key, value in found.items():
                 if value is not ABSENT and key is not CLEARED:
                     found[key] = convert_value("value", value, to_timed=timed, now_ms=now_ms)
-        return True
+        return self.in_base or not self.spaces.is_empty
 
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
         return None if codec.loads(data)[1][1] <= deadline_ms else MISSING

@@ -84,6 +84,10 @@ class Spaces:
         self._forget()
 
     @property
+    def is_empty(self) -> bool:
+        return not self.entries and not any(self._scoped.values())
+
+    @property
     def is_dirty(self) -> bool:
         return bool(self.dirty) or any(self._scoped_dirty.values())
 

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from penstock.state.keyed import KeyedState
 
 
-def make_state(
-    store: KeyedState, descriptor: StateDescriptor, *, ignore_namespace: bool
-) -> State:
+def make_state(store: KeyedState, descriptor: StateDescriptor, *, ignore_namespace: bool) -> State:
     """Returns a new state object over the tables of `store`."""
     scope = cast("Scope", VoidScope(store) if ignore_namespace else store)
     if isinstance(descriptor, ListStateDescriptor):
