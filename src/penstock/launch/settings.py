@@ -11,7 +11,7 @@ from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
-from penstock.runtime.admission import Admission
+from penstock.runtime.admission import LARGEST, Admission
 from penstock.runtime.records import StateSettings
 
 IN_PROCESS = "in-process"
@@ -56,6 +56,7 @@ def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
     everything = configuration.to_dict()
     prefix = "penstock.spark.conf."
     checkpoints = CheckpointSettings.from_configuration(configuration)
+    ceiling = configuration.get_integer("penstock.epoch.max-records", LARGEST)
     return JobSettings(
         master=everything.get("penstock.spark.master", "local[*]"),
         spark={
@@ -66,7 +67,8 @@ def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
         state=_state(configuration, job_id),
         admission=Admission(
             target_ms=configuration.get_duration_ms("penstock.epoch.target-duration"),
-            ceiling=configuration.get_integer("penstock.epoch.max-records", 8_000_000),
+            max_records=min(Admission().max_records, ceiling),
+            ceiling=ceiling,
         ),
         epoch_interval_ms=configuration.get_duration_ms("penstock.epoch.interval"),
         parameters=tuple(sorted(configuration.get_map("pipeline.global-job-parameters").items())),

@@ -86,7 +86,8 @@ class SourceProgress:
         merged = {**self.positions, **positions}
         for split_id in done:
             merged.pop(split_id, None)
-        left = tuple(split for split in self.assigned[subtask] if split.split_id not in done)
+        given = self.assigned.get(subtask, ())
+        left = tuple(split for split in given if split.split_id not in done)
         ahead = self.ahead
         if done and not left:
             ahead = min(ahead * 2, _MOST_AHEAD)
