@@ -6,10 +6,11 @@ crash may come between any two steps. Publication, ids and the registry are the 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from sim_checks import ViolatedError
-from sim_job import Handle, Job, Manifest, Snapshot
+from sim_job import File, Handle, Job, Manifest, Snapshot
 from sim_store import SimRecord
 
 from penstock.checkpoint import events, instructions
@@ -17,6 +18,8 @@ from penstock.checkpoint.completed import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError, FencedError, UnknownOutcomeError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
+from penstock.checkpoint.orphans import find_orphans
+from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.settings import ClaimMode
@@ -28,8 +31,13 @@ if TYPE_CHECKING:
 
     from sim_world import World
 
+    from penstock.checkpoint.storage import Entry
+
 EPOCH_MS = 40
 REBOOT_MS = 100
+SWEEP_MS = 200
+GRACE_MS = 100
+"""Far shorter than in reality, so that the other conditions of the sweep have to hold."""
 
 
 class SimDriver:
@@ -95,6 +103,7 @@ class SimDriver:
             event.checkpoints, max(last_id, event.last_id), event.claim_mode, event.subsumed
         )
         self.handle(restored)
+        self.world.at(SWEEP_MS, self, self._sweep)
         if self.world.ending is not None:
             # The job was over when its driver died; what is left is to clean up.
             self.handle(events.JobEnded(self.world.ending))
@@ -253,7 +262,7 @@ class SimDriver:
         by_name = {handle.file.name: path for path, handle in base.items()}
         shared = {}
         for file in snapshot.files:
-            path = by_name.get(file.name, f"shared/{file.name}-{number}")
+            path = by_name.get(file.name) or _shared_path(file, number)
             shared[path] = base.get(path) or Handle(file, number)
         return Manifest(number, directory, is_savepoint, snapshot, shared, {}, unclaimed)
 
@@ -400,6 +409,38 @@ class SimDriver:
 
         self._work(work)
 
+    def _sweep(self) -> None:
+        """Looks for files that nobody names: first lists, later reads the pointer, then deletes."""
+        current_id = self.coordinator.lowest_unfinished_id
+        with contextlib.suppress(CheckpointError):
+            entries = self.world.store.list()
+            self.world.at(
+                self.world.latency(), self, lambda: self._sweep_found(entries, current_id)
+            )
+        self.world.at(SWEEP_MS, self, self._sweep)
+
+    def _sweep_found(self, entries: list[Entry], current_id: int) -> None:
+        with contextlib.suppress(CheckpointError):
+            named: set[str] = set()
+            for entry in self._pointer.read().pointer.completed:
+                manifest = self._checkpoint(entry).details
+                assert isinstance(manifest, Manifest)
+                named.update((manifest.metadata, *manifest.files))
+            for base in self.coordinator.needed:
+                assert isinstance(base.details, Manifest)
+                named.update(base.details.files)
+            orphans = find_orphans(
+                entries,
+                CheckpointLayout(""),
+                named,
+                current_id=current_id,
+                now_ms=self.world.now_ms,
+                grace_ms=GRACE_MS,
+            )
+            doomed = [orphan.key for orphan in orphans if orphan.is_deletable]
+            self.world.seen["swept"] += len(doomed)
+            self._confirmed_delete(0, doomed)
+
     def _check_registry(self, lowest_id: int) -> None:
         """I6: what a rebuilt registry knows is known, equally."""
         manifests = [checkpoint.details for checkpoint in self.coordinator.retained]
@@ -478,6 +519,11 @@ class SimDriver:
 
     def _announce(self, _order: instructions.Announce) -> None:
         pass
+
+
+def _shared_path(file: File, number: int) -> str:
+    """Named as real files are: content, creation number, writer."""
+    return f"shared/{0:064x}-{number}-{file.name}"
 
 
 def _ids(pointer: Pointer) -> set[int]:

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.errors import ObjectExistsError, StorageError, UnknownOutcomeError
+from penstock.checkpoint.storage import Entry
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 
 if TYPE_CHECKING:
@@ -40,9 +41,12 @@ class SimStore:
         checks: Checks,
         fault: Callable[[int, float], Fault | None],
         later: Callable[[Callable[[], None]], None],
+        clock: Callable[[], int],
     ) -> None:
         self.checks = checks
         self.objects: dict[str, Any] = {}
+        self._written_ms: dict[str, int] = {}
+        self._clock = clock
         self.cells: dict[str, Cell] = {}
         self.calls = 0
         self._fault = fault
@@ -79,16 +83,23 @@ class SimStore:
         def effect() -> None:
             if self.objects.setdefault(path, content) != content:
                 raise ObjectExistsError(path)
+            self._written_ms.setdefault(path, self._clock())
 
         self.call(effect, UnknownOutcomeError)
 
     def get(self, path: str) -> Any:
         return self.read(lambda: self.objects.get(path))
 
+    def list(self) -> list[Entry]:
+        return self.read(
+            lambda: [Entry(path, 1, self._written_ms.get(path, 0)) for path in self.objects]
+        )
+
     def delete(self, path: str, leader_epoch: int) -> None:
         def effect() -> None:
             self.checks.deleting(path)
             self.objects.pop(path, None)
+            self._written_ms.pop(path, None)
 
         self.checks.delete_requested(path, leader_epoch)
         self.call(effect, UnknownOutcomeError)

@@ -21,6 +21,7 @@ from sim_store import RANDOM_FAULTS, CrashedError, Fault, SimStore
 
 from penstock.checkpoint.completed import SnapshotKind
 from penstock.checkpoint.events import StopRequested, TriggerRequested
+from penstock.checkpoint.paths import created_by
 from penstock.checkpoint.retention import RetentionPolicy, is_kept
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
 from penstock.core.job import JobStatus
@@ -87,7 +88,7 @@ class World:
         self.seen: Counter[object] = Counter()
         self.final_offset: int | None = None
         self.checks = Checks()
-        self.store = SimStore(self.checks, self._fault, self._later)
+        self.store = SimStore(self.checks, self._fault, self._later, lambda: self.now_ms)
         self.checks.store = self.store
         self.now_ms = 0
         self.steps = 0
@@ -317,12 +318,9 @@ class World:
             path
             for path in self.store.objects
             if path not in self.checks.promised
-            and not (path.startswith("shared/") and created_by(path) not in self.checks.published)
+            and not (
+                path.startswith("shared/") and created_by(path[7:]) not in self.checks.published
+            )
         )
         if orphans:
             raise ViolatedError(f"I7: {orphans} are named by nobody")
-
-
-def created_by(path: str) -> int:
-    """Returns the checkpoint that wrote a shared file."""
-    return int(path.rpartition("-")[2])

@@ -114,6 +114,22 @@ class CheckpointCoordinator:
         return self._state.store.entries
 
     @property
+    def needed(self) -> tuple[CompletedCheckpoint, ...]:
+        """Whose files must stay: what is retained, and what checkpoints under way build on.
+
+        The sweep asks for this, not for `retained`: a base may have been subsumed meanwhile.
+        """
+        bases = (pending.base for pending in self._state.pending.values())
+        found = {base.checkpoint_id: base for base in bases if base is not None}
+        found.update((entry.checkpoint_id, entry) for entry in self._state.store.entries)
+        return tuple(found[checkpoint_id] for checkpoint_id in sorted(found))
+
+    @property
+    def lowest_unfinished_id(self) -> int:
+        """The lowest id under way, or the next one; the sweep leaves it and all above alone."""
+        return min(self._state.pending, default=self._state.last_id + 1)
+
+    @property
     def pending(self) -> tuple[PendingCheckpoint, ...]:
         """Checkpoints and savepoints under way, oldest first."""
         return tuple(self._state.pending.values())

@@ -95,6 +95,24 @@ def test_unknown_is_asked_again_at_growing_intervals() -> None:
     assert times == [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]
 
 
+def test_what_is_given_up_meanwhile_keeps_its_files_until_it_is_known() -> None:
+    script = Script(max_concurrent=3, timeout_ms=500, tolerable_failures=9).start()
+    script.trigger(1, 0)
+    for checkpoint_id in (2, 3):
+        script.ask(CHECKPOINT, f"user-{checkpoint_id}")
+        script.now(events.IdReserved(checkpoint_id))
+    script.upload()
+    script.write(1)
+    script.now(events.PublicationUnknown(1, "timeout"))
+    # A failed upload is a fact; a deadline is a decision, and waits.
+    said = script.now(events.UploadFailed(2, "disk full")) + script.at(600)
+    assert failures(said) == [(2, "CHECKPOINT_ASYNC_EXCEPTION")]
+    assert not of(said, DiscardPending)
+    said = script.now(events.Published(1))
+    assert failures(said) == [(3, "CHECKPOINT_EXPIRED")]
+    assert of(said, DiscardPending) == [DiscardPending(2), DiscardPending(3)]
+
+
 def test_certain_failure_of_the_publication_gives_the_checkpoint_up() -> None:
     script = publishing()
     said = script.now(events.PublicationFailed(2, "no space"))
@@ -366,6 +384,8 @@ def test_shared_files_stay_while_a_pending_checkpoint_builds_on_them() -> None:
     script.write(2)
     script.now(events.Published(2))
     # Checkpoint 1 is gone, but 3 was started when it was the base.
+    assert [each.checkpoint_id for each in script.coordinator.needed] == [1, 2]
+    assert script.coordinator.lowest_unfinished_id == 3
     assert not of(script.now(events.DeletionCompleted(1)), ReleaseSharedFiles)
     script.write(3)
     script.now(events.Published(3))
