@@ -80,6 +80,11 @@ def canonical_bytes(key: Any) -> bytes:
         encoded = b"s" + key.encode("utf-8", "surrogatepass")
     elif type(key) is int:
         encoded = b"i%d" % key
+    elif key is None:
+        raise ProgramError(
+            "a key selector returned None; every record needs a key. "
+            "Filter such records out before key_by, or map None to a value of your own."
+        )
     else:
         encoded = _encode(key)
     if len(encoded) > LIMIT_KEY_BYTES:
@@ -92,10 +97,8 @@ def canonical_bytes(key: Any) -> bytes:
 
 def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type, top-down
     if key is None:
-        raise ProgramError(
-            "a key selector returned None; every record needs a key. "
-            "Filter such records out before key_by, or map None to a value of your own."
-        )
+        # A field of a composite key may be missing, as in Flink; a whole key may not.
+        return b"n"
     if isinstance(key, enum.Enum):
         return b"e" + _frame(type(key).__qualname__.encode()) + _frame(key.name.encode())
     if isinstance(key, bool | int):

@@ -112,6 +112,11 @@ def test_keys_without_stable_bytes_are_refused(key: object) -> None:
         canonical_bytes(key)
 
 
+def test_fields_of_a_composite_key_may_be_missing() -> None:
+    found = {canonical_bytes(key) for key in [(None, 1), (1, None), (None,), ("", None), ((), None)]}
+    assert len(found) == 5
+
+
 def test_huge_keys_are_refused() -> None:
     assert key_group("x" * 65536, 128) in range(128)
     with pytest.raises(ProgramError, match="digest"):
