@@ -12,35 +12,48 @@ import queue
 import random
 import threading
 import uuid
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint import events, instructions
 from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError, FencedError, UnknownOutcomeError
-from penstock.checkpoint.facts import CheckpointCompleted, CheckpointFailed, CheckpointTriggered
+from penstock.checkpoint.facts import CheckpointCompleted, CheckpointFailed
+from penstock.checkpoint.figures import CheckpointFigures
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Outcome, Unknown
+from penstock.launch.checkpoint_journal import CheckpointJournal
 from penstock.launch.job_snapshot import to_snapshot
-from penstock.runtime.driver import JobDriver, SnapshotWish
+from penstock.runtime.driver import SnapshotWish
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.facts import Fact
     from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
     from penstock.core.clock import Clock
     from penstock.core.job import JobStatus
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.snapshot_effects import SnapshotEffects
+    from penstock.runtime.driver import JobDriver
     from penstock.runtime.sink_commits import SinkCommits
+    from penstock.runtime.state_files import StateFiles
 
 _log = logging.getLogger("penstock.checkpoint")
 _LONGEST_WAIT_S: Final = 0.2
 _CLOSE_TIMEOUT_S: Final = 30.0
 
+_POLL_S: Final = 0.02
+
 Result = Future[CompletedCheckpoint]
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """The state at the end of an epoch, with the names of its files, which are pinned."""
+
+    event: events.EpochCompleted
+    pinned: frozenset[str]
 
 
 class CheckpointService:
@@ -53,29 +66,34 @@ class CheckpointService:
         settings: CheckpointSettings,
         effects: SnapshotEffects,
         sinks: SinkCommits,
+        files: StateFiles,
         clock: Clock,
     ) -> None:
         self._job_id = job_id
         self._graph = graph
         self._effects = effects
         self._sinks = sinks
+        self._files = files
         self._clock = clock
         self._settings = settings
         self._coordinator = CheckpointCoordinator(settings)
-        self.history: deque[Fact] = deque(maxlen=1000)
-        """What happened to checkpoints, oldest first."""
-        self._events: queue.SimpleQueue[events.Event] = queue.SimpleQueue()
+        subtasks = sum(stage.parallelism for stage in graph.stages)
+        self.journal = CheckpointJournal(job_id, clock, settings.history_size, subtasks)
+        self._events: queue.SimpleQueue[events.Event | _Offer] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        """Guards what the job's threads and ours both change: the next five."""
         self._wish: SnapshotWish | None = None
+        self._wanted_ids: dict[int, bool] = {}
+        """Checkpoints that wait for the end of an epoch; True: of the last one."""
         self._requests: dict[str, Result] = {}
-        self._pins: dict[int, tuple[JobDriver, frozenset[str]]] = {}
-        self._wanted_ids: list[int] = []
+        self._stopped: Result = Future()
+        self._recovery: Future[CompletedCheckpoint | None] | None = None
+        self._pins: dict[int, frozenset[str]] = {}
         self._plans: dict[int, Any] = {}
         self._unknown: Unknown | None = None
         self._tick_ms: int | None = None
         self._driver: JobDriver | None = None
-        self._recovery: Future[CompletedCheckpoint | None] | None = None
-        self.stopped_with: Result = Future()
-        """Resolves when the job has stopped with a savepoint."""
+        self._had_backlog = False
         self._is_closed = threading.Event()
         self._writer = ThreadPoolExecutor(1, f"penstock-snapshots-{job_id[:8]}")
         self._thread = threading.Thread(
@@ -89,13 +107,13 @@ class CheckpointService:
     ) -> None:
         """Starts the thread; a restored snapshot makes numbers go on from its own."""
         if restored is not None:
-            self._events.put(
-                events.Restored((restored,), restored.checkpoint_id, claim_mode)
-            )
+            self._events.put(events.Restored((restored,), restored.checkpoint_id, claim_mode))
         self._thread.start()
 
     def attempt_started(self, driver: JobDriver) -> None:
         """An attempt of the job runs."""
+        with self._lock:
+            self._stopped = Future()
         self._driver = driver
         low, high = self._settings.first_delay_range_ms
         self._events.put(events.Started(random.randint(low, high)))
@@ -103,13 +121,22 @@ class CheckpointService:
     def recover(self, message: str) -> CompletedCheckpoint | None:
         """An attempt failed: returns where to start the next one."""
         self._driver = None
-        self._recovery = Future()
+        recovery: Future[CompletedCheckpoint | None] = Future()
+        with self._lock:
+            self._check_open()
+            self._recovery = recovery
         self._events.put(events.AttemptFailed(message))
-        return self._recovery.result()
+        return recovery.result()
 
-    def request_savepoint(
-        self, target: str | None, *, native: bool = False
-    ) -> Result:
+    def epoch_ended(self, *, backlog: bool, some_tasks_ended: bool) -> None:
+        """Tells what the timetable depends on."""
+        if backlog is not self._had_backlog:
+            self._had_backlog = backlog
+            self._events.put(events.BacklogChanged(backlog))
+        if some_tasks_ended and not self._settings.checkpoints_after_tasks_finish:
+            self._events.put(events.TasksFinished())
+
+    def request_savepoint(self, target: str | None, *, native: bool = False) -> Result:
         """Takes a savepoint while the job goes on."""
         return self._request(
             lambda request_id: events.TriggerRequested(
@@ -136,17 +163,39 @@ class CheckpointService:
     def _request(self, make: Callable[[str], events.Event]) -> Result:
         request_id = uuid.uuid4().hex
         result: Result = Future()
-        self._requests[request_id] = result
+        with self._lock:
+            self._check_open()
+            self._requests[request_id] = result
         self._events.put(make(request_id))
         return result
+
+    def _check_open(self) -> None:
+        if self._is_closed.is_set():
+            raise CheckpointError(f"job {self._job_id} has ended; it takes no snapshot any more.")
 
     def close(self, status: JobStatus) -> None:
         """The job has ended: cleans up as the retention policy says, then returns."""
         self._driver = None
-        self._events.put(events.JobEnded(status))
-        self._is_closed.wait(_CLOSE_TIMEOUT_S)
+        if self._thread.is_alive():
+            self._events.put(events.JobEnded(status))
+            if not self._is_closed.wait(_CLOSE_TIMEOUT_S):
+                _log.warning("Checkpoints of job %s were not cleaned up in time.", self._job_id)
+        self._end()
+        self._thread.join(_CLOSE_TIMEOUT_S if self._thread.is_alive() else 0)
         self._writer.shutdown(wait=False, cancel_futures=True)
         self._effects.close()
+
+    def _end(self) -> None:
+        """Nothing is heard from here on: whoever still waits is told so."""
+        with self._lock:
+            self._is_closed.set()
+            waiting: list[Future[Any]] = [*self._requests.values(), self._stopped]
+            self._requests.clear()
+            if self._recovery is not None:
+                waiting.append(self._recovery)
+        for future in waiting:
+            if not future.done():
+                future.set_exception(CheckpointError(f"job {self._job_id} has ended."))
 
     # -- called by the driver -----------------------------------------------------------------
 
@@ -156,22 +205,47 @@ class CheckpointService:
 
     def offer(self, driver: JobDriver, *, stopped: bool) -> None:
         """Takes the state of the job at the end of an epoch."""
-        self._wish = None
+        with self._lock:
+            # A stop that was asked for just now is for the end of the next epoch.
+            if self._wish is not None and (stopped or not self._wish.stop):
+                self._wish = None
         state = driver.state
         snapshot = to_snapshot(self._graph, state, self._sinks.snapshot())
-        for number in self._wanted_ids:
-            self._pins[number] = driver, driver.files.pin(state.versions.values())
-        self._wanted_ids.clear()
-        self._events.put(events.EpochCompleted(state.epoch, snapshot, stopped))
+        pinned = self._files.pin(state.versions.values())
+        self._events.put(_Offer(events.EpochCompleted(state.epoch, snapshot, stopped), pinned))
+
+    def wait_stopped(self) -> None:
+        """Waits until the savepoint that the job stops with counts and its output is visible.
+
+        Raises:
+            CheckpointError: It failed; so does the attempt.
+        """
+        self._stopped.result()
 
     def checkpoint_at_end(self, driver: JobDriver) -> None:
-        """Takes a last checkpoint of a job whose input has ended, and commits its output."""
-        result = self.request_checkpoint()
-        while not result.done():
-            if self._wish is not None:
-                self.offer(driver, stopped=False)
-            self._is_closed.wait(0.01)
-        result.result()
+        """Takes a last checkpoint of a job whose input has ended, and commits its output.
+
+        One that fails is followed by another, until too many have failed in a row.
+        """
+        result: Result | None = None
+        while not driver.is_over():
+            wish = self._wish
+            if wish is not None:
+                self.offer(driver, stopped=wish.stop)
+                if wish.stop:
+                    self.wait_stopped()
+                    return
+            if result is None:
+                result = self.request_checkpoint()
+            try:
+                result.result(_POLL_S)
+            except TimeoutError:
+                continue
+            except CheckpointError:
+                result = None
+                self._is_closed.wait(_POLL_S)
+            else:
+                return
 
     # -- the thread ---------------------------------------------------------------------------
 
@@ -179,13 +253,31 @@ class CheckpointService:
         while not self._is_closed.is_set():
             event = self._next_event()
             now_ms = self._clock.monotonic_ms()
-            if event is not None:
+            if isinstance(event, _Offer):
+                self._assign(event)
+                self._handle(event.event, now_ms)
+            elif event is not None:
                 self._handle(event, now_ms)
             elif self._tick_ms is not None and now_ms >= self._tick_ms:
                 self._tick_ms = None
                 self._handle(events.Ticked(), now_ms)
 
-    def _next_event(self) -> events.Event | None:
+    def _assign(self, offer: _Offer) -> None:
+        """Notes which checkpoints get the state that was offered: all that wait by now."""
+        with self._lock:
+            chosen = [
+                number
+                for number, of_last_epoch in self._wanted_ids.items()
+                if offer.event.stopped or not of_last_epoch
+            ]
+            for number in chosen:
+                del self._wanted_ids[number]
+                self._pins[number] = self._files.pin_again(offer.pinned)
+            if not self._wanted_ids:
+                self._wish = None
+        self._files.unpin(offer.pinned)
+
+    def _next_event(self) -> events.Event | _Offer | None:
         wait_s = _LONGEST_WAIT_S
         if self._tick_ms is not None:
             left_ms = self._tick_ms - self._clock.monotonic_ms()
@@ -221,9 +313,10 @@ class CheckpointService:
             self._events.put(events.IdReserved(number))
 
     def _on_RequestSnapshot(self, wish: instructions.RequestSnapshot) -> None:  # noqa: N802
-        known = self._wish or SnapshotWish()
-        self._wanted_ids.append(wish.checkpoint_id)
-        self._wish = SnapshotWish(stop=known.stop or wish.stop, drain=known.drain or wish.drain)
+        with self._lock:
+            known = self._wish or SnapshotWish()
+            self._wanted_ids[wish.checkpoint_id] = wish.stop
+            self._wish = SnapshotWish(known.stop or wish.stop, known.drain or wish.drain)
         if self._driver is not None:
             self._driver.wake()
 
@@ -231,7 +324,7 @@ class CheckpointService:
         def work() -> events.Event:
             number = wish.checkpoint_id
             if wish.request.kind is SnapshotKind.SAVEPOINT:
-                return events.UploadCompleted(number)
+                return events.UploadCompleted(number, figures=_figures_of_savepoint(wish))
             try:
                 plan, figures = self._effects.upload(wish)
             except PenstockError as error:
@@ -306,8 +399,8 @@ class CheckpointService:
 
     def _on_NotifyAborted(self, wish: instructions.NotifyAborted) -> None:  # noqa: N802
         self._effects.aborted.add(wish.checkpoint_id)
-        if wish.checkpoint_id in self._wanted_ids:
-            self._wanted_ids.remove(wish.checkpoint_id)
+        with self._lock:
+            self._wanted_ids.pop(wish.checkpoint_id, None)
             if not self._wanted_ids:
                 self._wish = None
         self._unpin(wish.checkpoint_id)
@@ -348,30 +441,36 @@ class CheckpointService:
             self._events.put(events.PointerRemovalUnknown("the pointer could not be changed"))
 
     def _on_Recover(self, wish: instructions.Recover) -> None:  # noqa: N802
-        if self._recovery is not None:
-            self._recovery.set_result(wish.checkpoint)
+        with self._lock:
+            recovery, self._recovery = self._recovery, None
+        if recovery is not None and not recovery.done():
+            recovery.set_result(wish.checkpoint)
 
     def _on_FailJob(self, wish: instructions.FailJob) -> None:  # noqa: N802
         self._fail_job(wish.message)
 
     def _on_StepDown(self, wish: instructions.StepDown) -> None:  # noqa: N802
         self._fail_job(wish.message)
-        self._is_closed.set()
+        self._end()
 
     def _fail_job(self, message: str) -> None:
         if self._driver is not None:
             self._driver.fail(message)
-        if not self.stopped_with.done() and self._driver is None:
-            self.stopped_with.set_exception(CheckpointError(message))
+        with self._lock:
+            if not self._stopped.done():
+                self._stopped.set_exception(CheckpointError(message))
 
     def _on_FinishJob(self, wish: instructions.FinishJob) -> None:  # noqa: N802
-        self.stopped_with.set_result(wish.savepoint)
+        with self._lock:
+            if not self._stopped.done():
+                self._stopped.set_result(wish.savepoint)
 
     def _on_Close(self, wish: instructions.Close) -> None:  # noqa: N802
-        self._is_closed.set()
+        self._end()
 
     def _on_CompleteRequest(self, wish: instructions.CompleteRequest) -> None:  # noqa: N802
-        result = self._requests.pop(wish.request_id, None)
+        with self._lock:
+            result = self._requests.pop(wish.request_id, None)
         if result is None:
             return
         if wish.checkpoint is not None:
@@ -380,30 +479,19 @@ class CheckpointService:
             result.set_exception(CheckpointError(str(wish.failure)))
 
     def _on_Announce(self, wish: instructions.Announce) -> None:  # noqa: N802
-        fact = wish.fact
-        if isinstance(fact, CheckpointTriggered):
-            _log.info("Triggering checkpoint %d for job %s.", fact.checkpoint_id, self._job_id)
-        elif isinstance(fact, CheckpointCompleted):
-            self._unpin(fact.checkpoint_id)
-            _log.info(
-                "Completed checkpoint %d for job %s (%d bytes, checkpointDuration=%d ms, "
-                "finalizationTime=%d ms).",
-                fact.checkpoint_id,
-                self._job_id,
-                fact.figures.checkpointed_bytes,
-                fact.duration_ms,
-                fact.finalization_ms,
-            )
-        elif isinstance(fact, CheckpointFailed):
-            self._unpin(fact.checkpoint_id)
-            _log.warning("Checkpoint %d failed: %s", fact.checkpoint_id, fact.failure)
-        self.history.append(fact)
+        if isinstance(wish.fact, CheckpointCompleted | CheckpointFailed):
+            self._unpin(wish.fact.checkpoint_id)
+        self.journal.note(wish.fact)
 
     def _unpin(self, number: int) -> None:
         pinned = self._pins.pop(number, None)
         if pinned is not None:
-            driver, names = pinned
-            driver.files.unpin(names)
+            self._files.unpin(pinned)
+
+
+def _figures_of_savepoint(wish: instructions.Upload) -> CheckpointFigures:
+    size = sum(handle.size_bytes for handle in wish.snapshot.handles)
+    return CheckpointFigures(checkpointed_bytes=size, state_bytes=size)
 
 
 def _format(*, native: bool) -> SavepointFormat:

@@ -130,9 +130,7 @@ def _subtask(
     return SubtaskVersion(name, operators, is_restored=True)
 
 
-def _problems(
-    graph: JobGraph, manifest: Manifest, *, allow_non_restored: bool
-) -> list[str]:
+def _problems(graph: JobGraph, manifest: Manifest, *, allow_non_restored: bool) -> list[str]:
     problems: list[str] = []
     stages = {operator.uid: stage for stage in graph.stages for operator in stage.operators}
     for record in manifest.operators:

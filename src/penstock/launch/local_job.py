@@ -37,12 +37,13 @@ from penstock.launch.snapshot_effects import (
 from penstock.runtime.driver import EpochSummary, JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sink_commits import SinkCommits
+from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.checkpoint.completed import CompletedCheckpoint
-    from penstock.checkpoint.facts import Fact
+    from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.settings import JobSettings
@@ -71,13 +72,16 @@ class LocalJob:
         """Over all sources and epochs of all attempts."""
         self.restarts = 0
         self._clock = SystemClock()
+        self._files = StateFiles(settings.state.directory)
         self._listener = listener
         self._driver: JobDriver | None = None
         self._service: CheckpointService | None = None
         self._is_running = threading.Event()
         self._cancelled = threading.Event()
         self._started_ms = self._clock.monotonic_ms()
-        self._thread = threading.Thread(target=self._run, name=f"penstock-{job_id[:8]}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"penstock-{job_id[:8]}", daemon=True
+        )
 
     # -- steering, from any thread --------------------------------------------------------------
 
@@ -117,14 +121,21 @@ class LocalJob:
         _chain(self._checkpoints().request_checkpoint(), result, lambda done: done.checkpoint_id)
         return result
 
-    def checkpoints(self) -> list[Fact]:
-        """Returns what happened to checkpoints, newest first."""
-        return [] if self._service is None else list(reversed(self._service.history))
+    def checkpoints(self) -> list[CheckpointRecord]:
+        """Returns the checkpoints and savepoints of the job, newest first."""
+        return [] if self.statistics is None else self.statistics.history()
+
+    @property
+    def statistics(self) -> CheckpointStatistics | None:
+        """Counts and figures of checkpoints; None before the job has started."""
+        return None if self._service is None else self._service.journal.statistics
 
     def _checkpoints(self) -> CheckpointService:
         self._is_running.wait()
         if self._service is None or self.result.done():
-            raise JobExecutionError(f"job {self.job_id} is {self.status.name}; it takes no snapshot.")
+            raise JobExecutionError(
+                f"job {self.job_id} is {self.status.name}; it takes no snapshot."
+            )
         return self._service
 
     def _check_target(self, directory: str | None) -> None:
@@ -157,20 +168,24 @@ class LocalJob:
         engine = open_engine(self.graph, settings)
         sinks = SinkCommits(engine.graph, self.job_id, self._clock, engine.spark)
         identity = JobIdentity(self.job_id, self.graph.job_name, settings.state.directory)
-        service: CheckpointService | None = None
+        effects = SnapshotEffects(identity, settings.checkpoints, self._clock)
+        service = CheckpointService(
+            self.job_id,
+            engine.graph,
+            settings.checkpoints,
+            effects,
+            sinks,
+            self._files,
+            self._clock,
+        )
         try:
-            effects = SnapshotEffects(identity, settings.checkpoints, self._clock)
-            service = CheckpointService(
-                self.job_id, engine.graph, settings.checkpoints, effects, sinks, self._clock
-            )
             state, restored = self._restored(engine, effects, sinks)
             service.start(restored, settings.claim_mode if restored is not None else None)
             self._service = service
             status = self._run_attempts(engine, service, effects, sinks, state)
             return status
         finally:
-            if service is not None and self._service is not None:
-                service.close(status)
+            service.close(status)
             sinks.close()
             engine.close()
             with contextlib.suppress(OSError):
@@ -245,6 +260,7 @@ class LocalJob:
         state: JobState | None,
     ) -> JobDriver:
         settings = self.settings
+        self._files.keep_only(() if state is None else state.versions.values())
         program = JobProgram(
             self.job_id, attempt, engine.graph, settings.state, settings.parameters
         )
@@ -258,6 +274,7 @@ class LocalJob:
             on_epoch=self._epoch_done,
             state=state,
             checkpoints=service,
+            files=self._files,
             commits_epochs=not settings.checkpoints.is_enabled,
         )
 
@@ -276,11 +293,17 @@ class LocalJob:
         if driver.is_cancelled:
             return JobStatus.CANCELED
         if driver.has_stopped:
-            service.stopped_with.result()
-        elif self.settings.checkpoints.is_enabled:
+            service.wait_stopped()
+        elif self._takes_last_checkpoint():
             service.checkpoint_at_end(driver)
+            if driver.is_cancelled:
+                return JobStatus.CANCELED
         sinks.commit(driver.state.epoch, final=True)
         return JobStatus.FINISHED
+
+    def _takes_last_checkpoint(self) -> bool:
+        checkpoints = self.settings.checkpoints
+        return checkpoints.is_enabled and checkpoints.checkpoints_after_tasks_finish
 
     def _progress(self, uid: str) -> SourceProgress:
         assert self._driver is not None
@@ -289,6 +312,10 @@ class LocalJob:
     def _epoch_done(self, summary: EpochSummary) -> None:
         self.last_epoch = summary.epoch
         self.records_read += summary.records_read
+        if self._service is not None and self._driver is not None:
+            self._service.epoch_ended(
+                backlog=summary.backlog, some_tasks_ended=bool(self._driver.state.ended)
+            )
         if self._listener is not None:
             self._listener(summary)
 
@@ -318,4 +345,3 @@ def _chain(
             target.set_exception(error)
 
     source.add_done_callback(finished)
-

@@ -88,9 +88,9 @@ def _state(configuration: Configuration, job_id: str) -> StateSettings:
         raise ConfigurationError(
             f"state.backend.type is '{backend}'; it must be one of {', '.join(_BACKENDS)}."
         )
-    base = configuration.get_string("state.backend.rocksdb.localdir", "") or configuration.get_string(
-        "io.tmp.dirs", ""
-    )
+    base = configuration.get_string(
+        "state.backend.rocksdb.localdir", ""
+    ) or configuration.get_string("io.tmp.dirs", "")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     directory = root / job_id
     (directory / "state").mkdir(parents=True, mode=0o700)

@@ -106,6 +106,7 @@ class JobDriver:
         state: JobState | None = None,
         checkpoints: Checkpoints | None = None,
         commits_epochs: bool = True,
+        files: StateFiles | None = None,
     ) -> None:
         self._program = program
         self._graph = program.graph
@@ -123,7 +124,7 @@ class JobDriver:
         self.has_stopped = False
         """Whether the job ended with a savepoint that somebody asked for."""
         self._failure: str | None = None
-        self.files = StateFiles(program.state.directory)
+        self.files = files or StateFiles(program.state.directory)
         self.state = state or JobState(
             sources={stage.operators[0].uid: SourceProgress() for stage in self._sources()}
         )
@@ -151,7 +152,7 @@ class JobDriver:
 
     def run(self) -> None:
         """Runs epochs until the input has ended in every subtask, or the job is stopped."""
-        while not self._is_over():
+        while not self.is_over():
             started = self._clock.monotonic_ms()
             self._discover()
             summary = self._run_epoch(started)
@@ -161,7 +162,8 @@ class JobDriver:
                 return
             self._pause(started, quiet=summary.records_read == 0 and not summary.backlog)
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Says whether the job was cancelled; raises if it was told to fail."""
         if self._failure is not None:
             raise JobExecutionError(self._failure)
         return self._cancelled
@@ -272,7 +274,7 @@ class JobDriver:
         due_ms = started_ms + self._epoch_interval_ms
         if quiet:
             due_ms = max(due_ms, started_ms + _QUIET_TICK_MS)
-        while not self._is_over():
+        while not self.is_over():
             now_ms = self._clock.monotonic_ms()
             timer_ms = self.state.next_timer_ms
             if timer_ms is not None:

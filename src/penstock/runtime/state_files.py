@@ -36,6 +36,21 @@ class StateFiles:
             self._pins.update(names)
         return names
 
+    def pin_again(self, names: frozenset[str]) -> frozenset[str]:
+        """Pins files that are pinned already once more."""
+        with self._lock:
+            self._pins.update(names)
+        return names
+
+    def keep_only(self, versions: Iterable[SubtaskVersion]) -> None:
+        """An attempt starts: deletes what failed ones left, except what is pinned."""
+        kept = file_names(versions)
+        with self._lock:
+            self._released = {
+                path.name for path in self._directory.iterdir() if path.name not in kept
+            }
+            self._sweep()
+
     def unpin(self, names: frozenset[str]) -> None:
         """Lets go of files."""
         with self._lock:
