@@ -79,7 +79,7 @@ def s3_endpoint() -> Iterator[str]:
 def s3_storages(s3_endpoint: str) -> Storages:
     import urllib.request
 
-    request = urllib.request.Request(f"{s3_endpoint}/bucket", method="PUT")
+    request = urllib.request.Request(f"{s3_endpoint}/suite", method="PUT")
     with urllib.request.urlopen(request) as answer:
         assert answer.status == 200
     return Storages(
@@ -97,11 +97,11 @@ def s3_storages(s3_endpoint: str) -> Storages:
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage:
     if request.param == "s3":
         storages: Storages = request.getfixturevalue("s3_storages")
-        made = storages.at(f"s3://bucket/run-{next(_numbers)}")
+        made = storages.at(f"s3://suite/run-{next(_numbers)}")
         # Without the retries around it, so that the suite sees the storage itself.
         assert isinstance(made, ScopedStorage)
         assert isinstance(made.inner, RetryingStorage)
-        made = ScopedStorage(made.inner.inner, made.url.removeprefix("s3://bucket/"))
+        made = ScopedStorage(made.inner.inner, made.url.removeprefix("s3://suite/"))
     else:
         made = ROWS[request.param](tmp_path)
     made.make_directory("job/chk-1")

@@ -390,6 +390,8 @@ def test_an_aborted_checkpoint_is_gone_and_stays_gone(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))
     prepare_directories(storage, LAYOUT, 3)
     assert {path.name for path in (tmp_path / JOB).iterdir()} == {"shared", "taskowned", "chk-3"}
+    # Also when it is whole already, but was not published in time.
+    write_metadata(storage, LAYOUT.checkpoint(3), manifest(3))
     abort_checkpoint(storage, LAYOUT, 3, None)
     with pytest.raises(ObjectMissingError, match="aborted or removed"):
         storage.put_if_absent(f"{LAYOUT.checkpoint(3)}/late", Content.of_bytes(b"late"))

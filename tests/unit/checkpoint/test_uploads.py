@@ -223,6 +223,8 @@ def test_an_error_of_a_parallel_upload_waits_for_the_others() -> None:
                 raise StorageError("no space", retryable=False)
             running.append(key)
             release.wait(5)
+            # Still writing while the error is on its way.
+            threading.Event().wait(0.1)
             super().put_if_absent(key, content, deferred=deferred)
             running.remove(key)
 
