@@ -14,7 +14,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.columns import NotColumnar
+
+if TYPE_CHECKING:
+    from penstock.core.columns import ColumnBatch, ColumnName
+
+
+READ_RECORDS: Final = 16_384
+"""Records of one read: large enough to amortise a batch, small enough for the processor's cache."""
 
 
 class Boundedness(Enum):
@@ -66,11 +75,19 @@ class Budget:
         max_records: Upper bound on records.
         max_bytes: Bound on bytes read, where the source knows bytes; a hint.
         now_ms: Processing time of the epoch; a source with a rate computes from it.
+        reads: For sources with columns: the bounds are those of so many reads together. What is
+            read must be what these reads would have given one after the other.
     """
 
     max_records: int
     max_bytes: int
     now_ms: int
+    reads: int = 1
+
+    def single(self) -> Budget:
+        """Returns the budget of one of the reads."""
+        records, size = self.max_records, self.max_bytes // self.reads
+        return Budget(min(records, READ_RECORDS), size, self.now_ms)
 
 
 @dataclass(slots=True)
@@ -86,6 +103,8 @@ class ReadResult:
         watermark: A watermark that the source itself knows, valid behind these records, or None.
         punctuated: Further watermarks of the source inside the values: pairs (number of values
             before it, watermark), in order.
+        columns: The records as columns; `values` is then empty. Only from sources that
+            `with_columns` returned.
     """
 
     values: list[Any]
@@ -95,6 +114,12 @@ class ReadResult:
     has_more: bool = False
     watermark: int | None = None
     punctuated: list[tuple[int, int]] = field(default_factory=list)
+    columns: ColumnBatch | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+        return len(self.values) if self.columns is None else len(self.columns)
 
 
 class SourceReader(ABC):
@@ -136,6 +161,17 @@ class Source(ABC):
         then still stand, whatever the parallelism is now. Most sources do not care.
         """
         return self
+
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> Source:
+        """Returns the same source, whose reads give these fields as Arrow columns where they can.
+
+        Splits, positions and records stay the same. Where a read cannot give columns that say the
+        same as the records, it gives records.
+
+        Raises:
+            NotColumnar: This source never has columns; the text says why.
+        """
+        raise NotColumnar(f"{type(self).__name__} has no columns")
 
     @property
     def emits_watermarks(self) -> bool:

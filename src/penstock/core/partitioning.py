@@ -59,6 +59,17 @@ class KeyGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialAggregates:
+    """By the key group of the key, as partial aggregates that the sender makes.
+
+    Attributes:
+        aggregation: What the sender computes; known to the operators, not here.
+    """
+
+    aggregation: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Custom:
     """By a user's function `partition(key, number of subtasks) -> subtask`."""
 
@@ -66,4 +77,14 @@ class Custom:
     selector: Callable[[Any], Any]
 
 
-Partitioning = Forward | Rebalance | Rescale | Shuffle | Global | Broadcast | KeyGroups | Custom
+Partitioning = (
+    Forward
+    | Rebalance
+    | Rescale
+    | Shuffle
+    | Global
+    | Broadcast
+    | KeyGroups
+    | PartialAggregates
+    | Custom
+)

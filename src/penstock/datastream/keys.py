@@ -16,13 +16,20 @@ if TYPE_CHECKING:
 __all__ = ["key_groups", "one_key"]
 
 
-def key_groups(key_selector: Any, key_type: TypeInformation | None = None) -> KeyGroups:
+def key_groups(
+    key_selector: Any, *more: Any, key_type: TypeInformation | None = None
+) -> KeyGroups:
     """Returns the exchange of a key selector.
 
     Args:
         key_selector: A function, a `KeySelector`, or the name or position of a field.
+        more: Further fields, or the type of the key.
         key_type: Declared type of the key; keys are converted only if it differs in Python.
     """
+    if len(more) == 1 and (more[0] is None or isinstance(more[0], TypeInformation)):
+        key_type, more = more[0], ()
+    if more:
+        key_selector = _fields(key_selector, *more)
     columns: tuple[Any, ...] | None = None
     if isinstance(key_selector, str | int) and not isinstance(key_selector, bool):
         columns = (key_selector,)
@@ -39,6 +46,16 @@ def key_groups(key_selector: Any, key_type: TypeInformation | None = None) -> Ke
     if convert is None:
         return KeyGroups(selector, columns)
     return KeyGroups(_Converted(selector, convert))
+
+
+def _fields(*names: Any) -> operator.itemgetter[Any]:
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise ProgramError(
+                f"key_by{names!r:.200} takes names or positions of fields, or one function of a "
+                f"record; {name!r:.80} is neither a name nor a position."
+            )
+    return operator.itemgetter(*names)
 
 
 class _Converted:

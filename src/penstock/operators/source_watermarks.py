@@ -12,6 +12,8 @@ from penstock.operators.watermark_valve import WatermarkMerger
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from penstock.core.columns import ColumnBatch
+
 Segment = tuple[list[Any], "list[int] | None", "int | None"]
 """Records, their timestamps, and the split's watermark behind them if it rose there."""
 
@@ -85,6 +87,21 @@ class SourceWatermarks:
             rest = values[start:] if start else values
             yield rest, timestamps[start:] if timestamps and start else timestamps, None
         self._merger.set_idle_quietly(split_id, idle=tracker.is_idle)
+
+    def assign_columns(self, split_id: str, batch: ColumnBatch) -> ColumnBatch:
+        """Returns columns with timestamps; `current` is the watermark to hand on behind them.
+
+        Raises:
+            NotColumnar: The records must be looked at; nothing has changed.
+        """
+        self.add_split(split_id)
+        tracker = self._trackers[split_id]
+        stamped = tracker.assign_columns(batch)
+        if len(batch):
+            self._merger.set_idle_quietly(split_id, idle=False)
+        for _, watermark in tracker.on_columns(stamped):
+            self._merger.advance(split_id, watermark)
+        return stamped
 
     def on_epoch(self, now_ms: int) -> None:
         """Asks periodic generators and looks for idle splits."""

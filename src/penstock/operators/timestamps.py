@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK
@@ -53,6 +54,8 @@ class TimestampsAndWatermarksLogic(OperatorLogic):
         return self._tracker.snapshot()
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
+        if isinstance(batch, ColumnBatch) and self._process_columns(batch):
+            return
         values = batch.values
         if not values:
             return
@@ -74,6 +77,22 @@ class TimestampsAndWatermarksLogic(OperatorLogic):
             stamps = None if timestamps is None else timestamps[start:]
             self.output.emit(Batch(values[start:], stamps))
         self._tell_status()
+
+    def _process_columns(self, batch: ColumnBatch) -> bool:
+        """Does the same with columns; returns False when the records must be looked at."""
+        try:
+            batch = self._tracker.assign_columns(batch)
+        except NotColumnar:
+            return False
+        emissions = self._tracker.on_columns(batch)
+        if self._is_idle:
+            self._is_idle = False
+            self.output.emit_idle(idle=False)
+        self.output.emit(batch)
+        for _, watermark in emissions:
+            self._emit_watermark(watermark)
+        self._tell_status()
+        return True
 
     def advance_watermark(self, watermark: int) -> None:
         if watermark == MAX_WATERMARK:

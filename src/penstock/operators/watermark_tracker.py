@@ -14,11 +14,19 @@ import operator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.errors import ProgramError
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.operators.errors import shorten, user_code
 from penstock.operators.watermark_generators import WatermarkGenerator, WatermarkOutput
-from penstock.operators.watermark_strategy import WatermarkStrategy, name_of, timestamp_function
+from penstock.operators.timestamp_columns import newest_of, stamps_of
+from penstock.operators.watermark_strategy import (
+    TimestampColumn,
+    WatermarkStrategy,
+    name_of,
+    timestamp_function,
+    to_timestamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +104,8 @@ class WatermarkTracker:
         ]
 
     def _as_int(self, stamp: Any, value: Any) -> int:
+        if isinstance(self._assigner, TimestampColumn):
+            stamp = to_timestamp(stamp)
         if not isinstance(stamp, bool):
             try:
                 return operator.index(stamp)
@@ -117,12 +127,35 @@ class WatermarkTracker:
             return self._ask_generator(self._generator, values, timestamps)
         if self._bound_ms is None or timestamps is None:
             return []
-        newest = max(timestamps)
+        return self._advance_to(max(timestamps), len(values))
+
+    def _advance_to(self, newest: int, count: int) -> list[Emission]:
+        assert self._bound_ms is not None
         if newest <= self._max_timestamp:
             return []
         self._max_timestamp = newest
         self.watermark = newest - self._bound_ms - 1
-        return [(len(values), self.watermark)]
+        return [(count, self.watermark)]
+
+    def assign_columns(self, batch: ColumnBatch) -> ColumnBatch:
+        """Returns columns with their timestamps.
+
+        Raises:
+            NotColumnar: The timestamps are not in a column that says the same as the records.
+        """
+        if self._assigner is None and batch.stamps is not None:
+            return batch
+        if not isinstance(self._assigner, TimestampColumn) or self._generator is not None:
+            raise NotColumnar("timestamps or watermarks are made by a function")
+        return batch.with_stamps(stamps_of(batch.column(self._assigner.column)))
+
+    def on_columns(self, batch: ColumnBatch) -> list[Emission]:
+        """Does what `on_batch` does, for columns with timestamps."""
+        if not len(batch):
+            return []
+        self._had_records = True
+        self.is_idle = False
+        return [] if self._bound_ms is None else self._advance_to(newest_of(batch), len(batch))
 
     def _ask_generator(
         self, generator: WatermarkGenerator, values: list[Any], timestamps: list[int] | None

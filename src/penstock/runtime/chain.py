@@ -36,7 +36,7 @@ class ChainOutput:
             self._side_exchanges.setdefault(side_tag, []).append(writer)
 
     def emit(self, batch: Batch) -> None:
-        count = len(batch.values)
+        count = len(batch)
         if not count:
             return
         self.metrics.records_out += count
@@ -46,7 +46,7 @@ class ChainOutput:
             writer.write(batch)
 
     def emit_side(self, tag: str, batch: Batch) -> None:
-        if not batch.values:
+        if not len(batch):
             return
         for target in self._sides.get(tag, ()):
             target.process(batch)
@@ -88,7 +88,7 @@ class ChainInput:
         self.metrics = metrics
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        self.metrics.records_in += len(batch.values)
+        self.metrics.records_in += len(batch)
         self.logic.process(batch, input_index)
 
     def advance_watermark(self, watermark: int) -> None:

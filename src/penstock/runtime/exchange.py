@@ -21,6 +21,7 @@ from penstock.core.partitioning import (
     Forward,
     Global,
     KeyGroups,
+    PartialAggregates,
     Partitioning,
     Rebalance,
     Rescale,
@@ -103,7 +104,7 @@ class ExchangeWriter:
         self._partitioner.begin_epoch(epoch, self._channel)
 
     def write(self, batch: Batch) -> None:
-        if not batch.values:
+        if not len(batch):
             return
         if self._book is not None and len(self._book) > _BOOK_KEYS:
             self.flush()
@@ -317,6 +318,18 @@ def _check_hashable(key: Any, value: Any) -> None:
         ) from None
 
 
+class ByGivenKey(ByKeyGroup):
+    """By the key group of the key that the batch carries already."""
+
+    def __init__(self, targets: int, max_parallelism: int, name: str) -> None:
+        super().__init__(lambda value: value, targets, max_parallelism, name)
+
+    def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
+        _, numbers = super().route(Batch(batch.keys or []))
+        assert numbers is not None
+        return list(map(self.book.owners.__getitem__, numbers)), numbers
+
+
 class ByShuffle(ByFunction):
     """Uniformly at random, seeded by epoch and subtask."""
 
@@ -361,6 +374,8 @@ def make_partitioner(  # noqa: PLR0911 - one line per kind
     match partitioning:
         case KeyGroups(selector=selector):
             return ByKeyGroup(selector, targets, max_parallelism, name)
+        case PartialAggregates():
+            return ByGivenKey(targets, max_parallelism, name)
         case Broadcast():
             return ToAll(targets)
         case Global():

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.connectors.source import Budget, ReadResult, Split
+from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, Split
+from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK
 from penstock.operators.logic import OperatorLogic
@@ -18,8 +19,8 @@ from penstock.operators.watermarks import SourceWatermarks
 from penstock.runtime.records import SourceAssignment, SubtaskReport
 from penstock.runtime.specs import SourceSpec
 
-READ_RECORDS: Final = 16_384
-"""Records of one read: large enough to amortise a batch, small enough for the processor's cache."""
+COLUMN_READS: Final = 8
+"""So many of these are read at once as columns, where each call costs more."""
 
 
 class SourceLogic(OperatorLogic):
@@ -73,11 +74,11 @@ class SourceLogic(OperatorLogic):
             allowed = -(-left // side_by_side) if split.concurrent else left
             side_by_side -= split.concurrent
             while allowed > 0 and not finished:
-                result = self._reader.read(split, position, _slice(assignment.budget, allowed))
+                result = self._reader.read(split, position, self._slice(assignment.budget, allowed))
                 position, finished = result.position, result.finished
-                allowed -= len(result.values)
-                left -= len(result.values)
-                report.records_read += len(result.values)
+                allowed -= result.count
+                left -= result.count
+                report.records_read += result.count
                 self._hand_on(split, result)
                 yield
                 if not result.has_more:
@@ -95,7 +96,38 @@ class SourceLogic(OperatorLogic):
             self._end()
         yield
 
+    def _slice(self, budget: Budget, allowed: int) -> Budget:
+        reads = COLUMN_READS if self._spec.reads_columns else 1
+        return replace(
+            budget,
+            max_records=min(allowed, reads * READ_RECORDS),
+            max_bytes=reads * budget.max_bytes,
+            reads=reads,
+        )
+
     def _hand_on(self, split: Split, result: ReadResult) -> None:
+        if not self._spec.reads_columns:
+            self._hand_on_records(split, result)
+            return
+        # Cut where records would have been read, so that watermarks are the same.
+        for start in range(0, result.count, READ_RECORDS):
+            if result.columns is not None:
+                self._hand_on_columns(split, result.columns.slice(start, READ_RECORDS))
+            else:
+                part = result.values[start : start + READ_RECORDS]
+                self._hand_on_records(split, ReadResult(part, None))
+
+    def _hand_on_columns(self, split: Split, columns: ColumnBatch) -> None:
+        try:
+            batch = self._watermarks.assign_columns(split.split_id, columns)
+        except NotColumnar:
+            self._hand_on_records(split, ReadResult(columns.values, None))
+            return
+        self._tell_active()
+        self.output.emit(batch)
+        self._advance()
+
+    def _hand_on_records(self, split: Split, result: ReadResult) -> None:
         for values, timestamps, _ in self._watermarks.assign(split.split_id, result):
             if values:
                 self._tell_active()
@@ -131,7 +163,3 @@ class SourceLogic(OperatorLogic):
         self._reader.close()
 
 
-
-
-def _slice(budget: Budget, allowed: int) -> Budget:
-    return replace(budget, max_records=min(allowed, READ_RECORDS))

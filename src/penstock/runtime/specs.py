@@ -12,10 +12,17 @@ from penstock.operators.watermarks import WatermarkStrategy
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """A source and how event time is made of its records."""
+    """A source and how event time is made of its records.
+
+    Attributes:
+        source: The source.
+        strategy: Timestamps and watermarks, or None.
+        reads_columns: Whether `Source.with_columns` made the source.
+    """
 
     source: Source
     strategy: WatermarkStrategy | None = None
+    reads_columns: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from penstock.operators.watermark_valve import WatermarkValve
 from penstock.runtime.chain import ChainInput, ChainOutput
 from penstock.runtime.exchange import ExchangeWriter, make_partitioner
 from penstock.runtime.frames import Frame, FrameKind, decode_batch
+from penstock.runtime.partial_writer import make_writer
 from penstock.runtime.records import (
     EpochPlan,
     JobProgram,
@@ -103,7 +104,7 @@ class Subtask:
                 max_parallelism=target.max_parallelism,
                 name=target.operators[0].name,
             )
-            writer = ExchangeWriter(edge, partitioner, target.parallelism, self._index)
+            writer = make_writer(edge, partitioner, target.parallelism, self._index)
             self._writers.append(writer)
             self._outputs[edge.source_operator].add_exchange(writer, edge.side_tag)
 

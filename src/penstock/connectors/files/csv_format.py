@@ -16,6 +16,7 @@ not be cut at any newline. Three cases:
 from __future__ import annotations
 
 import codecs
+import copy
 import csv
 import io
 from itertools import islice
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from penstock.connectors.files.byte_window import ByteWindow
     from penstock.connectors.files.storage import InputFile
+    from penstock.core.columns import ColumnName
 
 _HEADER_LIMIT: Final = 256 * 1024
 _PROBE: Final = "\x1f"
@@ -92,6 +94,16 @@ class CsvFormat(StreamFormat):
             "escapechar": escapechar,
         }
         csv.reader((), **self.dialect)
+        self.arrow: tuple[ColumnName, ...] | None = None
+        """The fields that reads give as Arrow columns, or None: they give records."""
+
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> CsvFormat:
+        from penstock.connectors.files.csv_columns import check_columns
+
+        check_columns(self, columns)
+        lowered = copy.copy(self)
+        lowered.arrow = columns
+        return lowered
 
     def create_parser(self) -> RecordParser:
         return _CsvParser(self, "utf-8" if self.needs_transcoding else self.charset)
@@ -161,6 +173,8 @@ class _CsvParser(RecordParser):
         self._names: Sequence[str] = spec.columns or ()
         self._width = len(self._names)
         self._chosen: list[int] | None = None
+        self.file_columns: Sequence[str] = self._names
+        """What the file itself calls its columns."""
         self._converters: list[tuple[int, Callable[[str], Any]]] = []
         self._make: RecordMaker = record_maker(spec.records, self._names)
         if not spec.header:
@@ -193,6 +207,7 @@ class _CsvParser(RecordParser):
 
     def _use(self, names: list[str], path: str) -> None:
         """Takes the header of one file."""
+        self.file_columns = names
         self._width = len(names)
         wanted = list(self._spec.columns or names)
         missing = [name for name in wanted if name not in names]

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.core.columns import ColumnName, NotColumnar
 from penstock.core.errors import ProgramError
 from penstock.core.row import Row
 
@@ -104,6 +105,14 @@ class StreamFormat(ABC):
     def create_parser(self) -> RecordParser:
         """Makes a parser for one file."""
 
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> StreamFormat:
+        """Returns the format for reads that give these fields as Arrow columns where they can.
+
+        Raises:
+            NotColumnar: Files of the format have no columns; the text says why.
+        """
+        raise NotColumnar(f"{type(self).__name__} has no columns")
+
     def cuts(self, window: ByteWindow, file: InputFile, block_bytes: int) -> list[int]:
         """Returns where ranges of a large file begin, from 0.
 
@@ -126,6 +135,10 @@ class BulkFormat(ABC):
 
         return ParquetFormat(columns, records)
 
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> BulkFormat:
+        """Does the same as for a `StreamFormat`."""
+        raise NotColumnar(f"{type(self).__name__} has no columns")
+
     @abstractmethod
     def splits(self, storage: Storage, file: InputFile, block_bytes: int) -> list[Split]:
         """Cuts one file."""
@@ -143,6 +156,24 @@ def checked_charset(name: str) -> str:
         raise ProgramError(
             f"the charset {name!r} is not known to Python; use for example 'UTF-8' or 'latin-1'."
         ) from error
+
+
+def check_fields(
+    columns: tuple[ColumnName, ...], records: Any, names: Sequence[str] | None
+) -> None:
+    """Checks that fields mean columns: names in dicts, positions in tuples, both in rows.
+
+    Raises:
+        NotColumnar: One does not.
+    """
+    for column in columns:
+        is_name = isinstance(column, str)
+        if records == ("tuple" if is_name else "dict"):
+            raise NotColumnar(f"records are {records}s, and the field is {column!r}")
+        if not is_name and (column < 0 or (names is not None and column >= len(names))):
+            raise NotColumnar(f"the position {column} is not one of a column")
+        if is_name and names is not None and column not in names:
+            raise NotColumnar(f"there is no column {column!r}")
 
 
 def size_before(data: bytes, newlines: int) -> int:

@@ -9,10 +9,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.files.formats import BulkFormat, RecordMaker, record_maker
+from penstock.connectors.files.formats import (
+    BulkFormat,
+    RecordMaker,
+    check_fields,
+    record_maker,
+)
 from penstock.connectors.files.range_reader import check_unchanged
 from penstock.connectors.files.storage import InputFile, Storage, storage_of
-from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
+from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
+from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
 from penstock.core.errors import JobExecutionError
 
 if TYPE_CHECKING:
@@ -38,6 +44,16 @@ class ParquetFormat(BulkFormat):
         record_maker(records, ())  # A wrong name fails here, in the program.
         self.columns = None if columns is None else list(columns)
         self.records = records
+        self.arrow: tuple[ColumnName, ...] | None = None
+        """The fields that reads give as Arrow columns, or None: they give records."""
+
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> ParquetFormat:
+        if self.records not in ("dict", "row", "tuple"):
+            raise NotColumnar("records are made by a function")
+        check_fields(columns, self.records, self.columns)
+        lowered = ParquetFormat(self.columns, self.records)
+        lowered.arrow = columns
+        return lowered
 
     def splits(self, storage: Storage, file: InputFile, block_bytes: int) -> list[Split]:
         with _ParquetFile(storage, file.path) as parquet:
@@ -60,6 +76,8 @@ class ParquetFormat(BulkFormat):
         return splits
 
     def create_reader(self) -> SourceReader:
+        if self.arrow is not None:
+            return _ColumnReader(self.columns, self.records, self.arrow)
         return _ParquetReader(self.columns, self.records)
 
 
@@ -121,28 +139,11 @@ class _ParquetReader(SourceReader):
         self._table: Any = None
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
-        data = split.data
-        file = self._opened(data)
-        metadata = file.metadata
+        file = self._opened(split.data)
+        pieces, position, finished = _pieces(file.metadata, split.data["groups"], position, budget)
         values: list[Any] = []
-        first = 0
-        left = budget.max_records
-        for group in data["groups"]:
-            described = metadata.row_group(group)
-            rows = described.num_rows
-            skipped = position - first
-            if left > 0 and skipped < rows:
-                width = max(1, described.total_byte_size // rows)
-                length = min(left, rows - skipped)
-                # The bound on bytes holds for one row group; few reads span more than one.
-                length = min(length, max(_LEAST_ROWS, budget.max_bytes // width))
-                values += self._rows(file, group, skipped, length)
-                position += length
-                left -= length
-                if skipped + length < rows:
-                    left = 0
-            first += rows
-        finished = position >= first
+        for group, skipped, length in pieces:
+            values += self._rows(file, group, skipped, length)
         return ReadResult(values, position, finished=finished, has_more=not finished)
 
     def _rows(self, file: _ParquetFile, group: int, skipped: int, length: int) -> list[Any]:
@@ -171,3 +172,94 @@ class _ParquetReader(SourceReader):
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _pieces(
+    metadata: Any, groups: Sequence[int], position: int, budget: Budget
+) -> tuple[list[tuple[int, int, int]], int, bool]:
+    """Returns what to read: pieces (row group, first row, rows), where to go on, if at all."""
+    pieces = []
+    first = 0
+    left = budget.max_records
+    for group in groups:
+        described = metadata.row_group(group)
+        rows = described.num_rows
+        skipped = position - first
+        if left > 0 and skipped < rows:
+            width = max(1, described.total_byte_size // rows)
+            length = min(left, rows - skipped)
+            # The bound on bytes holds for one row group; few reads span more than one.
+            length = min(length, max(_LEAST_ROWS, budget.max_bytes // width))
+            pieces.append((group, skipped, length))
+            position += length
+            left -= length
+            if skipped + length < rows:
+                left = 0
+        first += rows
+    return pieces, position, position >= first
+
+
+def _is_wide(metadata: Any, groups: Sequence[int], budget: Budget) -> bool:
+    """Whether the bound on bytes may end a read, which it must then do where it always does."""
+    for group in groups:
+        described = metadata.row_group(group)
+        if described.total_byte_size * READ_RECORDS > budget.max_bytes * described.num_rows:
+            return True
+    return False
+
+
+class _ColumnReader(_ParquetReader):
+    """Gives Arrow columns; the other columns are read when somebody asks for records."""
+
+    def __init__(
+        self,
+        columns: list[str] | None,
+        records: str | Callable[[dict[str, Any]], Any],
+        arrow: tuple[ColumnName, ...],
+    ) -> None:
+        super().__init__(columns, records)
+        self._arrow = arrow
+        self._needed_group = -1
+        self._needed: Any = None
+
+    def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
+        file = self._opened(split.data)
+        names = self._columns or file.names
+        fields = [names[name] if isinstance(name, int) else name for name in self._arrow]
+        if any(name not in names for name in fields) or len(set(names)) != len(names):
+            # A file without the column fails as it does record by record.
+            return super().read(split, position, budget)
+        metadata, groups = file.metadata, split.data["groups"]
+        if _is_wide(metadata, groups, budget.single()):
+            return super().read(split, position, budget.single())
+        pieces, position, finished = _pieces(metadata, groups, position, budget)
+
+        def rows() -> list[Any]:
+            opened = self._opened(split.data)
+            return [row for piece in pieces for row in self._rows(opened, *piece)]
+
+        parts = [self._part(file, fields, *piece) for piece in pieces]
+        columns = None
+        if parts:
+            arrow: Any = importlib.import_module("pyarrow")
+            table = arrow.concat_tables(parts) if len(parts) > 1 else parts[0]
+            columns = ColumnBatch(_one_batch(table, arrow), self._arrow, LazyRows(rows))
+        return ReadResult([], position, finished=finished, has_more=not finished, columns=columns)
+
+    def _part(
+        self, file: _ParquetFile, fields: list[str], group: int, skipped: int, length: int
+    ) -> Any:
+        if self._needed_group != group:
+            self._needed = file.read_group(group, list(dict.fromkeys(fields)))
+            self._needed_group = group
+        return self._needed.select(fields).slice(skipped, length)
+
+    def close(self) -> None:
+        self._needed_group, self._needed = -1, None
+        super().close()
+
+
+def _one_batch(table: Any, arrow: Any) -> Any:
+    """Returns a table as one record batch; names do not matter and may repeat."""
+    columns = [column.combine_chunks() for column in table.columns]
+    return arrow.RecordBatch.from_arrays(columns, names=[str(at) for at in range(len(columns))])

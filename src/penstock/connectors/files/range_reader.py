@@ -88,10 +88,12 @@ class OpenFile:
     def __init__(self, record_format: StreamFormat, storage: Storage, file: InputFile) -> None:
         self._path = file.path
         self._window = open_window(record_format, storage, file.path)
-        self._parser: RecordParser = record_format.create_parser()
+        self.parser: RecordParser = record_format.create_parser()
+        self.column_parser: Any = None
+        """Whatever parses the same into columns, kept by the reader that does."""
         self._is_utf8 = record_format.needs_transcoding or record_format.charset == "utf-8"
         try:
-            self._header_end = self._parser.skip_header(self._window, file.path)
+            self._header_end = self.parser.skip_header(self._window, file.path)
         except BaseException:
             self._window.close()
             raise
@@ -144,6 +146,17 @@ class OpenFile:
                 self._bytes_per_record = parsed.consumed / parsed.records
         return values, position
 
+    def lines(self, position: int, limit: int, end: int | None, records: int) -> bytes:
+        """Returns about so many whole lines that begin before `limit`."""
+        wanted = min(int(self._bytes_per_record * records * 1.02) + _MIN_PIECE, _MAX_PIECE)
+        target = min(position + wanted, limit)
+        return self._block(position, target, is_final=end is not None and target >= end).data
+
+    def took(self, records: int, size: int) -> None:
+        """Learns how long records are."""
+        if records:
+            self._bytes_per_record = size / records
+
     def is_at_end(self, position: int) -> bool:
         """Whether the stream ends at `position`."""
         buffer, offset, _ = self._window.load(position, 1)
@@ -176,9 +189,9 @@ class OpenFile:
 
     def _parse(self, block: Block, position: int, max_records: int) -> Parsed:
         if position or not self._is_utf8 or not block.data.startswith(codecs.BOM_UTF8):
-            return self._parser.parse(block, max_records)
+            return self.parser.parse(block, max_records)
         marked = len(codecs.BOM_UTF8)
-        parsed = self._parser.parse(block._replace(data=block.data[marked:]), max_records)
+        parsed = self.parser.parse(block._replace(data=block.data[marked:]), max_records)
         return parsed._replace(consumed=parsed.consumed + marked)
 
     def close(self) -> None:

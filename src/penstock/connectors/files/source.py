@@ -15,6 +15,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.files.byte_window import is_compressed
+from penstock.connectors.files.csv_columns import ColumnRangeReader
+from penstock.connectors.files.csv_format import CsvFormat
 from penstock.connectors.files.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.range_reader import RangeReader, open_window
 from penstock.connectors.files.storage import InputFile, normalize, storage_of
@@ -23,6 +25,8 @@ from penstock.core.errors import ProgramError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from penstock.core.columns import ColumnName
 
 CUT_BYTES: Final = 16 * 1024 * 1024
 
@@ -224,10 +228,16 @@ class FileSource(Source):
         ends = [*cuts[1:], file.size_bytes]
         return [_range(file, start, end) for start, end in zip(cuts, ends, strict=True)]
 
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> Source:
+        record_format = self._settings.record_format.with_columns(columns)
+        return FileSource(replace(self._settings, record_format=record_format))
+
     def create_reader(self) -> SourceReader:
         record_format = self._settings.record_format
         if isinstance(record_format, BulkFormat):
             return record_format.create_reader()
+        if isinstance(record_format, CsvFormat) and record_format.arrow is not None:
+            return ColumnRangeReader(record_format)
         return RangeReader(record_format)
 
     def default_name(self) -> str:

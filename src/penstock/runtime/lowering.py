@@ -1,0 +1,230 @@
+"""Lowering: window aggregates over columns, without Python per record (decision 0004).
+
+A window operator is lowered when the program says enough about everything before it:
+
+    source with columns -> timestamps from a column -> key_by fields -> windows -> built-in aggregate
+
+The stages stay as they are. The source gives columns, the exchange aggregates before it sends, and
+the window operator takes partial aggregates. Uids, names and the layout of state do not change, so
+a snapshot of either form restores in the other.
+
+`CONDITIONS` is the table of what a window operator must be; a pure function tells what was lowered
+and, for every other window operator, why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from penstock.core.columns import ColumnName, NotColumnar
+from penstock.core.partitioning import KeyGroups, PartialAggregates
+from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
+from penstock.graph.nodes import NodeKind
+from penstock.operators.timestamps import TimestampsAndWatermarksSpec
+from penstock.operators.watermark_strategy import TimestampColumn, WatermarkStrategy
+from penstock.operators.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.operators.windows.builtin import LOWERABLE, RowAggregate, singles_of
+from penstock.operators.windows.contents import AggregateContents
+from penstock.operators.windows.partials import PartialAggregation, PartialWindowSpec
+from penstock.operators.windows.spec import WindowSpec
+from penstock.operators.windows.triggers import EventTimeTrigger
+from penstock.runtime.specs import SourceSpec
+
+MOST_PANES: Final = 64
+"""Sliding windows that are cut finer than this leave nothing to aggregate before the exchange."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What became of a job graph.
+
+    Attributes:
+        graph: The graph to run.
+        remarks: By uid of each window operator: empty if it was lowered, else why not.
+    """
+
+    graph: JobGraph
+    remarks: dict[str, str]
+
+
+def _aggregates(window: WindowSpec) -> bool:
+    contents = window.contents
+    if not isinstance(contents, AggregateContents) or type(contents.function) not in LOWERABLE:
+        return False
+    function = contents.function
+    parts = function.parts if isinstance(function, RowAggregate) else (function,)
+    return all(type(part) in LOWERABLE for part in parts)
+
+
+def _has_few_panes(window: WindowSpec) -> bool:
+    assigner: Any = window.assigner
+    gap = assigner.size < assigner.slide
+    return not gap and _pane_count(assigner.size, assigner.slide) <= MOST_PANES
+
+
+def _pane_count(size: int, slide: int) -> int:
+    import math
+
+    return slide // math.gcd(size, slide)
+
+
+CONDITIONS: Final[tuple[tuple[Callable[[WindowSpec], bool], str], ...]] = (
+    (
+        lambda window: type(window.assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows),
+        "windows are neither tumbling nor sliding in event time",
+    ),
+    (lambda window: not window.is_all, "window_all has no key"),
+    (lambda window: type(window.used_trigger) is EventTimeTrigger, "it has a trigger of its own"),
+    (lambda window: window.evictor is None, "it has an evictor"),
+    (lambda window: window.allowed_lateness_ms == 0, "it allows lateness"),
+    (lambda window: window.late_tag is None, "late records go to a side output"),
+    (_aggregates, "what it computes is no built-in aggregate"),
+    (_has_few_panes, "its windows have gaps, or share no longer pane"),
+)
+"""What a window operator must be, and what to say if it is not."""
+
+
+def lower(graph: JobGraph) -> Lowered:
+    """Lowers what can be lowered."""
+    remarks: dict[str, str] = {}
+    lowered: dict[int, WindowSpec] = {}
+    for stage in graph.stages:
+        head = stage.operators[0]
+        if head.kind is NodeKind.OPERATOR and isinstance(head.spec, WindowSpec):
+            remarks[head.uid] = _why_not(graph, stage, head.spec)
+            if not remarks[head.uid]:
+                lowered[stage.stage_id] = head.spec
+    sources: dict[int, SourceSpec] = {}
+    for stage in graph.stages:
+        edges = [edge for edge in graph.outputs_of(stage) if edge.target_stage in lowered]
+        if not stage.is_source or not edges:
+            continue
+        try:
+            sources[stage.stage_id] = _with_columns(graph, stage, edges)
+        except NotColumnar as error:
+            for edge in edges:
+                _give_up(graph, edge.target_stage, str(error), lowered, remarks)
+    # A window operator takes either records or partials, so all of its sources must be lowered.
+    for stage_id in list(lowered):
+        senders = {edge.source_stage for edge in graph.inputs_of(graph.stages[stage_id])}
+        if not senders <= set(sources):
+            _give_up(graph, stage_id, "another of its sources has no columns", lowered, remarks)
+    return Lowered(_rewritten(graph, lowered, sources), remarks)
+
+
+def _give_up(
+    graph: JobGraph,
+    stage_id: int,
+    why: str,
+    lowered: dict[int, WindowSpec],
+    remarks: dict[str, str],
+) -> None:
+    if lowered.pop(stage_id, None) is not None:
+        remarks[graph.stages[stage_id].operators[0].uid] = why
+
+
+def _why_not(graph: JobGraph, stage: Stage, window: WindowSpec) -> str:
+    for holds, remark in CONDITIONS:
+        if not holds(window):
+            return remark
+    for edge in graph.inputs_of(stage):
+        if not isinstance(edge.partitioning, KeyGroups) or not edge.partitioning.columns:
+            return "its key is made by a function; key_by() takes names of fields"
+        if edge.side_tag is not None:
+            return "it reads a side output"
+        remark = _source_remark(graph.stages[edge.source_stage])
+        if remark:
+            return remark
+    return ""
+
+
+def _source_remark(stage: Stage) -> str:
+    """Says why the operators before the exchange are not a source with timestamps from a column."""
+    operators = stage.operators
+    if not stage.is_source or len(operators) > 2:
+        return "there are other operators between the source and the window"
+    if len(operators) == 2 and not isinstance(operators[1].spec, TimestampsAndWatermarksSpec):
+        return f"'{operators[1].name}' reads records"
+    strategy = _strategy(operators)
+    if strategy is None or not isinstance(strategy.timestamp_assigner, TimestampColumn):
+        return "timestamps come from a function; use with_timestamp_column()"
+    if any(given and given.generator_factory for given in _strategies(operators)):
+        return "watermarks come from a generator of the program's own"
+    return ""
+
+
+def _strategies(operators: tuple[ChainedOperator, ...]) -> list[WatermarkStrategy | None]:
+    found = [operators[0].spec.strategy]
+    return [*found, operators[1].spec.strategy] if len(operators) == 2 else found
+
+
+def _strategy(operators: tuple[ChainedOperator, ...]) -> WatermarkStrategy | None:
+    """Returns the strategy that gives records their last timestamp."""
+    given = [strategy for strategy in _strategies(operators) if strategy is not None]
+    with_time = [strategy for strategy in given if strategy.timestamp_assigner is not None]
+    return with_time[-1] if with_time else None
+
+
+def _with_columns(graph: JobGraph, stage: Stage, edges: list[Edge]) -> SourceSpec:
+    if len(edges) != len(graph.outputs_of(stage)):
+        raise NotColumnar("other operators read the same source")
+    if any(edge.source_operator != len(stage.operators) - 1 for edge in edges):
+        raise NotColumnar("timestamps are assigned for other operators only")
+    columns: dict[ColumnName, None] = {}
+    for strategy in _strategies(stage.operators):
+        if strategy is not None and strategy.timestamp_assigner is not None:
+            if not isinstance(strategy.timestamp_assigner, TimestampColumn):
+                raise NotColumnar("timestamps come from a function; use with_timestamp_column()")
+            columns[strategy.timestamp_assigner.column] = None
+    for edge in edges:
+        assert isinstance(edge.partitioning, KeyGroups)
+        columns |= dict.fromkeys(edge.partitioning.columns or ())
+        contents = graph.stages[edge.target_stage].operators[0].spec.contents
+        for single in singles_of(contents.function):
+            if hasattr(single, "column"):
+                columns[single.column] = None
+    spec: SourceSpec = stage.operators[0].spec
+    if not hasattr(spec.source, "with_columns"):
+        raise NotColumnar(f"{type(spec.source).__name__} has no columns")
+    source = spec.source.with_columns(tuple(columns))
+    return replace(spec, source=source, reads_columns=True)
+
+
+def _rewritten(
+    graph: JobGraph, lowered: dict[int, WindowSpec], sources: dict[int, SourceSpec]
+) -> JobGraph:
+    if not lowered:
+        return graph
+    used = {edge.source_stage for edge in graph.edges if edge.target_stage in lowered}
+
+    def stage_of(stage: Stage) -> Stage:
+        head, *rest = stage.operators
+        if stage.stage_id in lowered:
+            head = replace(head, spec=PartialWindowSpec(lowered[stage.stage_id]))
+        elif stage.stage_id in used:
+            head = replace(head, spec=sources[stage.stage_id])
+        return replace(stage, operators=(head, *rest))
+
+    def edge_of(edge: Edge) -> Edge:
+        window = lowered.get(edge.target_stage)
+        if window is None:
+            return edge
+        keys, contents = edge.partitioning, window.contents
+        assert isinstance(keys, KeyGroups)
+        assert isinstance(contents, AggregateContents)
+        aggregation = PartialAggregation(
+            assigner=window.assigner,  # type: ignore[arg-type]
+            function=contents.function,
+            columns=keys.columns or (),
+            selector=keys.selector,
+            name=graph.stages[edge.target_stage].operators[0].name,
+        )
+        return replace(edge, partitioning=PartialAggregates(aggregation))
+
+    return replace(
+        graph,
+        stages=tuple(stage_of(stage) for stage in graph.stages),
+        edges=tuple(edge_of(edge) for edge in graph.edges),
+    )
