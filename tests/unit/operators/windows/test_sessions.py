@@ -63,6 +63,12 @@ def test_a_bridge_joins_sessions_from_state_and_batch(general):
     assert run.left_over() == []
 
 
+@pytest.mark.parametrize("times", [(0, 20, 10), (20, 0, 10)])
+def test_a_bridge_that_only_touches_both_sides(general, times):
+    run = sessions(general).records(*[("a", time, time) for time in times])
+    assert run.watermark(MAX).values == [((0, 30), [0, 20, 10])]
+
+
 def test_a_growing_session_is_not_rewritten(general):
     run = sessions(general)
     for time in range(0, 100, 5):
@@ -79,6 +85,15 @@ def test_a_late_record_may_be_saved_by_a_live_session(general):
     run.records(("a", 2, 90), ("a", 3, 89), ("a", 4, 70), ("b", 5, 90))
     assert run.side("late") == [(4, 70), (5, 90)]
     assert run.watermark(MAX).values == [((89, 110), [1, 2, 3])]
+
+
+def test_a_session_that_ends_with_the_watermark_is_over(general):
+    run = sessions(general, late_tag="late").watermark(9).records(("a", 1, 0), ("b", 2, 1))
+    assert run.side("late") == [(1, 0)]
+    assert run.watermark(10).values == [((1, 11), [2])]
+    run = sessions(general, allowed_lateness_ms=1).watermark(9).records(("a", 1, 0))
+    assert run.out == [(((0, 10), [1]), 9)]
+    assert run.watermark(10).left_over() == []
 
 
 def test_a_fired_session_that_grows_fires_again_at_its_new_end(general):
