@@ -390,3 +390,16 @@ def test_shared_files_stay_while_a_pending_checkpoint_builds_on_them() -> None:
     script.write(3)
     script.now(events.Published(3))
     assert one(script.now(events.DeletionCompleted(2)), ReleaseSharedFiles) == ReleaseSharedFiles(3)
+
+
+def test_what_is_not_ours_holds_no_shared_file_back_at_the_end() -> None:
+    script = Script(num_retained=3)
+    script.now(events.Restored((chk(860),), claim_mode=ClaimMode.NO_CLAIM))
+    script.start()
+    script.now(events.SinksCommitted(860))
+    script.complete(861, 0)
+    script.now(events.JobEnded(JobStatus.FINISHED))
+    script.now(events.PointersRemoved())
+    said = script.now(events.DeletionCompleted(861))
+    assert one(said, ReleaseSharedFiles) == ReleaseSharedFiles(862)
+    assert [each.checkpoint_id for each in script.coordinator.retained] == [860]
