@@ -47,7 +47,9 @@ class CheckpointJournal:
         if line is not None:
             _log.log(*line)
 
-    def _line(self, fact: Fact, now_ms: int) -> tuple[int, str] | None:
+    def _line(  # noqa: PLR0911 - one text for each kind of fact
+        self, fact: Fact, now_ms: int
+    ) -> tuple[int, str] | None:
         match fact:
             case CheckpointTriggered():
                 # The first words are Flink's: dashboards and scripts look for them.

@@ -1,35 +1,34 @@
 """Drives the checkpoint coordinator: one thread that hands it events and obeys its instructions.
 
-Anyone may `post` events; only this thread calls the coordinator. Uploads and savepoints are written
-by a thread beside it, so that time-outs and requests are heard meanwhile; everything else is quick
-and done in place. The job's driver asks `wanted` at the end of each epoch and `offer`s its state.
+Anyone may post events; only this thread calls the coordinator, and `StorageSteps` does what it
+says to storage and sinks. The job's driver asks `wanted` at the end of each epoch, and `offer`s its
+state.
 """
 
 from __future__ import annotations
 
 import logging
 import queue
-import random
+import random  # noqa: TID251 - the composition root is where chance comes from
 import threading
 import uuid
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint import events, instructions
 from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.errors import CheckpointError, FencedError, UnknownOutcomeError
+from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.facts import CheckpointCompleted, CheckpointFailed
-from penstock.checkpoint.figures import CheckpointFigures
-from penstock.core.errors import PenstockError
-from penstock.core.versioned import Committed, Outcome, Unknown
 from penstock.launch.checkpoint_journal import CheckpointJournal
 from penstock.launch.job_snapshot import to_snapshot
+from penstock.launch.storage_steps import StorageSteps
 from penstock.runtime.driver import SnapshotWish
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
     from penstock.core.clock import Clock
     from penstock.core.job import JobStatus
@@ -59,7 +58,7 @@ class _Offer:
 class CheckpointService:
     """Takes the checkpoints and savepoints of one job, over all its attempts."""
 
-    def __init__(  # noqa: PLR0913 - the collaborators of one thread
+    def __init__(  # noqa: PLR0913, PLR0917 - the collaborators of one thread
         self,
         job_id: str,
         graph: JobGraph,
@@ -89,13 +88,11 @@ class CheckpointService:
         self._stopped: Result = Future()
         self._recovery: Future[CompletedCheckpoint | None] | None = None
         self._pins: dict[int, frozenset[str]] = {}
-        self._plans: dict[int, Any] = {}
-        self._unknown: Unknown | None = None
         self._tick_ms: int | None = None
         self._driver: JobDriver | None = None
         self._had_backlog = False
         self._is_closed = threading.Event()
-        self._writer = ThreadPoolExecutor(1, f"penstock-snapshots-{job_id[:8]}")
+        self._steps = StorageSteps(job_id, effects, sinks, self._events.put)
         self._thread = threading.Thread(
             target=self._run, name=f"penstock-checkpoints-{job_id[:8]}", daemon=True
         )
@@ -161,7 +158,7 @@ class CheckpointService:
         )
 
     def _request(self, make: Callable[[str], events.Event]) -> Result:
-        request_id = uuid.uuid4().hex
+        request_id = uuid.uuid4().hex  # noqa: TID251 - names nothing that is kept
         result: Result = Future()
         with self._lock:
             self._check_open()
@@ -182,7 +179,7 @@ class CheckpointService:
                 _log.warning("Checkpoints of job %s were not cleaned up in time.", self._job_id)
         self._end()
         self._thread.join(_CLOSE_TIMEOUT_S if self._thread.is_alive() else 0)
-        self._writer.shutdown(wait=False, cancel_futures=True)
+        self._steps.close()
         self._effects.close()
 
     def _end(self) -> None:
@@ -297,22 +294,14 @@ class CheckpointService:
             self._fail_job(f"the checkpoint coordinator failed: {error}")
 
     def _obey(self, instruction: instructions.Instruction) -> None:
-        getattr(self, f"_on_{type(instruction).__name__}")(instruction)
+        name = type(instruction).__name__
+        own = getattr(self, f"_on_{name}", None)
+        (own or getattr(self._steps, f"on_{name}"))(instruction)
 
-    def _on_ScheduleTick(self, wish: instructions.ScheduleTick) -> None:  # noqa: N802
+    def _on_ScheduleTick(self, wish: instructions.ScheduleTick) -> None:
         self._tick_ms = wish.at_ms
 
-    def _on_ReserveId(self, wish: instructions.ReserveId) -> None:  # noqa: N802
-        try:
-            number = self._effects.reserve_id(wish.at_least)
-        except FencedError as error:
-            self._events.put(events.LeadershipLost(str(error)))
-        except PenstockError as error:
-            self._events.put(events.IdReservationFailed(str(error)))
-        else:
-            self._events.put(events.IdReserved(number))
-
-    def _on_RequestSnapshot(self, wish: instructions.RequestSnapshot) -> None:  # noqa: N802
+    def _on_RequestSnapshot(self, wish: instructions.RequestSnapshot) -> None:
         with self._lock:
             known = self._wish or SnapshotWish()
             self._wanted_ids[wish.checkpoint_id] = wish.stop
@@ -320,84 +309,7 @@ class CheckpointService:
         if self._driver is not None:
             self._driver.wake()
 
-    def _on_Upload(self, wish: instructions.Upload) -> None:  # noqa: N802
-        def work() -> events.Event:
-            number = wish.checkpoint_id
-            if wish.request.kind is SnapshotKind.SAVEPOINT:
-                return events.UploadCompleted(number, figures=_figures_of_savepoint(wish))
-            try:
-                plan, figures = self._effects.upload(wish)
-            except PenstockError as error:
-                return events.UploadFailed(number, str(error))
-            self._plans[number] = plan
-            return events.UploadCompleted(number, plan, figures)
-
-        self._in_background(work, lambda error: events.UploadFailed(wish.checkpoint_id, error))
-
-    def _on_WriteMetadata(self, wish: instructions.WriteMetadata) -> None:  # noqa: N802
-        def work() -> events.Event:
-            try:
-                place, details = self._effects.write_metadata(wish)
-            except UnknownOutcomeError as error:
-                return events.MetadataUnknown(wish.checkpoint_id, str(error))
-            except PenstockError as error:
-                return events.MetadataFailed(wish.checkpoint_id, str(error))
-            return events.MetadataWritten(wish.checkpoint_id, place, details)
-
-        self._rewrite = wish
-        self._in_background(work, lambda error: events.MetadataFailed(wish.checkpoint_id, error))
-
-    def _on_ReReadMetadata(self, wish: instructions.ReReadMetadata) -> None:  # noqa: N802
-        # Writing is idempotent: the same bytes under the same name are found to be ours.
-        if self._rewrite.checkpoint_id == wish.checkpoint_id:
-            self._on_WriteMetadata(self._rewrite)
-
-    def _in_background(
-        self, work: Callable[[], events.Event], failed: Callable[[str], events.Event]
-    ) -> None:
-        def run() -> None:
-            try:
-                self._events.put(work())
-            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-                self._events.put(failed(f"{type(error).__name__}: {error}"))
-
-        self._writer.submit(run)
-
-    def _on_Publish(self, wish: instructions.Publish) -> None:  # noqa: N802
-        self._publishing = wish
-        self._answer_publication(wish.checkpoint_id, lambda: self._effects.publish(wish))
-
-    def _on_ReReadPointer(self, wish: instructions.ReReadPointer) -> None:  # noqa: N802
-        unknown = self._unknown
-        assert unknown is not None
-        self._answer_publication(wish.checkpoint_id, lambda: self._effects.settle(unknown))
-
-    def _answer_publication(self, number: int, publish: Callable[[], Outcome]) -> None:
-        try:
-            outcome = publish()
-        except PenstockError as error:
-            self._events.put(events.PublicationFailed(number, str(error)))
-            return
-        if isinstance(outcome, Committed):
-            self._effects.register(self._publishing.retained[-1])
-            self._events.put(events.Published(number))
-        elif isinstance(outcome, Unknown):
-            self._unknown = outcome
-            self._events.put(events.PublicationUnknown(number, outcome.reason))
-        else:
-            self._events.put(events.PublicationRejected(number, "another leader has taken over"))
-
-    def _on_CommitSinks(self, wish: instructions.CommitSinks) -> None:  # noqa: N802
-        number = wish.checkpoint.checkpoint_id
-        try:
-            self._sinks.commit(wish.checkpoint.epoch, number)
-        except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
-            _log.warning("sinks did not commit checkpoint %d: %s", number, error)
-            self._events.put(events.SinkCommitFailed(number, str(error)))
-        else:
-            self._events.put(events.SinksCommitted(number))
-
-    def _on_NotifyAborted(self, wish: instructions.NotifyAborted) -> None:  # noqa: N802
+    def _on_NotifyAborted(self, wish: instructions.NotifyAborted) -> None:
         self._effects.aborted.add(wish.checkpoint_id)
         with self._lock:
             self._wanted_ids.pop(wish.checkpoint_id, None)
@@ -405,51 +317,16 @@ class CheckpointService:
                 self._wish = None
         self._unpin(wish.checkpoint_id)
 
-    def _on_DiscardPending(self, wish: instructions.DiscardPending) -> None:  # noqa: N802
-        number = wish.checkpoint_id
-        plan = self._plans.pop(number, None)
-        self._delete(number, lambda: self._effects.discard(number, plan))
-
-    def _on_DeleteCheckpoint(self, wish: instructions.DeleteCheckpoint) -> None:  # noqa: N802
-        checkpoint = wish.checkpoint
-        self._delete(checkpoint.checkpoint_id, lambda: self._effects.delete(checkpoint))
-
-    def _delete(self, number: int, delete: Callable[[], None]) -> None:
-        try:
-            delete()
-        except PenstockError as error:
-            self._events.put(events.DeletionFailed(number, str(error)))
-        else:
-            self._events.put(events.DeletionCompleted(number))
-
-    def _on_ReleaseSharedFiles(self, wish: instructions.ReleaseSharedFiles) -> None:  # noqa: N802
-        try:
-            self._effects.release_shared(wish.lowest_id)
-        except PenstockError as error:
-            _log.warning("shared files could not be deleted: %s", error)
-        self._events.put(events.SharedFilesReleased())
-
-    def _on_RemovePointers(self, wish: instructions.RemovePointers) -> None:  # noqa: N802
-        try:
-            outcome = self._effects.remove_pointers(wish.checkpoint_ids)
-        except PenstockError as error:
-            self._events.put(events.PointerRemovalUnknown(str(error)))
-            return
-        if outcome is None or isinstance(outcome, Committed):
-            self._events.put(events.PointersRemoved())
-        else:
-            self._events.put(events.PointerRemovalUnknown("the pointer could not be changed"))
-
-    def _on_Recover(self, wish: instructions.Recover) -> None:  # noqa: N802
+    def _on_Recover(self, wish: instructions.Recover) -> None:
         with self._lock:
             recovery, self._recovery = self._recovery, None
         if recovery is not None and not recovery.done():
             recovery.set_result(wish.checkpoint)
 
-    def _on_FailJob(self, wish: instructions.FailJob) -> None:  # noqa: N802
+    def _on_FailJob(self, wish: instructions.FailJob) -> None:
         self._fail_job(wish.message)
 
-    def _on_StepDown(self, wish: instructions.StepDown) -> None:  # noqa: N802
+    def _on_StepDown(self, wish: instructions.StepDown) -> None:
         self._fail_job(wish.message)
         self._end()
 
@@ -460,15 +337,15 @@ class CheckpointService:
             if not self._stopped.done():
                 self._stopped.set_exception(CheckpointError(message))
 
-    def _on_FinishJob(self, wish: instructions.FinishJob) -> None:  # noqa: N802
+    def _on_FinishJob(self, wish: instructions.FinishJob) -> None:
         with self._lock:
             if not self._stopped.done():
                 self._stopped.set_result(wish.savepoint)
 
-    def _on_Close(self, wish: instructions.Close) -> None:  # noqa: N802
+    def _on_Close(self, wish: instructions.Close) -> None:
         self._end()
 
-    def _on_CompleteRequest(self, wish: instructions.CompleteRequest) -> None:  # noqa: N802
+    def _on_CompleteRequest(self, wish: instructions.CompleteRequest) -> None:
         with self._lock:
             result = self._requests.pop(wish.request_id, None)
         if result is None:
@@ -478,20 +355,17 @@ class CheckpointService:
         else:
             result.set_exception(CheckpointError(str(wish.failure)))
 
-    def _on_Announce(self, wish: instructions.Announce) -> None:  # noqa: N802
+    def _on_Announce(self, wish: instructions.Announce) -> None:
         if isinstance(wish.fact, CheckpointCompleted | CheckpointFailed):
             self._unpin(wish.fact.checkpoint_id)
+        if isinstance(wish.fact, CheckpointCompleted):
+            self._steps.forget(wish.fact.checkpoint_id)
         self.journal.note(wish.fact)
 
     def _unpin(self, number: int) -> None:
         pinned = self._pins.pop(number, None)
         if pinned is not None:
             self._files.unpin(pinned)
-
-
-def _figures_of_savepoint(wish: instructions.Upload) -> CheckpointFigures:
-    size = sum(handle.size_bytes for handle in wish.snapshot.handles)
-    return CheckpointFigures(checkpointed_bytes=size, state_bytes=size)
 
 
 def _format(*, native: bool) -> SavepointFormat:

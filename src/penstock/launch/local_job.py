@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import random
+import random  # noqa: TID251 - the composition root is where chance comes from
 import shutil
 import threading
 from concurrent.futures import Future
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.checkpoint.completed import CompletedCheckpoint
-    from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.settings import JobSettings
     from penstock.runtime.job_state import JobState
@@ -150,7 +150,7 @@ class LocalJob:
     def _run(self) -> None:
         try:
             status = self._run_job()
-        except BaseException as error:  # noqa: BLE001 - it reaches the caller through the future
+        except BaseException as error:
             self.status = JobStatus.FAILED
             self._is_running.set()
             self.result.set_exception(error)
@@ -198,7 +198,10 @@ class LocalJob:
         if path is None:
             return None, None
         loaded = load_snapshot(effects.storages, path)
-        return self._state_of(loaded, engine, effects, sinks), completed_from(loaded)
+        state = self._state_of(loaded, engine, effects, sinks)
+        # Last, since it leaves a mark: what does not fit must not be claimed.
+        effects.restored(loaded, self.settings.claim_mode)
+        return state, completed_from(loaded, self.settings.claim_mode)
 
     def _state_of(
         self, loaded: LoadedSnapshot, engine: Engine, effects: SnapshotEffects, sinks: SinkCommits

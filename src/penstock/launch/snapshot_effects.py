@@ -5,6 +5,7 @@ Each function does one thing and returns or raises; `CheckpointService` turns th
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,22 +23,23 @@ from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
+from penstock.checkpoint.savepoint_claim import claim_snapshot
 from penstock.checkpoint.savepoint_writer import write_savepoint
-from penstock.checkpoint.settings import CheckpointSettings, StorageKind
-from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry
+from penstock.checkpoint.settings import CheckpointSettings, ClaimMode, StorageKind
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry, load_snapshot
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.storage_records import open_record
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
-from penstock.core.clock import Clock
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.versioned import Committed, Outcome
 
 if TYPE_CHECKING:
     from penstock.checkpoint import instructions
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.triggering import TriggerRequest
+    from penstock.core.clock import Clock
 
 _UPLOAD_THREADS: Final = 4
 _LEADER_EPOCH: Final = 1
@@ -187,17 +189,11 @@ class SnapshotEffects:
             inline=self._inline,
             new_uuid=_new_id,
             executor=self._threads,
+            is_cancelled=lambda: wish.checkpoint_id in self.aborted,
         )
-        # A savepoint never enters the pointer while its job runs, so its checksum is not needed.
-        entry = PointerEntry(
-            checkpoint_id=wish.checkpoint_id,
-            directory=written.directory,
-            size_bytes=0,
-            sha256="",
-            is_savepoint=True,
-            is_owned=False,
-        )
-        return written.directory, SnapshotDetails(entry, written.manifest)
+        # The pointer names the savepoint that a job stops with, by its checksum.
+        loaded = load_snapshot(self.storages, written.directory)
+        return written.directory, SnapshotDetails(loaded.entry(is_owned=False), loaded.manifest)
 
     def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:
         return Manifest(
@@ -229,13 +225,18 @@ class SnapshotEffects:
     def remove_pointers(self, checkpoint_ids: tuple[int, ...]) -> Outcome | None:
         """Makes the pointer name none of these; None when it never named anything."""
         if self._read is None:
+            self._read = self._pointer_record.read()
+        if self._read.version is None:
             return None
         pointer = self._read.pointer.subsuming(checkpoint_ids)
         return self._settled(self._pointer_record.publish(pointer, self._read.version))
 
     def _settled(self, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Committed):
-            self._read = self._pointer_record.read()
+            # What cannot be read now is read before the next change: this one has happened.
+            self._read = None
+            with contextlib.suppress(PenstockError):
+                self._read = self._pointer_record.read()
         return outcome
 
     def settle(self, unknown: Any) -> Outcome:
@@ -243,6 +244,18 @@ class SnapshotEffects:
         return self._settled(self._pointer_record.settle(unknown))
 
     # -- P8, P11 ------------------------------------------------------------------------------
+
+    def restored(self, loaded: LoadedSnapshot, claim_mode: ClaimMode) -> None:
+        """Takes note of the snapshot that the job starts from, and claims it if it is to be ours.
+
+        Raises:
+            CheckpointError: Another job has claimed it.
+        """
+        if claim_mode is ClaimMode.CLAIM:
+            claim_snapshot(self.storages, loaded.directory, self._job.job_id)
+            self.registry = self.registry.registered(loaded.manifest)
+        else:
+            self.registry = SharedRegistry(unclaimed_up_to=loaded.manifest.checkpoint_id)
 
     def register(self, checkpoint: CompletedCheckpoint) -> None:
         """Notes which shared files a published checkpoint uses."""
@@ -265,15 +278,16 @@ class SnapshotEffects:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def completed_from(loaded: LoadedSnapshot) -> CompletedCheckpoint:
+def completed_from(loaded: LoadedSnapshot, claim_mode: ClaimMode) -> CompletedCheckpoint:
     """Returns a snapshot that was found on storage as the coordinator knows completed ones."""
+    is_owned = claim_mode is ClaimMode.CLAIM
     manifest = loaded.manifest
     return CompletedCheckpoint(
         manifest.checkpoint_id,
         SnapshotKind.SAVEPOINT if manifest.kind.is_savepoint else SnapshotKind.CHECKPOINT,
         loaded.directory,
         manifest.epoch,
-        details=SnapshotDetails(loaded.entry(is_owned=False), manifest),
+        details=SnapshotDetails(loaded.entry(is_owned=is_owned), manifest),
     )
 
 
@@ -297,4 +311,4 @@ def _figures(plan: UploadPlan) -> CheckpointFigures:
 
 
 def _new_id() -> str:
-    return uuid.uuid4().hex
+    return uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from

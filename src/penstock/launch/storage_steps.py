@@ -1,0 +1,197 @@
+"""Obeys those of the coordinator's instructions that touch storage and sinks.
+
+Each does one thing and posts what came of it. Uploads and metadata are written by a thread of
+their own, so that time-outs and requests are heard meanwhile; the rest is quick, and done in place.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from penstock.checkpoint import events, instructions
+from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.checkpoint.figures import CheckpointFigures
+from penstock.core.errors import PenstockError
+from penstock.core.versioned import Committed, Outcome, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.launch.snapshot_effects import SnapshotEffects
+    from penstock.runtime.sink_commits import SinkCommits
+
+
+class StorageSteps:
+    """One method for each instruction, called after it.
+
+    Args:
+        job_id: Names the thread.
+        effects: Does the work.
+        sinks: Commits output.
+        post: Takes the answers.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        effects: SnapshotEffects,
+        sinks: SinkCommits,
+        post: Callable[[events.Event], None],
+    ) -> None:
+        self._effects = effects
+        self._sinks = sinks
+        self._post = post
+        self._log = logging.getLogger("penstock.checkpoint")
+        self._plans: dict[int, Any] = {}
+        self._unknown: Unknown | None = None
+        self._rewrites: dict[int, instructions.WriteMetadata] = {}
+        self._publishing: instructions.Publish | None = None
+        self._writer = ThreadPoolExecutor(1, f"penstock-snapshots-{job_id[:8]}")
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._writer.shutdown(wait=False, cancel_futures=True)
+
+    def on_ReserveId(self, wish: instructions.ReserveId) -> None:
+        try:
+            number = self._effects.reserve_id(wish.at_least)
+        except FencedError as error:
+            self._post(events.LeadershipLost(str(error)))
+        except PenstockError as error:
+            self._post(events.IdReservationFailed(str(error)))
+        else:
+            self._post(events.IdReserved(number))
+
+    def on_Upload(self, wish: instructions.Upload) -> None:
+        def work() -> events.Event:
+            number = wish.checkpoint_id
+            if wish.request.kind is SnapshotKind.SAVEPOINT:
+                return events.UploadCompleted(number, figures=_figures_of_savepoint(wish))
+            try:
+                plan, figures = self._effects.upload(wish)
+            except PenstockError as error:
+                return events.UploadFailed(number, str(error))
+            self._plans[number] = plan
+            return events.UploadCompleted(number, plan, figures)
+
+        self._in_background(work, lambda error: events.UploadFailed(wish.checkpoint_id, error))
+
+    def on_WriteMetadata(self, wish: instructions.WriteMetadata) -> None:
+        def work() -> events.Event:
+            try:
+                place, details = self._effects.write_metadata(wish)
+            except UnknownOutcomeError as error:
+                return events.MetadataUnknown(wish.checkpoint_id, str(error))
+            except PenstockError as error:
+                return events.MetadataFailed(wish.checkpoint_id, str(error))
+            return events.MetadataWritten(wish.checkpoint_id, place, details)
+
+        self._rewrites[wish.checkpoint_id] = wish
+        self._in_background(work, lambda error: events.MetadataFailed(wish.checkpoint_id, error))
+
+    def on_ReReadMetadata(self, wish: instructions.ReReadMetadata) -> None:
+        # Writing is idempotent: the same bytes under the same name are found to be ours.
+        if wish.checkpoint_id in self._rewrites:
+            self.on_WriteMetadata(self._rewrites[wish.checkpoint_id])
+
+    def _in_background(
+        self, work: Callable[[], events.Event], failed: Callable[[str], events.Event]
+    ) -> None:
+        def run() -> None:
+            try:
+                self._post(work())
+            except Exception as error:
+                self._post(failed(f"{type(error).__name__}: {error}"))
+
+        self._writer.submit(run)
+
+    def on_Publish(self, wish: instructions.Publish) -> None:
+        self._publishing = wish
+        self._answer_publication(wish.checkpoint_id, lambda: self._effects.publish(wish))
+
+    def on_ReReadPointer(self, wish: instructions.ReReadPointer) -> None:
+        unknown = self._unknown
+        assert unknown is not None
+        self._answer_publication(
+            wish.checkpoint_id, lambda: self._effects.settle(unknown), is_open=True
+        )
+
+    def _answer_publication(
+        self, number: int, publish: Callable[[], Outcome], *, is_open: bool = False
+    ) -> None:
+        try:
+            outcome = publish()
+        except PenstockError as error:
+            # While the outcome is open, an error says nothing about it.
+            if is_open:
+                self._post(events.PublicationUnknown(number, str(error)))
+            else:
+                self._post(events.PublicationFailed(number, str(error)))
+            return
+        if isinstance(outcome, Committed):
+            assert self._publishing is not None
+            self._effects.register(self._publishing.retained[-1])
+            self._post(events.Published(number))
+        elif isinstance(outcome, Unknown):
+            self._unknown = outcome
+            self._post(events.PublicationUnknown(number, outcome.reason))
+        else:
+            self._post(events.PublicationRejected(number, "another leader has taken over"))
+
+    def forget(self, number: int) -> None:
+        """A checkpoint has completed: what was remembered for taking it back may go."""
+        self._plans.pop(number, None)
+        self._rewrites.pop(number, None)
+
+    def on_CommitSinks(self, wish: instructions.CommitSinks) -> None:
+        number = wish.checkpoint.checkpoint_id
+        try:
+            self._sinks.commit(wish.checkpoint.epoch, number)
+        except Exception as error:
+            self._post(events.SinkCommitFailed(number, str(error)))
+        else:
+            self._post(events.SinksCommitted(number))
+
+    def on_DiscardPending(self, wish: instructions.DiscardPending) -> None:
+        number = wish.checkpoint_id
+        plan = self._plans.get(number)
+        self.forget(number)
+        self._delete(number, lambda: self._effects.discard(number, plan))
+
+    def on_DeleteCheckpoint(self, wish: instructions.DeleteCheckpoint) -> None:
+        checkpoint = wish.checkpoint
+        self._delete(checkpoint.checkpoint_id, lambda: self._effects.delete(checkpoint))
+
+    def _delete(self, number: int, delete: Callable[[], None]) -> None:
+        try:
+            delete()
+        except PenstockError as error:
+            self._post(events.DeletionFailed(number, str(error)))
+        else:
+            self._post(events.DeletionCompleted(number))
+
+    def on_ReleaseSharedFiles(self, wish: instructions.ReleaseSharedFiles) -> None:
+        try:
+            self._effects.release_shared(wish.lowest_id)
+        except PenstockError as error:
+            self._log.warning("Shared files could not be deleted: %s", error)
+        self._post(events.SharedFilesReleased())
+
+    def on_RemovePointers(self, wish: instructions.RemovePointers) -> None:
+        try:
+            outcome = self._effects.remove_pointers(wish.checkpoint_ids)
+        except PenstockError as error:
+            self._post(events.PointerRemovalUnknown(str(error)))
+            return
+        if outcome is None or isinstance(outcome, Committed):
+            self._post(events.PointersRemoved())
+        else:
+            self._post(events.PointerRemovalUnknown("the pointer could not be changed"))
+
+
+def _figures_of_savepoint(wish: instructions.Upload) -> CheckpointFigures:
+    size = sum(handle.size_bytes for handle in wish.snapshot.handles)
+    return CheckpointFigures(checkpointed_bytes=size, state_bytes=size)
