@@ -9,11 +9,12 @@ closure holds versions, splits and numbers only.
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark import TaskContext, cloudpickle
+from pyspark import SparkFiles, TaskContext, cloudpickle
 
 from penstock.core.errors import JobExecutionError, ProgramError
 from penstock.runtime.frames import Frame, FrameKind
@@ -70,18 +71,26 @@ class LevelTask:
     """The task function of one level; picklable."""
 
     def __init__(
-        self, program: Broadcast[bytes], cache_key: tuple[str, int], level: int, plan: bytes
+        self,
+        program: Broadcast[bytes],
+        cache_key: tuple[str, int],
+        level: int,
+        plan: bytes,
+        worker_path: tuple[str, ...] = (),
     ) -> None:
         self._program = program
         self._cache_key = cache_key
         self._level = level
         self._plan = plan
+        self._worker_path = worker_path
 
     def __call__(self, partition: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
         program = _PROGRAMS.get(self._cache_key)
         if program is None:
             _CACHE.clear()
             _PROGRAMS.clear()
+            for name in self._worker_path:
+                sys.path.insert(0, SparkFiles.get(name))
             program = _PROGRAMS[self._cache_key] = pickle.loads(self._program.value)
         context = TaskContext.get()
         assert context is not None
@@ -111,7 +120,10 @@ def _same(partition: int) -> int:
 class SparkEpochRunner:
     """An `EpochRunner` on a Spark session."""
 
-    def __init__(self, spark: SparkSession, program: JobProgram) -> None:
+    def __init__(
+        self, spark: SparkSession, program: JobProgram, worker_path: tuple[str, ...] = ()
+    ) -> None:
+        self._worker_path = worker_path
         self._context = spark.sparkContext
         self._program = program
         self._broadcast = self._context.broadcast(pickled_program(program))
@@ -129,7 +141,11 @@ class SparkEpochRunner:
             keys = level_partitions(graph, level)
             part = replace(plan, subtasks={key: plan.subtasks[key] for key in keys})
             task = LevelTask(
-                self._broadcast, self._program.cache_key, level, pickle.dumps(part, 5)
+                self._broadcast,
+                self._program.cache_key,
+                level,
+                pickle.dumps(part, 5),
+                self._worker_path,
             )
             if level:
                 frames = frames.partitionBy(width, _same)
