@@ -251,6 +251,7 @@ def test_expired_rows_leave_with_the_next_image(name: str, tmp_path: Path) -> No
         at.state.value_table("other").put("k", None, at.number)
     at.clock.now_ms = 1099
     at.get(ListStateDescriptor("l"), rules).add(3)
+    at.get(MapStateDescriptor("m"), rules).put(1, "again")
     at.clock.now_ms = 1100
     at.reopen()
     for descriptor in (
@@ -260,7 +261,9 @@ def test_expired_rows_leave_with_the_next_image(name: str, tmp_path: Path) -> No
     for _ in range(6):
         at.state.value_table("other").put("k", None, at.number)
         at.commit()
-    assert at.count() == 1 + 1, "the other state, and the list element that is fresh"
+    at.reopen()
+    assert at.count() == 1 + 1 + 1, "the other state, a list element and a map entry"
+    assert dict(at.get(MapStateDescriptor("m"), rules).items()) == {1: "again"}
     assert at.get(ListStateDescriptor("l"), rules).get() == [3]
 
 

@@ -292,8 +292,12 @@ def test_a_worker_inside_a_merged_stretch_still_catches_up(tmp_path: Path) -> No
         worker.restore((version,))
         workers.append(worker)
     assert [handle.name for handle in version.deltas] == ["v4.merged"]
+    for number in range(5, 9):
+        lists.extend("grows", None, [number])
+        version = state.commit(f"v{number}")
+    assert [handle.name for handle in version.deltas] == ["v8.merged"], "merged twice"
     expected = list(state.entries())
-    for worker in workers[:-1]:
+    for worker in workers:
         area.names.clear()
         worker.restore((version,))
         assert not any(read.endswith(".base") for read in area.names)
