@@ -8,6 +8,12 @@ committed ranges do.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.completed import SnapshotKind
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.instructions import Upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,27 @@ class Job:
     def committed(self, names: set[str]) -> None:
         """These need not be in later snapshots."""
         self.uncommitted = tuple(each for each in self.uncommitted if each.name not in names)
+
+
+def plan_upload(order: Upload, unclaimed_up_to: int, *, incremental: bool) -> Manifest:
+    """Decides what is stored where: shared by incremental checkpoints, else private."""
+    number, snapshot = order.checkpoint_id, order.snapshot
+    is_savepoint = order.request.kind is SnapshotKind.SAVEPOINT
+    directory = f"savepoint-{number}" if is_savepoint else f"chk-{number}"
+    if is_savepoint or not incremental:
+        own = {f"{directory}/{file.name}": file for file in snapshot.files}
+        return Manifest(number, directory, is_savepoint, snapshot, {}, own, unclaimed_up_to)
+    base: dict[str, Handle] = {}
+    if order.base is not None:
+        assert isinstance(order.base.details, Manifest)
+        base = order.base.details.shared_files
+    by_name = {handle.file.name: path for path, handle in base.items()}
+    shared = {}
+    for file in snapshot.files:
+        # Named as real files are: content, creation number, writer.
+        path = by_name.get(file.name) or f"shared/{0:064x}-{number}-{file.name}"
+        shared[path] = base.get(path) or Handle(file, number)
+    return Manifest(number, directory, is_savepoint, snapshot, shared, {}, unclaimed_up_to)
 
 
 def tiles(ranges: list[tuple[int, int]], end: int) -> bool:

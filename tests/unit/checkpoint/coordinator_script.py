@@ -106,3 +106,20 @@ def failures(said: list[Any]) -> list[tuple[int, str]]:
 def declined(said: list[Any]) -> list[str]:
     """Reasons of requests that failed without an id."""
     return [fact.failure.reason.name for fact in told(said, facts.TriggerDeclined)]
+
+
+def deleted(said: list[Any]) -> list[int]:
+    return [each.checkpoint.checkpoint_id for each in of(said, instructions.DeleteCheckpoint)]
+
+
+def publishing(*, retained: int = 1, checkpoint_id: int = 2) -> Script:
+    """Checkpoint 1 is complete, the next one is being published."""
+    script = Script(num_retained=retained, timeout_ms=500, tolerable_failures=9).start()
+    script.complete(1, 0)
+    script.trigger(checkpoint_id, 1_000)
+    script.upload()
+    said = script.write(checkpoint_id)
+    publish = one(said, instructions.Publish)
+    assert publish is not None
+    assert publish.parent_id == 1
+    return script
