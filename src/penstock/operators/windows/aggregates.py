@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.operators.aggregations import Get, Replace, aggregation, field_access
 from penstock.operators.function_base import AggregateFunction
-from penstock.operators.windows.contents import Contents, ContentsSpec, FoldedContents
+from penstock.operators.windows.folded import FoldedContents
+from penstock.operators.windows.window_state import Contents, ContentsSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

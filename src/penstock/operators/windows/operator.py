@@ -21,7 +21,6 @@ from penstock.operators.adapters import close_function, open_function
 from penstock.operators.errors import function_error, shorten, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.windows.assigners import MergingWindowAssigner
-from penstock.operators.windows.contents import EVICTABLE_TABLE, RecordContents
 from penstock.operators.windows.contexts import (
     AssignerContext,
     OperatorEvictorContext,
@@ -36,6 +35,7 @@ from penstock.operators.windows.merging import TABLE as MERGING_TABLE
 from penstock.operators.windows.merging import MergingWindowSet
 from penstock.operators.windows.pairs import PairFunction, PairRecords
 from penstock.operators.windows.triggers import CONTINUE, TriggerResult
+from penstock.operators.windows.window_state import EVICTABLE_TABLE, RecordContents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

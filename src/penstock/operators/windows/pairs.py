@@ -12,7 +12,7 @@ from itertools import product, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
 from penstock.operators.adapters import as_co_group, as_flat_join, as_join
-from penstock.operators.windows.contents import ContentsSpec, RecordContents
+from penstock.operators.windows.window_state import ContentsSpec, RecordContents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
