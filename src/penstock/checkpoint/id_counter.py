@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.core.envelope import DamagedError
-from penstock.core.versioned import Rejected, Unknown, VersionedRecord
+from penstock.core.versioned import Outcome, Rejected, Unknown, VersionedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,10 @@ class CheckpointIdCounter:
         self._record = record
         self._leader_epoch = leader_epoch
         self._new_write_id = new_write_id
+
+    def take_over(self) -> Outcome:
+        """Locks older leaders out; the highest id stays."""
+        return self._record.fence(leader_epoch=self._leader_epoch, write_id=self._new_write_id())
 
     def last(self) -> int:
         """Returns the highest id that was ever reserved; 0 before the first."""

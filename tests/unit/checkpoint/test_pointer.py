@@ -1,0 +1,197 @@
+"""The pointer and the counter: what counts, and which number comes next (I3)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from checkpoint_samples import ids
+
+from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.checkpoint.id_counter import CheckpointIdCounter
+from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
+from penstock.checkpoint.storage_local import LocalStorage
+from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage_records import open_record
+from penstock.core.envelope import DamagedError
+from penstock.core.versioned import Committed, Rejected
+from penstock.testing.faulty_storage import Fault, FaultyStorage
+from penstock.testing.simulated_disk import SimulatedDisk
+
+
+def entry(number: int, **fields: bool) -> PointerEntry:
+    return PointerEntry(
+        checkpoint_id=number,
+        directory=f"/ckpt/chk-{number}",
+        size_bytes=10,
+        sha256=f"{number:064x}",
+        **fields,
+    )
+
+
+def numbers(entries: tuple[PointerEntry, ...]) -> list[int]:
+    return [one.checkpoint_id for one in entries]
+
+
+# -- the value --------------------------------------------------------------------------------
+
+
+def test_a_life_of_a_pointer() -> None:
+    pointer = Pointer().adding(entry(1)).adding(entry(2)).adding(entry(3))
+    assert pointer.latest == entry(3)
+    pointer = pointer.subsuming([1, 2])
+    assert numbers(pointer.completed) == [3]
+    assert numbers(pointer.subsumed) == [1, 2]
+    pointer = pointer.forgetting([1])
+    assert numbers(pointer.subsumed) == [2]
+    assert Pointer().latest is None
+
+
+def test_what_is_not_ours_does_not_wait_for_its_deletion() -> None:
+    pointer = Pointer().adding(entry(860, is_owned=False, is_savepoint=True)).adding(entry(861))
+    pointer = pointer.subsuming([860])
+    assert numbers(pointer.completed) == [861]
+    assert pointer.subsumed == ()
+
+
+def test_ids_only_rise() -> None:
+    with pytest.raises(AssertionError):
+        Pointer().adding(entry(3)).adding(entry(3))
+
+
+# -- the record -------------------------------------------------------------------------------
+
+
+def record(storage: MemoryStorage | FaultyStorage, epoch: int = 1) -> PointerRecord:
+    return PointerRecord(open_record(storage, "job/pointer"), epoch, ids(f"e{epoch}-"))
+
+
+def test_publishing() -> None:
+    storage = MemoryStorage()
+    pointer = record(storage)
+    assert pointer.read().pointer == Pointer()
+    assert isinstance(pointer.take_over(), Committed)
+    before = pointer.read()
+    first = pointer.publish(before.pointer.adding(entry(1)), before.version)
+    assert isinstance(first, Committed)
+    again = pointer.publish(before.pointer.adding(entry(2)), before.version)
+    assert again == Rejected(first.current, fenced=False)
+    assert numbers(record(storage).read().pointer.completed) == [1]
+
+
+def test_taking_over_keeps_what_was_published() -> None:
+    storage = MemoryStorage()
+    old = record(storage)
+    old.take_over()
+    before = old.read()
+    old.publish(before.pointer.adding(entry(1)), before.version)
+    before = old.read()
+    new = record(storage, epoch=2)
+    assert isinstance(new.take_over(), Committed)
+    assert numbers(new.read().pointer.completed) == [1]
+    late = old.publish(before.pointer.adding(entry(2)), before.version)
+    assert isinstance(late, Rejected)
+    assert late.fenced
+
+
+def test_a_record_that_holds_something_else_is_named() -> None:
+    storage = MemoryStorage()
+    open_record(storage, "job/pointer").compare_and_set(None, b"\xc1", leader_epoch=1, write_id="w")
+    with pytest.raises(DamagedError, match="memory://main/job/pointer"):
+        record(storage).read()
+
+
+# -- the counter ------------------------------------------------------------------------------
+
+
+def counter(
+    storage: MemoryStorage | FaultyStorage | LocalStorage, epoch: int = 1
+) -> CheckpointIdCounter:
+    return CheckpointIdCounter(open_record(storage, "job/counter"), epoch, ids(f"e{epoch}-"))
+
+
+def test_ids_start_at_one_and_go_on() -> None:
+    storage = MemoryStorage()
+    first = counter(storage)
+    assert first.last() == 0
+    assert [first.reserve() for _ in range(3)] == [1, 2, 3]
+    assert counter(storage, epoch=2).reserve() == 4
+    assert counter(storage, epoch=2).last() == 4
+
+
+def test_ids_go_on_after_a_restored_snapshot() -> None:
+    """Restored from chk-860, the next are 861, 862, 863."""
+    restored = counter(MemoryStorage())
+    assert restored.reserve(at_least=861) == 861
+    assert restored.reserve(at_least=861) == 862
+    assert restored.reserve() == 863
+
+
+@pytest.mark.parametrize("kind", ["swapped", "numbered"])
+def test_no_id_is_given_twice(kind: str) -> None:
+    storage = MemoryStorage() if kind == "swapped" else LocalStorage("/d", SimulatedDisk())
+
+    def reserve(number: int) -> list[int]:
+        own = CheckpointIdCounter(open_record(storage, "job/counter"), 1, ids(f"writer {number} "))
+        return [own.reserve() for _ in range(15)]
+
+    with ThreadPoolExecutor(4) as pool:
+        given = [number for found in pool.map(reserve, range(4)) for number in found]
+    assert sorted(given) == list(range(1, 61))
+
+
+def test_an_id_is_ours_even_if_others_went_on() -> None:
+    """Between our write and reading it back somebody else has reserved the next one."""
+    storage = MemoryStorage()
+    other = counter(storage)
+
+    class Interrupted(FaultyStorage):
+        def swap(self, key: str, data: bytes, tag: str | None) -> None:
+            super().swap(key, data, tag)
+            assert other.reserve() == 2
+
+    one = CheckpointIdCounter(open_record(Interrupted(storage), "job/counter"), 1, ids("mine "))
+    assert one.reserve() == 1
+
+
+def test_a_fenced_leader_gets_no_ids() -> None:
+    storage = MemoryStorage()
+    old = counter(storage)
+    old.reserve()
+    new = counter(storage, epoch=2)
+    assert isinstance(new.take_over(), Committed)
+    with pytest.raises(FencedError, match="leader of epoch 2 has taken over from epoch 1"):
+        old.reserve()
+    assert new.reserve() == 2
+
+
+def test_every_failing_call_may_skip_an_id_and_repeats_none() -> None:
+    for fault in (Fault.BEFORE, Fault.AFTER, Fault.TIMEOUT):
+        for number in range(1, 8):
+            storage = MemoryStorage()
+            faulty = FaultyStorage(storage, {number: fault})
+            one = CheckpointIdCounter(open_record(faulty, "job/counter"), 1, ids())
+            given = []
+            for _ in range(4):
+                try:
+                    given.append(one.reserve())
+                except Exception as error:
+                    assert not isinstance(error, FencedError)
+            assert given == sorted(set(given))
+            assert len(given) >= 3
+            assert counter(storage, epoch=2).reserve() > given[-1]
+
+
+def test_a_counter_that_cannot_be_written_says_so() -> None:
+    faulty = FaultyStorage(MemoryStorage(), dict.fromkeys(range(3, 20), Fault.TIMEOUT))
+    with pytest.raises(UnknownOutcomeError, match="no checkpoint id could be reserved"):
+        counter(faulty).reserve()
+
+
+def test_a_counter_with_something_else_in_it() -> None:
+    storage = MemoryStorage()
+    open_record(storage, "job/counter").compare_and_set(
+        None, b"seven", leader_epoch=1, write_id="w"
+    )
+    with pytest.raises(DamagedError, match="holds b'seven'"):
+        counter(storage).reserve()
