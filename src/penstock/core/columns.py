@@ -99,9 +99,7 @@ class ColumnBatch(Batch):
 
     def with_stamps(self, stamps: Any) -> ColumnBatch:
         """Returns the same records with event times."""
-        return ColumnBatch(
-            self.arrow, self.names, self._rows, offset=self._offset, stamps=stamps
-        )
+        return ColumnBatch(self.arrow, self.names, self._rows, offset=self._offset, stamps=stamps)
 
     def __len__(self) -> int:
         return self.arrow.num_rows  # type: ignore[no-any-return]

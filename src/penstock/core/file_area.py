@@ -44,10 +44,15 @@ class FileArea:
         if 0 < len(data) <= self.inline_threshold_bytes:
             return FileHandle(name, len(data), digest, data)
         name, descriptor = self._create(name)
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            view = memoryview(data)
-            while len(view) > 0:
-                view = view[file.write(view) :]
+        try:
+            with os.fdopen(descriptor, "wb", buffering=0) as file:
+                view = memoryview(data)
+                while len(view) > 0:
+                    view = view[file.write(view) :]
+        except OSError:
+            # A full disk must not stay full of what nobody names.
+            (self.directory / name).unlink(missing_ok=True)
+            raise
         return FileHandle(name, len(data), digest)
 
     def read(self, handle: FileHandle) -> bytes:

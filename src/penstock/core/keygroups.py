@@ -1,4 +1,4 @@
-"""Which subtask owns a key: stable over processes, machines and restarts (`semantics.md` section 3).
+"""Which subtask owns a key: stable over processes, machines and restarts (`semantics.md` 3).
 
     key group = murmur(crc32(canonical bytes of the key)) mod max parallelism
     subtask   = key group * parallelism // max parallelism
@@ -9,6 +9,7 @@ and `True`; `0.0` and `-0.0`) have equal canonical bytes, since state tables com
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import enum
@@ -95,7 +96,7 @@ def canonical_bytes(key: Any) -> bytes:
     return encoded
 
 
-def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type, top-down
+def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type
     if key is None:
         # A field of a composite key may be missing, as in Flink; a whole key may not.
         return b"n"
@@ -130,13 +131,17 @@ def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type,
         return b"T" + type(key).__name__.encode() + b":" + repr(key).encode()
     if isinstance(key, uuid.UUID):
         return b"u" + key.bytes
+    if dataclasses.is_dataclass(key) and not isinstance(key, type):
+        # Equal means: the same class and equal fields, as far as these are compared.
+        values = [getattr(key, each.name) for each in dataclasses.fields(key) if each.compare]
+        return b"D" + _frame(type(key).__qualname__.encode()) + _encode(tuple(values))
     parts = getattr(key, "__key_parts__", None)
     if parts is not None:
         return b"o" + _frame(type(key).__qualname__.encode()) + _encode(tuple(parts()))
     raise ProgramError(
         f"a key of type {type(key).__qualname__} has no stable hash. Keys may be str, int, float, "
-        "bool, bytes, Decimal, dates and times, UUID, enums, Row, and tuples of these; "
-        "return one of them from the key selector (for a list: tuple(value))."
+        "bool, bytes, Decimal, dates and times, UUID, enums, Row, frozen dataclasses, and tuples "
+        "of these; return one of them from the key selector (for a list: tuple(value))."
     )
 
 

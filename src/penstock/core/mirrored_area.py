@@ -10,10 +10,13 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.core.errors import StateError
 from penstock.core.file_area import DEFAULT_INLINE_THRESHOLD_BYTES, FileArea
-from penstock.core.handles import FileHandle
+
+if TYPE_CHECKING:
+    from penstock.core.handles import FileHandle
 
 
 class MirroredFileArea(FileArea):

@@ -6,6 +6,7 @@ import argparse
 import time
 from collections import defaultdict
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -13,9 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.common import Configuration
-from penstock.common.job_client import JobClient
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
+
+if TYPE_CHECKING:
+    from penstock.common.job_client import JobClient
 
 _EVENTS_PER_SECOND = 150_000
 
@@ -49,8 +52,9 @@ class _Demo:
     def run(self, env: StreamExecutionEnvironment, seed: int) -> int:
         console = self._console
         console.print(
-            f"Counting [bold]{self._count:,}[/] events per minute, channel and behaviour. They come "
-            "two minutes\nlate and up to 50 seconds out of order; watermarks stay 50 seconds behind.\n"
+            f"Counting [bold]{self._count:,}[/] events per minute, channel and behaviour. They "
+            "come two minutes\nlate and up to 50 seconds out of order; watermarks stay 50 seconds "
+            "behind.\n"
         )
         started = time.monotonic()
         results = build(env, self._count, seed).execute_and_collect("penstock demo")

@@ -6,16 +6,19 @@ up to 50 seconds. Watermarks stay 50 seconds behind the newest event, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.common import Types, WatermarkStrategy
 from penstock.common.time import Duration, Time
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.connectors.demo_events import DemoEventSource
-from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.functions import ProcessWindowFunction
 from penstock.datastream.window import TumblingEventTimeWindows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.datastream import DataStream, StreamExecutionEnvironment
 
 Event = tuple[int, str, str]
 
@@ -36,7 +39,9 @@ class EventTime(TimestampAssigner):
 class CountEvents(ProcessWindowFunction):
     """Emits `start, end, channel, behavior, count`, tab-separated."""
 
-    def process(self, key: tuple[str, str], context: Any, elements: Iterable[Event]) -> Iterator[str]:
+    def process(
+        self, key: tuple[str, str], context: Any, elements: Iterable[Event]
+    ) -> Iterator[str]:
         window, count = context.window(), sum(1 for _ in elements)
         yield f"{window.start}\t{window.end}\t{key[0]}\t{key[1]}\t{count}"
 

@@ -8,10 +8,12 @@ reads what levels 0..n sent, so a diamond or a union is computed once, however o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.core.partitioning import Partitioning
 from penstock.graph.nodes import NodeKind
+
+if TYPE_CHECKING:
+    from penstock.core.partitioning import Partitioning
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,15 @@ watermark is preceded by `end_input`.
 
 from __future__ import annotations
 
-from penstock.core.records import Batch
+from typing import TYPE_CHECKING
+
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
-from penstock.operators.logic import OperatorLogic
-from penstock.runtime.exchange import ExchangeWriter
 from penstock.runtime.records import OperatorMetrics
+
+if TYPE_CHECKING:
+    from penstock.core.records import Batch
+    from penstock.operators.logic import OperatorLogic
+    from penstock.runtime.exchange import ExchangeWriter
 
 
 class ChainOutput:

@@ -11,14 +11,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.connectors.source import Budget
-from penstock.core.clock import Clock
 from penstock.core.errors import JobExecutionError
-from penstock.graph.job_graph import Stage
 from penstock.runtime.admission import Admission
 from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
 from penstock.runtime.level_task import raise_error
@@ -30,9 +27,15 @@ from penstock.runtime.records import (
     SubtaskPlan,
     SubtaskReport,
 )
-from penstock.runtime.sink_commits import SinkCommits
 from penstock.runtime.source_progress import SourceProgress
 from penstock.runtime.state_files import StateFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.core.clock import Clock
+    from penstock.graph.job_graph import Stage
+    from penstock.runtime.sink_commits import SinkCommits
 
 _TRIES_OF_AN_EPOCH: Final = 4
 _POLL_MS: Final = 20
@@ -93,7 +96,7 @@ class EpochSummary:
 class JobDriver:
     """Drives one attempt of a job to its end."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         program: JobProgram,
         runner: EpochRunner,

@@ -7,11 +7,10 @@ watermark, so that a channel keeps the order of records and watermarks.
 from __future__ import annotations
 
 import operator
-import random
+import random  # noqa: TID251 - only an instance with a seed of the epoch
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import key_group, subtask_of
@@ -29,9 +28,13 @@ from penstock.core.partitioning import (
 )
 from penstock.core.records import Batch
 from penstock.core.times import NO_TIMESTAMP
-from penstock.graph.job_graph import Edge
 from penstock.operators.errors import shorten, user_code
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from penstock.graph.job_graph import Edge
 
 FRAME_RECORDS: Final = 16_384
 """Records after which a frame is sent; larger frames only cost memory."""
@@ -361,7 +364,7 @@ class ByUser(ByFunction):
         return targets, None
 
 
-def make_partitioner(  # noqa: PLR0911 - one line per kind
+def make_partitioner(  # noqa: PLR0911, PLR0913 - one line per kind
     partitioning: Partitioning,
     *,
     subtask: int,

@@ -6,6 +6,8 @@ per partition, as if each had its own worker.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.level_task import (
     SubtaskCache,
@@ -13,7 +15,9 @@ from penstock.runtime.level_task import (
     read_report,
     run_level_task,
 )
-from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
+
+if TYPE_CHECKING:
+    from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
 
 
 class InProcessRunner:
@@ -39,7 +43,12 @@ class InProcessRunner:
             for partition in range(len(partitions)):
                 self._attempt += 1
                 for target, frame in run_level_task(
-                    self._program, plan, level, partition, incoming[partition], self._attempt,
+                    self._program,
+                    plan,
+                    level,
+                    partition,
+                    incoming[partition],
+                    self._attempt,
                     self._cache,
                 ):
                     outgoing[target].append(frame)

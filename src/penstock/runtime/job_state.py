@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.core.errors import JobExecutionError
-from penstock.graph.job_graph import JobGraph
-from penstock.runtime.records import SubtaskKey, SubtaskReport, SubtaskVersion
-from penstock.runtime.source_progress import SourceProgress
+
+if TYPE_CHECKING:
+    from penstock.graph.job_graph import JobGraph
+    from penstock.runtime.records import SubtaskKey, SubtaskReport, SubtaskVersion
+    from penstock.runtime.source_progress import SourceProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +74,14 @@ def check_reports(graph: JobGraph, reports: list[SubtaskReport]) -> None:
     if set(attempts) != expected or len(reports) != len(expected):
         missing = sorted(expected - set(attempts))
         raise InconsistentEpoch(
-            f"an epoch gave {len(reports)} reports for {len(expected)} subtasks; missing: {missing}."
+            f"an epoch gave {len(reports)} reports for {len(expected)} subtasks; "
+            f"missing: {missing}."
         )
     for report in reports:
         for upstream, attempt in report.consumed.items():
             if attempts[upstream] != attempt:
                 raise InconsistentEpoch(
-                    f"subtask {report.subtask} of stage {report.stage_id} read attempt {attempt} of "
-                    f"stage {upstream[0]}, subtask {upstream[1]}, but attempt {attempts[upstream]} "
+                    f"subtask {report.subtask} of stage {report.stage_id} read attempt {attempt} "
+                    f"of stage {upstream[0]}, subtask {upstream[1]}, but attempt {attempts[upstream]} "
                     "reported."
                 )

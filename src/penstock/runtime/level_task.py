@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import gc
 import pickle
-from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core import errors
 from penstock.core.errors import PenstockError, UserFunctionError
-from penstock.graph.job_graph import JobGraph
 from penstock.operators.errors import describe_exception
 from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.records import EpochPlan, ErrorReport, JobProgram, SubtaskKey, SubtaskReport
 from penstock.runtime.subtask import Subtask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.graph.job_graph import JobGraph
 
 Routed = tuple[int, Frame]
 """Partition of the next level, and the frame."""
@@ -78,7 +81,7 @@ class Router:
         return self._partitions.get((frame.stage, frame.subtask), self._passing), frame
 
 
-def run_level_task(  # noqa: PLR0913 - the task's whole input
+def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
     program: JobProgram,
     plan: EpochPlan,
     level: int,

@@ -14,13 +14,11 @@ and, for every other window operator, why not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.columns import ColumnName, NotColumnar
 from penstock.core.partitioning import KeyGroups, PartialAggregates
-from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
 from penstock.graph.nodes import NodeKind
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.watermark_strategy import TimestampColumn, WatermarkStrategy
@@ -30,7 +28,12 @@ from penstock.operators.windows.contents import AggregateContents
 from penstock.operators.windows.partials import PartialAggregation, PartialWindowSpec
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import EventTimeTrigger
-from penstock.runtime.specs import SourceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
+    from penstock.runtime.specs import SourceSpec
 
 MOST_PANES: Final = 64
 """Sliding windows that are cut finer than this leave nothing to aggregate before the exchange."""

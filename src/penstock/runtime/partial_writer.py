@@ -5,12 +5,16 @@ It has no state: what it keeps back goes out before the epoch ends, so snapshots
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.core.partitioning import PartialAggregates
-from penstock.core.records import Batch
-from penstock.graph.job_graph import Edge
 from penstock.operators.windows.partials import PartialAggregator
 from penstock.runtime.exchange import ExchangeWriter, Partitioner
-from penstock.runtime.frames import Frame
+
+if TYPE_CHECKING:
+    from penstock.core.records import Batch
+    from penstock.graph.job_graph import Edge
+    from penstock.runtime.frames import Frame
 
 
 class PartialWriter(ExchangeWriter):
@@ -47,9 +51,7 @@ class PartialWriter(ExchangeWriter):
             super().write(batch)
 
 
-def make_writer(
-    edge: Edge, partitioner: Partitioner, targets: int, channel: int
-) -> ExchangeWriter:
+def make_writer(edge: Edge, partitioner: Partitioner, targets: int, channel: int) -> ExchangeWriter:
     """Makes the sending side of an edge."""
     aggregates = isinstance(edge.partitioning, PartialAggregates)
     kind = PartialWriter if aggregates else ExchangeWriter

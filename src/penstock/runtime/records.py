@@ -1,18 +1,19 @@
 """What travels between the driver and the subtasks in one epoch: plans down, reports up.
 
-    JobProgram     once per job attempt, as a broadcast
-    EpochPlan      once per epoch and level: versions, splits, the clock
-    SubtaskReport  once per subtask and epoch: the new version, counts, committables, or an error
+JobProgram     once per job attempt, as a broadcast
+EpochPlan      once per epoch and level: versions, splits, the clock
+SubtaskReport  once per subtask and epoch: the new version, counts, committables, or an error
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.source import Budget, Split
-from penstock.core.handles import FileHandle, KeyedStateVersion
-from penstock.graph.job_graph import JobGraph
+if TYPE_CHECKING:
+    from penstock.connectors.source import Budget, Split
+    from penstock.core.handles import FileHandle, KeyedStateVersion
+    from penstock.graph.job_graph import JobGraph
 
 SubtaskKey = tuple[int, int]
 """Stage id and subtask index."""
@@ -72,10 +73,12 @@ class OperatorVersion:
         keyed: Its keyed state; several versions after rescaling, each holding a part.
         logic: The rest (watermarks, generators, operator state), pickled, usually inline. One, or
             after a restore one for every former subtask.
+        operator_states: Names and modes of the operator state in it, for those who cannot look.
     """
 
     keyed: tuple[KeyedStateVersion, ...]
     logic: tuple[FileHandle, ...]
+    operator_states: tuple[tuple[str, str], ...] = ()
 
     @property
     def files(self) -> tuple[FileHandle, ...]:

@@ -1,20 +1,22 @@
 """The driver's side of the sinks: holds committables and commits them when their epoch counts.
 
 Without checkpointing an epoch counts at once. With it, what was prepared waits for the checkpoint
-that contains it; it is part of every snapshot until it is known to be committed, and after a restore
-it is committed again, which committers take as already done.
+that contains it; it is part of every snapshot until it is known to be committed, and after a
+restore it is committed again, which committers take as already done.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.sink import CommitContext, Committer
-from penstock.core.clock import Clock
-from penstock.graph.job_graph import JobGraph
 from penstock.graph.nodes import NodeKind
-from penstock.runtime.records import SubtaskReport
+
+if TYPE_CHECKING:
+    from penstock.core.clock import Clock
+    from penstock.graph.job_graph import JobGraph
+    from penstock.runtime.records import SubtaskReport
 
 
 class SinkCommits:

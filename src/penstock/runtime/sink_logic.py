@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.sink import Sink, SinkWriter, WriterContext
-from penstock.core.records import Batch
 from penstock.operators.logic import OperatorLogic
-from penstock.runtime.records import JobProgram
+
+if TYPE_CHECKING:
+    from penstock.core.records import Batch
+    from penstock.runtime.records import JobProgram
 
 
 class SinkLogic(OperatorLogic):
@@ -24,7 +26,9 @@ class SinkLogic(OperatorLogic):
             self._writer.close()
             self._writer = None
         self._epoch = epoch
-        self._attempt_id = f"{self._program.job_id[:8]}-{self._program.attempt}-{epoch}-{attempt_id}"
+        self._attempt_id = (
+            f"{self._program.job_id[:8]}-{self._program.attempt}-{epoch}-{attempt_id}"
+        )
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
         if self._writer is None:

@@ -6,9 +6,8 @@ active splits, as Flink does per split. A finished split no longer holds it back
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, Split
 from penstock.core.columns import ColumnBatch, NotColumnar
@@ -16,8 +15,12 @@ from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK
 from penstock.operators.logic import OperatorLogic
 from penstock.operators.watermarks import SourceWatermarks
-from penstock.runtime.records import SourceAssignment, SubtaskReport
-from penstock.runtime.specs import SourceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.runtime.records import SourceAssignment, SubtaskReport
+    from penstock.runtime.specs import SourceSpec
 
 COLUMN_READS: Final = 8
 """So many of these are read at once as columns, where each call costs more."""
@@ -75,7 +78,7 @@ class SourceLogic(OperatorLogic):
             side_by_side -= split.concurrent
             while allowed > 0 and not finished:
                 result = self._reader.read(split, position, self._slice(assignment.budget, allowed))
-                position, finished = result.position, result.finished
+                position, finished = result.position, result.finished  # noqa: PLW2901
                 allowed -= result.count
                 left -= result.count
                 report.records_read += result.count
@@ -161,5 +164,3 @@ class SourceLogic(OperatorLogic):
 
     def close(self) -> None:
         self._reader.close()
-
-

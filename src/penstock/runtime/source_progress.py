@@ -1,18 +1,20 @@
 """The driver's view of one source: splits found, who reads them, and how far they got.
 
-A value with pure transitions; the driver keeps one per source and writes it into checkpoints by uid.
-Splits that are worked off one after the other are handed out as subtasks become free, so that fast
-subtasks take more: two ahead at first, more while subtasks run dry within an epoch (many small splits),
-fewer again when they are large. Concurrent splits are dealt out at once.
+A value with pure transitions; the driver keeps one per source and writes it into checkpoints by
+uid. Splits that are worked off one after the other are handed out as subtasks become free, so that
+fast subtasks take more: two ahead at first, more while subtasks run dry within an epoch (many small
+splits), fewer again when they are large. Concurrent splits are dealt out at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.source import Discovery, Split
 from penstock.core.errors import JobExecutionError
+
+if TYPE_CHECKING:
+    from penstock.connectors.source import Discovery, Split
 
 _LEAST_AHEAD: Final = 2
 _MOST_AHEAD: Final = 1024

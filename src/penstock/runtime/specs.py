@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from penstock.connectors.sink import Sink
-from penstock.connectors.source import Source
-from penstock.graph.job_graph import JobGraph, Stage
-from penstock.operators.watermarks import WatermarkStrategy
+if TYPE_CHECKING:
+    from penstock.connectors.sink import Sink
+    from penstock.connectors.source import Source
+    from penstock.graph.job_graph import JobGraph, Stage
+    from penstock.operators.watermarks import WatermarkStrategy
 
 
 @dataclass(frozen=True, slots=True)

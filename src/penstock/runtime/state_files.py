@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from penstock.runtime.records import SubtaskVersion
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.runtime.records import SubtaskVersion
 
 
 class StateFiles:

@@ -11,17 +11,14 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.core.clock import EpochClock
 from penstock.core.file_area import FileArea
-from penstock.core.handles import FileHandle
 from penstock.core.keygroups import key_group_range
 from penstock.core.mirrored_area import MirroredFileArea
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
-from penstock.graph.job_graph import Edge, Stage
 from penstock.graph.nodes import NodeKind
 from penstock.operators.logic import OperatorContext, OperatorLogic
 from penstock.operators.metrics import MetricGroup
@@ -43,10 +40,16 @@ from penstock.runtime.records import (
 )
 from penstock.runtime.sink_logic import SinkLogic
 from penstock.runtime.source_logic import SourceLogic
-from penstock.runtime.specs import SinkSpec
 from penstock.state.backend import create_backend
-from penstock.state.keyed import KeyedState
 from penstock.state.operator_state import OperatorState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.core.handles import FileHandle
+    from penstock.graph.job_graph import Edge, Stage
+    from penstock.runtime.specs import SinkSpec
+    from penstock.state.keyed import KeyedState
 
 
 class Subtask:
@@ -251,6 +254,7 @@ class Subtask:
             operators[context.uid] = OperatorVersion(
                 () if context.keyed_state is None else (context.keyed_state.commit(name),),
                 (self._write_logic(name, logic, context),),
+                context.operator_state.modes,
             )
             due = logic.next_processing_timer()
             if due is not None:
@@ -269,9 +273,7 @@ class Subtask:
 
     # -- state that is not keyed --------------------------------------------------------------
 
-    def _write_logic(
-        self, name: str, logic: OperatorLogic, context: OperatorContext
-    ) -> FileHandle:
+    def _write_logic(self, name: str, logic: OperatorLogic, context: OperatorContext) -> FileHandle:
         valves = None
         if logic is self._logics[0]:
             valves = [valve.snapshot() for valve in (*self._valves, self._valves_joined)]
@@ -290,7 +292,9 @@ class Subtask:
         self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
         for logic, context in zip(self._logics, self._contexts, strict=True):
             found = None if version is None else version.operators.get(context.uid)
-            saved = [pickle.loads(self._area.read(handle)) for handle in found.logic] if found else []
+            saved = (
+                [pickle.loads(self._area.read(handle)) for handle in found.logic] if found else []
+            )
             if context.keyed_state is not None:
                 context.keyed_state.restore(found.keyed if found else ())
             if version is not None and version.is_restored:

@@ -1,1 +1,1 @@
-"""The Spark adapter: sessions, and epochs as chains of RDDs. The only package that knows pyspark."""
+"""The Spark adapter: sessions, epochs as chains of RDDs. The only package that knows pyspark."""

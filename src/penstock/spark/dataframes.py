@@ -10,7 +10,6 @@ Its next batch is taken once the job has read the one before: the job's pace is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,12 +19,16 @@ from penstock.connectors.files.source import FileSource
 from penstock.connectors.source import Boundedness, Discovery, Source, SourceReader
 from penstock.connectors.spark_source import SparkSource, materialise
 from penstock.core.errors import JobExecutionError
-from penstock.graph.job_graph import JobGraph, Stage
-from penstock.runtime.source_progress import SourceProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.core.columns import ColumnName
+    from penstock.graph.job_graph import JobGraph, Stage
+    from penstock.runtime.source_progress import SourceProgress
 
 _ENDED: Final = "_ENDED"
 _FAILED: Final = "_FAILED"
@@ -63,6 +66,11 @@ class BatchFiles(Source):
     def create_reader(self) -> SourceReader:
         return self.files.create_reader()
 
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> Source:
+        files = self.files.with_columns(columns)
+        assert isinstance(files, FileSource)
+        return replace(self, files=files)
+
     def default_name(self) -> str:
         return "Streaming DataFrame"
 
@@ -78,9 +86,7 @@ class StreamingFeed:
         (directory / "batches").mkdir(parents=True)
         records = BulkFormat.parquet_format(columns=list(df.columns), records="row")
         files = FileSource.for_bulk_file_format(records, str(directory / "batches"))
-        self.source = BatchFiles(
-            str(directory / "batches"), files.monitor_continuously(1).build()
-        )
+        self.source = BatchFiles(str(directory / "batches"), files.monitor_continuously(1).build())
 
     def start(self, progress: Callable[[], SourceProgress]) -> None:
         """Starts the query.
@@ -108,7 +114,7 @@ class StreamingFeed:
         marker, text = _ENDED, ""
         try:
             self._query.awaitTermination()
-        except Exception as error:  # noqa: BLE001 - told to the job, which fails with it
+        except Exception as error:
             marker, text = _FAILED, str(error)
         if not self._stopped.is_set():
             (self._directory / "batches" / marker).write_text(text)

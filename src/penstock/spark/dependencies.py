@@ -1,9 +1,9 @@
 """Brings a program's own Python files to the workers, by Spark's means.
 
-    python.files         SparkContext.addPyFile: modules, packages, zips, eggs
-    python.archives      SparkContext.addArchive: unpacked in the workers' directory
-    python.requirements  installed once on the driver, shipped as an archive, put on the path
-    python.executable    the workers' interpreter, of the same version as the driver's
+python.files         SparkContext.addPyFile: modules, packages, zips, eggs
+python.archives      SparkContext.addArchive: unpacked in the workers' directory
+python.requirements  installed once on the driver, shipped as an archive, put on the path
+python.executable    the workers' interpreter, of the same version as the driver's
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +23,15 @@ from penstock.runtime.level_task import (
     read_report,
     run_level_task,
 )
-from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
 from penstock.state.codec import register_by_value_pickler
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
+
+    from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
 
 # State may hold instances of classes from the user's main program, which a worker knows by value.
 register_by_value_pickler(cloudpickle.dumps)
@@ -62,7 +64,7 @@ def _unserialisable(program: JobProgram) -> str:
         for operator in stage.operators:
             try:
                 cloudpickle.dumps(operator.spec)  # type: ignore[no-untyped-call]
-            except Exception:  # noqa: BLE001 - whatever pickling raises names the culprit
+            except Exception:
                 return f"the function of operator '{operator.name}'"
     return "a key selector or partitioner of the program"
 

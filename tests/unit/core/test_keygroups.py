@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import math
@@ -113,7 +114,9 @@ def test_keys_without_stable_bytes_are_refused(key: object) -> None:
 
 
 def test_fields_of_a_composite_key_may_be_missing() -> None:
-    found = {canonical_bytes(key) for key in [(None, 1), (1, None), (None,), ("", None), ((), None)]}
+    found = {
+        canonical_bytes(key) for key in [(None, 1), (1, None), (None,), ("", None), ((), None)]
+    }
     assert len(found) == 5
 
 
@@ -137,3 +140,25 @@ def test_key_groups_are_the_same_in_another_process() -> None:
         env={"PYTHONHASHSEED": "7"},
     ).stdout
     assert output.strip() == repr([key_group(key, 32768) for key in keys])
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    x: int
+    name: str
+    note: str = dataclasses.field(default="", compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Other:
+    x: int
+    name: str
+
+
+def test_dataclasses_are_keys_by_the_fields_they_compare() -> None:
+    assert canonical_bytes(Place(1, "a", "seen")) == canonical_bytes(Place(1, "a"))
+    others = [Place(1, "b"), Place(2, "a"), Other(1, "a"), (1, "a"), Place]
+    for other in others[:-1]:
+        assert canonical_bytes(other) != canonical_bytes(Place(1, "a"))
+    with pytest.raises(ProgramError, match="no stable hash"):
+        canonical_bytes(others[-1])

@@ -12,7 +12,9 @@ from penstock.graph.compile import compile_graph
 from penstock.graph.nodes import Chaining, Input, Node, NodeKind, StreamGraph
 
 
-def node(node_id: int, *inputs: Input | int, kind: NodeKind = NodeKind.OPERATOR, **rest: Any) -> Node:
+def node(
+    node_id: int, *inputs: Input | int, kind: NodeKind = NodeKind.OPERATOR, **rest: Any
+) -> Node:
     edges = tuple(Input(given) if isinstance(given, int) else given for given in inputs)
     if not edges:
         kind = NodeKind.SOURCE

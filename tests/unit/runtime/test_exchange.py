@@ -58,8 +58,9 @@ def test_round_robin_goes_on_where_the_last_batch_ended() -> None:
     )
     partitioner.begin_epoch(0, 0)
     dealt = [
-        (target, batch.values) for part in ([1, 2], [3, 4]) for target, batch in
-        partitioner.split(Batch(part))
+        (target, batch.values)
+        for part in ([1, 2], [3, 4])
+        for target, batch in partitioner.split(Batch(part))
     ]
     assert dealt == [(0, [1]), (1, [2]), (2, [3]), (0, [4])]
 
@@ -68,7 +69,9 @@ def test_rescale_groups_are_local() -> None:
     assert [rescale_targets(sender, 2, 4) for sender in range(2)] == [[0, 1], [2, 3]]
     assert [rescale_targets(sender, 4, 2) for sender in range(4)] == [[0], [0], [1], [1]]
     for senders, targets in ((2, 3), (3, 2), (3, 5), (1, 4)):
-        reached = {t for sender in range(senders) for t in rescale_targets(sender, senders, targets)}
+        reached = {
+            t for sender in range(senders) for t in rescale_targets(sender, senders, targets)
+        }
         assert reached == set(range(targets))
 
 
@@ -85,7 +88,11 @@ def test_keys_go_to_the_owner_of_their_key_group(keys: list[Any], targets: int) 
     edge = Edge(0, 0, 0, None, KeyGroups(lambda value: value[0]), 1, 0)
     partitioner = make_partitioner(
         edge.partitioning,
-        subtask=0, parallelism=1, targets=targets, max_parallelism=128, name="x",
+        subtask=0,
+        parallelism=1,
+        targets=targets,
+        max_parallelism=128,
+        name="x",
     )
     made = ExchangeWriter(edge, partitioner, targets, channel=0)
     frames: list[Frame] = []
@@ -112,17 +119,25 @@ def test_bad_keys_and_targets_name_the_record() -> None:
         split(KeyGroups(lambda value: value[0]), [([1], 2)], 2)
     with pytest.raises(ProgramError, match="returned None"):
         split(KeyGroups(lambda value: None), [1], 1)
-    with pytest.raises(ProgramError, match="returned 7 for record 3; it must be|must return an int"):
+    with pytest.raises(ProgramError, match="returned 7 for record 3; it must return an int"):
         split(Custom(lambda key, count: 7, lambda value: value), [3], 2)
     with pytest.raises(UserFunctionError, match="record: 'b'"):
         split(KeyGroups(lambda value: {"a": 1}[value]), ["a", "b", "c"], 2)
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-    | st.binary() | st.dates(),
-    lambda inner: st.tuples(inner, inner) | st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.dates(),
+    lambda inner: (
+        st.tuples(inner, inner)
+        | st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(), inner, max_size=2)
+    ),
     max_leaves=5,
 )
 
@@ -186,7 +201,11 @@ def test_records_before_a_watermark_stay_before_it() -> None:
         for f in frames
     ]
     assert told == [
-        (0, 0, [2, 4]), (0, 1, 25), (1, 0, [1, 3]), (1, 1, 25), (1, 2, [5]),
+        (0, 0, [2, 4]),
+        (0, 1, 25),
+        (1, 0, [1, 3]),
+        (1, 1, 25),
+        (1, 2, [5]),
     ]
     assert {(f.stage, f.edge, f.channel, f.attempt) for f in frames} == {(9, 4, 3, 77)}
     assert {f.kind for f in frames} == {FrameKind.DATA, FrameKind.WATERMARK}

@@ -1,0 +1,1 @@
+"""Penstock: Apache Flink's DataStream model in plain Python, on Spark."""
