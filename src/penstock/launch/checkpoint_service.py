@@ -178,7 +178,8 @@ class CheckpointService:
             if not self._is_closed.wait(_CLOSE_TIMEOUT_S):
                 _log.warning("Checkpoints of job %s were not cleaned up in time.", self._job_id)
         self._end()
-        self._thread.join(_CLOSE_TIMEOUT_S if self._thread.is_alive() else 0)
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_TIMEOUT_S)
         self._steps.close()
         self._effects.close()
 

@@ -10,7 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.manifest import ChunkCodec, Manifest, OperatorRecord
+from penstock.checkpoint.manifest import ChunkCodec, Manifest, OperatorRecord, StateRecord
 from penstock.checkpoint.snapshot import (
     Chunk,
     JobSnapshot,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
 
 _LOGIC: Final = "logic"
+_KINDS: Final = {"split": "list"}
+"""What the manifest calls modes of operator state, where it differs from what we call them."""
 
 
 def uid_hash(uid: str) -> str:
@@ -61,7 +63,10 @@ def _operator(stage: Stage, operator: ChainedOperator, state: JobState) -> Opera
         name=operator.name,
         parallelism=stage.parallelism,
         max_parallelism=stage.max_parallelism,
-        states=(),
+        states=tuple(
+            StateRecord(name=name, kind=f"operator-{_KINDS.get(mode, mode)}")
+            for name, mode in sorted({each for v in versions for each in v.operator_states})
+        ),
         subtasks=tuple(
             SubtaskSnapshot(
                 version.keyed[0] if version.keyed else None,
@@ -137,10 +142,12 @@ def _problems(graph: JobGraph, manifest: Manifest, *, allow_non_restored: bool) 
         stage = stages.get(record.uid)
         keyed = [subtask.keyed for subtask in record.subtasks if subtask.keyed is not None]
         if stage is None:
-            has_state = bool(keyed) or record.uid in manifest.sources
-            if has_state and not allow_non_restored:
+            has_state = keyed or record.states or record.uid in manifest.sources
+            owes = manifest.sinks.get(record.uid, {}).get("pending")
+            if (has_state or owes) and not allow_non_restored:
+                has = "state" if has_state else "output that may not be visible yet"
                 problems.append(
-                    f"operator '{record.name}' (uid '{record.uid}') has state in the snapshot and "
+                    f"operator '{record.name}' (uid '{record.uid}') has {has} in the snapshot and "
                     "is not in the program. Give its successor this uid, or drop the state with "
                     "execution.state-recovery.ignore-unclaimed-state: true (-n)."
                 )

@@ -19,7 +19,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
 from penstock.core.clock import SystemClock
 from penstock.core.errors import JobExecutionError
@@ -211,7 +210,7 @@ class LocalJob:
             loaded.manifest,
             allow_non_restored=self.settings.ignore_unclaimed_state,
         )
-        download_files(effects.storages, loaded, self.settings.state.directory)
+        effects.fetch(loaded)
         sinks.restore(loaded.manifest.sinks)
         return state
 

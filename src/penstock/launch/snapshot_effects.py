@@ -16,6 +16,8 @@ import msgspec
 
 from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
 from penstock.checkpoint.deletion import delete_shared, delete_snapshot
+from penstock.checkpoint.downloads import download_files
+from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.triggering import TriggerRequest
     from penstock.core.clock import Clock
+from penstock.checkpoint.verify import verify_loaded
 
 _UPLOAD_THREADS: Final = 4
 _LEADER_EPOCH: Final = 1
@@ -244,6 +247,24 @@ class SnapshotEffects:
         return self._settled(self._pointer_record.settle(unknown))
 
     # -- P8, P11 ------------------------------------------------------------------------------
+
+    def fetch(self, loaded: LoadedSnapshot) -> None:
+        """Brings the files of a snapshot to the job's directory.
+
+        Raises:
+            CheckpointError: Files are missing or damaged; lists all of them.
+        """
+        try:
+            download_files(self.storages, loaded, self._job.state_directory, executor=self._threads)
+        except PenstockError as error:
+            found = verify_loaded(self.storages, loaded, self._threads).problems
+            if not found:
+                raise
+            listed = "".join(f"\n  - {problem.text}" for problem in found)
+            raise CheckpointError(
+                f"the job cannot start from {loaded.directory}: {len(found)} of its files are "
+                f"missing or damaged:{listed}\nRepair the storage, or start from another snapshot."
+            ) from error
 
     def restored(self, loaded: LoadedSnapshot, claim_mode: ClaimMode) -> None:
         """Takes note of the snapshot that the job starts from, and claims it if it is to be ours.

@@ -190,6 +190,11 @@ class OperatorState(OperatorStateStore):
 
     # -- versions -----------------------------------------------------------------------------
 
+    @property
+    def modes(self) -> tuple[tuple[str, str], ...]:
+        """Names and modes of all states, in order of their names."""
+        return tuple(sorted((name, self._modes[name]) for name in self._states))
+
     def snapshot(self) -> Snapshot:
         """Returns a copy of everything as plain data."""
         return {
