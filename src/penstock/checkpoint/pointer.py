@@ -68,6 +68,16 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             subsumed=(*self.subsumed, *(entry for entry in gone if entry.is_owned)),
         )
 
+    def changed(
+        self,
+        entry: PointerEntry,
+        *,
+        dropped: Collection[int] = (),
+        forgotten: Collection[int] = (),
+    ) -> Pointer:
+        """Returns the pointer with a new snapshot, in one step with what that subsumes."""
+        return self.adding(entry).forgetting(forgotten).subsuming(dropped)
+
     def forgetting(self, checkpoint_ids: Collection[int]) -> Pointer:
         """Returns the pointer after the files of some subsumed snapshots were deleted."""
         left = (entry for entry in self.subsumed if entry.checkpoint_id not in checkpoint_ids)

@@ -44,6 +44,9 @@ def write_metadata(
 ) -> LoadedSnapshot:
     """P6: writes `_metadata`, once; afterwards it is durable and never changes.
 
+    After an unknown outcome call it again with the same manifest: that finds out, and repeats the
+    write if need be.
+
     Args:
         storage: Where to.
         directory: Key of the snapshot's directory.

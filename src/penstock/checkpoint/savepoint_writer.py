@@ -32,24 +32,35 @@ if TYPE_CHECKING:
 
     from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.snapshot import JobSnapshot
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.checkpoint.storage_open import Storages
+    from penstock.checkpoint.upload_plan import UploadPlan
     from penstock.checkpoint.uploads import InlinePolicy, OpenContent
 
 _TRIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenSavepoint:
-    """A savepoint that exists.
+class UploadedSavepoint:
+    """A savepoint whose data files are durable, and which does not exist before its `_metadata`.
 
     Attributes:
-        directory: Absolute place; what a user passes to restore from it.
-        manifest: What it says.
+        storage: The target.
+        name: Its directory there.
+        manifest: What `_metadata` will say.
+        plan: Its data files.
     """
 
-    directory: str
+    storage: CheckpointStorage
+    name: str
     manifest: Manifest
+    plan: UploadPlan
+
+    @property
+    def directory(self) -> str:
+        """Absolute place; what a user passes to restore from it."""
+        return self.storage.url_of(self.name)
 
 
 def write_savepoint(  # noqa: PLR0913 - one argument per fact
@@ -62,9 +73,39 @@ def write_savepoint(  # noqa: PLR0913 - one argument per fact
     inline: InlinePolicy,
     new_uuid: Callable[[], str],
     executor: Executor | None = None,
+) -> LoadedSnapshot:
+    """Writes a savepoint in one go: `upload_savepoint`, then `finish_savepoint`.
+
+    Raises:
+        CheckpointError: It failed and left nothing behind.
+        UnknownOutcomeError: It may exist; nothing was removed. The text names its directory.
+    """
+    uploaded = upload_savepoint(
+        storages,
+        target,
+        snapshot,
+        draft,
+        open_content,
+        inline=inline,
+        new_uuid=new_uuid,
+        executor=executor,
+    )
+    return finish_savepoint(uploaded)
+
+
+def upload_savepoint(  # noqa: PLR0913
+    storages: Storages,
+    target: str,
+    snapshot: JobSnapshot,
+    draft: Manifest,
+    open_content: OpenContent,
+    *,
+    inline: InlinePolicy,
+    new_uuid: Callable[[], str],
+    executor: Executor | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> WrittenSavepoint:
-    """Writes a savepoint.
+) -> UploadedSavepoint:
+    """Makes a new directory and writes all data files of a savepoint.
 
     Args:
         storages: Opens the target.
@@ -80,8 +121,8 @@ def write_savepoint(  # noqa: PLR0913 - one argument per fact
 
     Raises:
         CheckpointError: It failed and left nothing behind.
-        UnknownOutcomeError: It may exist; nothing was removed. The text names its directory.
     """
+    assert draft.kind.is_savepoint, draft.kind
     storage = storages.at(target)
     small = read_inline(snapshot, inline, open_content)
     name = _new_directory(storage, draft.job_id, new_uuid)
@@ -98,18 +139,43 @@ def write_savepoint(  # noqa: PLR0913 - one argument per fact
             draft.properties, incremental=False, new_bytes=plan.new_bytes + plan.inline_bytes
         ),
     )
+    uploaded = UploadedSavepoint(storage, name, manifest, plan)
     try:
         run_upload(storage, plan, open_content, executor=executor, is_cancelled=is_cancelled)
-        write_metadata(storage, name, manifest)
+    except BaseException:
+        discard_savepoint(uploaded)
+        raise
+    return uploaded
+
+
+def finish_savepoint(uploaded: UploadedSavepoint) -> LoadedSnapshot:
+    """Writes `_metadata`; asking again is how an unknown outcome is settled.
+
+    Raises:
+        CheckpointError: It failed and left nothing behind.
+        UnknownOutcomeError: It may exist; nothing was removed. The text names its directory.
+    """
+    try:
+        return write_metadata(uploaded.storage, uploaded.name, uploaded.manifest)
     except UnknownOutcomeError as error:
         raise UnknownOutcomeError(
-            f"whether the savepoint {storage.url_of(name)} is complete is unknown: {error} Look "
+            f"whether the savepoint {uploaded.directory} is complete is unknown: {error} Look "
             f"for {METADATA} in it; without one, remove the directory."
         ) from error
     except BaseException:
-        _remove(storage, name, [*plan.puts])
+        discard_savepoint(uploaded)
         raise
-    return WrittenSavepoint(storage.url_of(name), manifest)
+
+
+def discard_savepoint(uploaded: UploadedSavepoint) -> None:
+    """Removes what a failed savepoint wrote; what cannot be removed stays, and nothing names it.
+
+    Never call this while the outcome of `finish_savepoint` is unknown.
+    """
+    for key in [f"{uploaded.name}/{METADATA}", *uploaded.plan.puts]:
+        with contextlib.suppress(StorageError, UnknownOutcomeError):
+            uploaded.storage.delete(key)
+    uploaded.storage.remove_directory(uploaded.name)
 
 
 def _new_directory(storage: CheckpointStorage, job_id: str, new_uuid: Callable[[], str]) -> str:
@@ -122,11 +188,3 @@ def _new_directory(storage: CheckpointStorage, job_id: str, new_uuid: Callable[[
         f"no new savepoint directory could be made in {storage.url}: {_TRIES} random names were "
         "taken. Choose another target."
     )
-
-
-def _remove(storage: CheckpointStorage, name: str, keys: list[str]) -> None:
-    """Removes what a failed savepoint wrote; what cannot be removed stays, unreferenced."""
-    for key in keys:
-        with contextlib.suppress(StorageError, UnknownOutcomeError):
-            storage.delete(key)
-    storage.remove_directory(name)

@@ -53,6 +53,17 @@ class UploadPlan:
     reused_files: int
     reused_bytes: int
 
+    @property
+    def shared_paths(self) -> frozenset[str]:
+        """Shared files that the checkpoint is going to name; they must not be deleted meanwhile."""
+        return frozenset(
+            handle.path
+            for operator in self.operators
+            for subtask in operator.subtasks
+            for handle in subtask.handles
+            if handle.shared and handle.path is not None
+        )
+
 
 def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends on
     snapshot: JobSnapshot,

@@ -47,6 +47,13 @@ def test_a_life_of_a_pointer() -> None:
     assert Pointer().latest is None
 
 
+def test_one_change_adds_drops_and_forgets() -> None:
+    pointer = Pointer(completed=(entry(2), entry(3)), subsumed=(entry(1),))
+    changed = pointer.changed(entry(4), dropped=[2], forgotten=[1])
+    assert numbers(changed.completed) == [3, 4]
+    assert numbers(changed.subsumed) == [2]
+
+
 def test_what_is_not_ours_does_not_wait_for_its_deletion() -> None:
     pointer = Pointer().adding(entry(860, is_owned=False, is_savepoint=True)).adding(entry(861))
     pointer = pointer.subsuming([860])

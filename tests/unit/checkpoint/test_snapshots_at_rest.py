@@ -28,8 +28,8 @@ from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories,
 from penstock.checkpoint.savepoint_claim import claim_snapshot
 from penstock.checkpoint.savepoint_copy import job_snapshot as stored_snapshot
 from penstock.checkpoint.savepoint_copy import stored_files
-from penstock.checkpoint.savepoint_writer import WrittenSavepoint, write_savepoint
-from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.savepoint_writer import write_savepoint
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.checkpoint.storage_local import LocalStorage
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_open import Storages
@@ -56,7 +56,7 @@ def storages() -> Storages:
 
 def savepoint(
     storages: Storages, target: str, *, prefix: str = "u", kind: str = "savepoint-native"
-) -> WrittenSavepoint:
+) -> LoadedSnapshot:
     local = LocalFiles()
     snapshot = job_snapshot(local.handle("a.sst", DATA), local.handle("small", b"tiny"))
     return write_savepoint(

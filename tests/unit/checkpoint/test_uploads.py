@@ -140,6 +140,7 @@ def test_names_and_places() -> None:
     assert found["a.sst"].path == f"memory://main/{shared_key}"
     assert found["a.sst"].shared
     assert found["a.sst"].created_by == 3
+    assert plan.shared_paths == {f"memory://main/{shared_key}"}
     assert found["chunk"].path == f"{sha256(LARGE + b'c')}-3-w1"
     assert not found["chunk"].shared
     msgspec.msgpack.encode(plan.operators)
