@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.errors import EnvironmentError_
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 FIXED_SETTINGS: Final[dict[str, str]] = {
@@ -26,6 +28,8 @@ FIXED_SETTINGS: Final[dict[str, str]] = {
     # Its own pages would be a side door without a token.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # A worker whose JVM has gone ends quietly instead of with a traceback about a broken pipe.
+    "spark.executorEnv.PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 """Set unless the user's Spark configuration says otherwise."""
@@ -105,6 +109,7 @@ def get_session(job_name: str, master: str, settings: dict[str, str]) -> SparkSe
     # Asked of the context: a session is active per thread, and jobs run in threads of their own.
     context = SparkContext._active_spark_context
     if context is not None and context._jsc is not None:
+        _share_modules(context)
         return SparkSession.builder.getOrCreate()
     # Workers must be the interpreter that the program runs in; Spark would take PATH's python3.
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -122,7 +127,26 @@ def get_session(job_name: str, master: str, settings: dict[str, str]) -> SparkSe
         session = builder.getOrCreate()
     # Ours to stop: executors of a cluster would otherwise outlive the program for a while.
     atexit.register(session.stop)
+    _share_modules(session.sparkContext)
     return session
+
+
+def _share_modules(context: SparkContext) -> None:
+    """Lets workers on this machine import what the program can: modules beside its script.
+
+    Elsewhere modules travel with `add_python_file`.
+    """
+    if not (context.master or "").startswith("local"):
+        return
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    installed = tuple({os.path.join(sysconfig.get_path(kind), "") for kind in kinds})
+    paths = [os.path.abspath(path) for path in sys.path]
+    own = [
+        path
+        for path in paths
+        if os.path.exists(path) and not os.path.join(path, "").startswith(installed)
+    ]
+    context.environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(own))
 
 
 def _with_retries(master: str) -> str:
