@@ -131,13 +131,25 @@ class StateRecord(_Record, frozen=True, kw_only=True):
 
 
 class OperatorRecord(_Record, frozen=True, kw_only=True):
-    """State of one operator; `subtasks` has one entry for each, in order."""
+    """State of one operator.
+
+    Attributes:
+        uid: As in the program, or generated.
+        uid_hash: Flink's hash of it, 32 hex digits.
+        name: For people.
+        parallelism: Number of subtasks.
+        max_parallelism: Number of key groups; fixed by the first snapshot.
+        key_schema: Type of its keys as text; "" when it has none or does not know.
+        states: What states it has.
+        subtasks: One entry for each, in order.
+    """
 
     uid: str
     uid_hash: str
     name: str = ""
     parallelism: int
     max_parallelism: int
+    key_schema: str = ""
     states: tuple[StateRecord, ...] = ()
     subtasks: tuple[SubtaskRecord, ...] = ()
 

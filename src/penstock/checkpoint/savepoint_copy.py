@@ -35,6 +35,7 @@ def job_snapshot(loaded: LoadedSnapshot) -> JobSnapshot:
                 parallelism=operator.parallelism,
                 max_parallelism=operator.max_parallelism,
                 states=operator.states,
+                key_schema=operator.key_schema,
                 subtasks=tuple(
                     SubtaskSnapshot(
                         keyed=None if subtask.keyed is None else local_keyed_state(subtask.keyed),

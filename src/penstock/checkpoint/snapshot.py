@@ -55,7 +55,7 @@ class SubtaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
-    """State of one operator; `subtasks` holds all of them, in order."""
+    """State of one operator; fields as of `manifest.OperatorRecord`."""
 
     uid: str
     uid_hash: str
@@ -64,6 +64,7 @@ class OperatorSnapshot:
     max_parallelism: int
     states: tuple[StateRecord, ...]
     subtasks: tuple[SubtaskSnapshot, ...]
+    key_schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,7 @@ def _plan(
             name=operator.name,
             parallelism=operator.parallelism,
             max_parallelism=operator.max_parallelism,
+            key_schema=operator.key_schema,
             states=operator.states,
             subtasks=tuple(
                 planner.subtask(subtask, keyed_shared=keyed_shared) for subtask in operator.subtasks
