@@ -99,7 +99,7 @@ class OperatorLogic:
     context: OperatorContext
     output: Output
     watermark: int = MIN_WATERMARK
-    """Minimum over all inputs, kept by `advance_watermark` and set again by the subtask's restore."""
+    """Minimum over all inputs, kept by `advance_watermark`, set again by the subtask's restore."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Keeps context and output."""
@@ -144,7 +144,7 @@ class OperatorLogic:
         """Last call of an epoch before `snapshot`: emit what is held back, periodic watermarks."""
 
     def snapshot(self) -> Any:
-        """Returns small, picklable state of the logic itself (a generator's, a counter), or None."""
+        """Returns small, picklable state of the logic itself (a generator's), or None."""
         return None
 
     def restore(self, state: Any) -> None:
@@ -153,8 +153,8 @@ class OperatorLogic:
     def restore_rescaled(self, states: list[Any]) -> None:
         """Takes the states of all former subtasks when their number has changed.
 
-        Operators that keep more than caches say what becomes of it; by default they start anew, with
-        the smallest watermark of the former subtasks.
+        Operators that keep more than caches say what becomes of it; by default they start anew,
+        with the smallest watermark of the former subtasks.
         """
         self.restore(None)
 

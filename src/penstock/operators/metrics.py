@@ -6,8 +6,10 @@ each epoch, and the driver sums it, so that a retried epoch is not counted twice
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Counter:
@@ -95,7 +97,10 @@ class MetricGroup:
                 values[label] = metric.get_count()
             elif isinstance(metric, Distribution):
                 values[label] = {
-                    "count": metric.count, "sum": metric.sum, "min": metric.min, "max": metric.max
+                    "count": metric.count,
+                    "sum": metric.sum,
+                    "min": metric.min,
+                    "max": metric.max,
                 }
             else:
                 values[label] = metric()

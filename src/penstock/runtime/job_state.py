@@ -82,6 +82,6 @@ def check_reports(graph: JobGraph, reports: list[SubtaskReport]) -> None:
             if attempts[upstream] != attempt:
                 raise InconsistentEpoch(
                     f"subtask {report.subtask} of stage {report.stage_id} read attempt {attempt} "
-                    f"of stage {upstream[0]}, subtask {upstream[1]}, but attempt {attempts[upstream]} "
-                    "reported."
+                    f"of stage {upstream[0]}, subtask {upstream[1]}, but attempt "
+                    f"{attempts[upstream]} reported."
                 )
