@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
+from penstock.core.partitioning import Forward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,10 @@ def collect(
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise ProgramError(f"execute_and_collect() got limit={limit!r}; it must be 1 or more.")
     name = f"collect-{next(_numbers)}"
-    stream._sink(CollectSink(name))
+    sink = stream._sink(CollectSink(name))
+    parallelism = _parallelism_before(stream)
+    if parallelism is not None:
+        sink.set_parallelism(parallelism)
     results = CollectedResults(name, max_buffered=_MAX_BUFFERED)
     try:
         client = stream._environment.execute_async(job_name or "DataStream Collect")
@@ -86,3 +90,11 @@ def collect(
         return iterator
     with iterator:
         return list(itertools.islice(iterator, limit))
+
+
+def _parallelism_before(stream: DataStream) -> int | None:
+    """Returns the parallelism of the operator before; with the same, its order is kept."""
+    given = stream._inputs[0]
+    if len(stream._inputs) > 1 or given.partitioning != Forward():
+        return None
+    return stream._environment._program.nodes[given.node_id].parallelism

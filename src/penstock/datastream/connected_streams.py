@@ -114,3 +114,8 @@ class _WithKeys(KeyedCoProcessFunction):
 
     def process_element2(self, value: Any, ctx: Any) -> Any:
         return self._function.process_element2(value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        # Java Flink's CoProcessFunction has it, PyFlink's has not.
+        on_timer = getattr(self._function, "on_timer", None)
+        return None if on_timer is None else on_timer(timestamp, ctx)

@@ -1,0 +1,140 @@
+"""Every program gives its results however it is run: backends, parallelism, epochs, caches.
+
+In this process each program runs with state in memory and in RocksDB, in one and in three subtasks,
+in large epochs and in epochs of three records, with the subtasks kept between epochs or restored
+from their versions in each. A third of the programs runs on Spark as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import programs
+import pytest
+from programs import PROGRAMS, Program
+from programs.kit import TestClock
+
+from penstock.common import Configuration
+from penstock.core.clock import SystemClock
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.runtime import in_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+for found in pkgutil.iter_modules(programs.__path__):
+    importlib.import_module(f"programs.{found.name}")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run a program."""
+
+    backend: str
+    parallelism: int
+    epoch_records: int | None
+    keep_subtasks: bool
+
+    def __str__(self) -> str:
+        epochs = "large" if self.epoch_records is None else f"epochs-of-{self.epoch_records}"
+        cache = "kept" if self.keep_subtasks else "restored"
+        return f"{self.backend}-{self.parallelism}-{epochs}-{cache}"
+
+
+WAYS = [
+    Way("hashmap", 1, None, True),
+    Way("hashmap", 3, 3, True),
+    Way("hashmap", 3, 1, False),
+    Way("rocksdb", 1, 3, False),
+    Way("rocksdb", 3, 3, True),
+    Way("rocksdb", 3, 3, False),
+]
+
+
+def environment(program: Program, way: Way, master: str) -> StreamExecutionEnvironment:
+    configuration = Configuration()
+    configuration.set_string("penstock.spark.master", master)
+    configuration.set_string("state.backend.type", way.backend)
+    if way.epoch_records is not None:
+        configuration.set_string("penstock.epoch.max-records", str(way.epoch_records))
+    for key, value in program.options.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(way.parallelism)
+    return env
+
+
+def run_and_check(program: Program, env: StreamExecutionEnvironment) -> None:
+    stream, expected = program.build(env)
+    with stream.execute_and_collect(program.name) as results:
+        found = list(results)
+    if not isinstance(expected, list):
+        expected(found)
+    elif program.ordered:
+        assert found == expected
+    else:
+        assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+@pytest.fixture
+def test_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets programs set the processing time of jobs."""
+    wall_ms = SystemClock.wall_ms
+
+    def now(clock: SystemClock) -> int:
+        return wall_ms(clock) if TestClock.now_ms is None else TestClock.now_ms
+
+    monkeypatch.setattr(SystemClock, "wall_ms", now)
+    yield
+    TestClock.now_ms = None
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_in_process(
+    program: Program, way: Way, monkeypatch: pytest.MonkeyPatch, test_clock: None
+) -> None:
+    if way.backend == "rocksdb":
+        pytest.importorskip("rocksdict")
+    runner = functools.partial(in_process.InProcessRunner, keep_subtasks=way.keep_subtasks)
+    monkeypatch.setattr(in_process, "InProcessRunner", runner)
+    run_and_check(program, environment(program, way, "in-process"))
+
+
+def test_small_epochs_are_small() -> None:
+    """The ways above differ: state really crosses epochs."""
+    [found] = [program for program in PROGRAMS if program.name == "rolling.sum_by_position"]
+    epochs = []
+    for way in WAYS[:3]:
+        stream, expected = found.build(environment(found, way, "in-process"))
+        with stream.execute_and_collect() as results:
+            assert len(list(results)) == len(expected) == 7
+            epochs.append(results.get_job_client().last_epoch)
+    assert epochs[0] <= 2
+    assert 3 <= epochs[1] <= 5
+    assert 7 <= epochs[2] <= 9
+
+
+@pytest.fixture(scope="module")
+def spark_session() -> Iterator[None]:
+    """One session for all programs."""
+    from pyspark.sql import SparkSession
+
+    yield
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "program",
+    [program for program in PROGRAMS if program.spark],
+    ids=lambda program: program.name,
+)
+def test_on_spark(program: Program, spark_session: None) -> None:
+    run_and_check(program, environment(program, Way("rocksdb", 2, 60, True), "local[2]"))
