@@ -2,7 +2,7 @@
 
 A window operator is lowered when the program says enough about everything before it:
 
-    source with columns -> timestamps from a column -> key_by fields -> windows -> built-in aggregate
+    source with columns -> timestamps of a column -> key_by fields -> windows -> built-in aggregate
 
 The stages stay as they are. The source gives columns, the exchange aggregates before it sends, and
 the window operator takes partial aggregates. Uids, names and the layout of state do not change, so

@@ -1,4 +1,4 @@
-"""The sending side of an exchange that aggregates before it sends (`operators/windows/partials.py`).
+"""The sending side of an exchange that aggregates before it sends (`operators/windows/partials`).
 
 It has no state: what it keeps back goes out before the epoch ends, so snapshots know nothing of it.
 """
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from penstock.core.partitioning import PartialAggregates
 from penstock.operators.windows.partials import PartialAggregator
-from penstock.runtime.exchange import ExchangeWriter, Partitioner
+from penstock.runtime.exchange import ExchangeWriter
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch
     from penstock.graph.job_graph import Edge
     from penstock.runtime.frames import Frame
+    from penstock.runtime.partitioners import Partitioner
 
 
 class PartialWriter(ExchangeWriter):

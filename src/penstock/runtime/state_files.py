@@ -1,20 +1,24 @@
-"""Removes local state files that no version names any more, once nobody reads them.
+"""Local state files: where a worker keeps them, and when the driver removes them.
 
-A checkpoint that is being uploaded reads files of versions that the job has left behind; it pins
+A file goes once no version names it any more and nobody reads it. A checkpoint that is being uploaded reads files of versions that the job has left behind; it pins
 them. What is let go while pinned is removed when the last pin goes.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.core.file_area import FileArea
+from penstock.core.mirrored_area import MirroredFileArea
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.runtime.records import SubtaskVersion
+    from penstock.runtime.records import StateSettings, SubtaskVersion
 
 
 class StateFiles:
@@ -73,3 +77,14 @@ def file_names(versions: Iterable[SubtaskVersion]) -> set[str]:
     return {
         handle.name for version in versions for handle in version.files if handle.inline is None
     }
+
+
+def open_area(state: StateSettings) -> FileArea:
+    """Opens the directory in which a worker keeps state files."""
+    threshold = state.inline_threshold_bytes
+    if state.local_directory is None:
+        return FileArea(state.directory, threshold)
+    # Spark gives each executor directories of its own, and removes them when it ends.
+    own = os.environ.get("SPARK_LOCAL_DIRS", state.local_directory).split(",")[0]
+    local = Path(own) / "penstock" / Path(state.directory).parent.name
+    return MirroredFileArea(local, state.directory, threshold)

@@ -8,16 +8,12 @@ another one, state, timers and logics are restored in place, and what an aborted
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.core.clock import EpochClock
-from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
-from penstock.core.mirrored_area import MirroredFileArea
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.graph.nodes import NodeKind
 from penstock.operators.logic import OperatorContext, OperatorLogic
@@ -25,21 +21,21 @@ from penstock.operators.metrics import MetricGroup
 from penstock.operators.timers import TimerService
 from penstock.operators.watermark_valve import WatermarkValve
 from penstock.runtime.chain import ChainInput, ChainOutput
-from penstock.runtime.exchange import ExchangeWriter, make_partitioner
 from penstock.runtime.frames import Frame, FrameKind, decode_batch
 from penstock.runtime.partial_writer import make_writer
+from penstock.runtime.partitioners import make_partitioner
 from penstock.runtime.records import (
     EpochPlan,
     JobProgram,
     OperatorMetrics,
     OperatorVersion,
-    StateSettings,
     SubtaskPlan,
     SubtaskReport,
     SubtaskVersion,
 )
 from penstock.runtime.sink_logic import SinkLogic
 from penstock.runtime.source_logic import SourceLogic
+from penstock.runtime.state_files import open_area
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
 
@@ -48,6 +44,7 @@ if TYPE_CHECKING:
 
     from penstock.core.handles import FileHandle
     from penstock.graph.job_graph import Edge, Stage
+    from penstock.runtime.exchange import ExchangeWriter
     from penstock.runtime.specs import SinkSpec
     from penstock.state.keyed import KeyedState
 
@@ -60,7 +57,7 @@ class Subtask:
         self._stage = stage
         self._index = index
         self._clock = EpochClock()
-        self._area = _open_area(program.state)
+        self._area = open_area(program.state)
         self._held: str | None = None
         self._frames: list[Frame] = []
         self._inputs = sorted(program.graph.inputs_of(stage), key=_reading_order)
@@ -336,16 +333,6 @@ def _told(valve: WatermarkValve, channel: int, frame: Frame) -> int | None:
     if frame.kind == FrameKind.WATERMARK:
         return valve.advance(channel, frame.payload)
     return valve.set_idle_quietly(channel, idle=frame.kind == FrameKind.IDLE)
-
-
-def _open_area(state: StateSettings) -> FileArea:
-    threshold = state.inline_threshold_bytes
-    if state.local_directory is None:
-        return FileArea(state.directory, threshold)
-    # Spark gives each executor directories of its own, and removes them when it ends.
-    own = os.environ.get("SPARK_LOCAL_DIRS", state.local_directory).split(",")[0]
-    local = Path(own) / "penstock" / Path(state.directory).parent.name
-    return MirroredFileArea(local, state.directory, threshold)
 
 
 def _reading_order(edge: Edge) -> tuple[bool, int, int]:

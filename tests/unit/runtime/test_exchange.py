@@ -24,8 +24,9 @@ from penstock.core.partitioning import (
 )
 from penstock.core.records import Batch
 from penstock.graph.job_graph import Edge
-from penstock.runtime.exchange import ExchangeWriter, make_partitioner, rescale_targets
+from penstock.runtime.exchange import ExchangeWriter
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind, decode_batch
+from penstock.runtime.partitioners import make_partitioner, rescale_targets
 
 
 def split(partitioning: Any, values: list[Any], targets: int, subtask: int = 0) -> dict[int, Any]:
