@@ -1,7 +1,8 @@
 """Local state files: where a worker keeps them, and when the driver removes them.
 
-A file goes once no version names it any more and nobody reads it. A checkpoint that is being uploaded reads files of versions that the job has left behind; it pins
-them. What is let go while pinned is removed when the last pin goes.
+A file goes once no version names it any more and nobody reads it. A checkpoint that is being
+uploaded reads files of versions that the job has left behind; it pins them. What is let go while
+pinned is removed when the last pin goes.
 """
 
 from __future__ import annotations
