@@ -13,6 +13,7 @@ the window. Contents of a merging window lie under its state window instead, by 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import PenstockError
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
     from penstock.core.records import Batch
     from penstock.operators.windows.spec import WindowSpec
+
+OnTime = Callable[[int, Any, Any], TriggerResult]
+"""`on_event_time` or `on_processing_time` of a trigger."""
 
 LATE_COUNTER = "numLateRecordsDropped"
 
@@ -223,22 +227,26 @@ class WindowLogic(FunctionLogic):
         self.results.flush()
 
     def on_event_timer(self, time_ms: int, key: Any, namespace: Any) -> None:
-        home = self._home_of(key, namespace)
-        if home is None:
-            return
-        result = self.trigger.on_event_time(time_ms, namespace, self.trigger_context)
-        self._act(result, key, namespace, home)
-        if self.is_event_time and time_ms == self.cleanup_time(namespace):
-            self.clear_window(key, namespace, home)
+        self._on_timer(self.trigger.on_event_time, time_ms, key, namespace, self.is_event_time)
 
     def on_processing_timer(self, time_ms: int, key: Any, namespace: Any) -> None:
-        home = self._home_of(key, namespace)
+        is_own_domain = not self.is_event_time
+        self._on_timer(self.trigger.on_processing_time, time_ms, key, namespace, is_own_domain)
+
+    def _on_timer(self, ask: OnTime, time_ms: int, key: Any, window: Any, cleans_up: bool) -> None:
+        home = self._home_of(key, window)
         if home is None:
             return
-        result = self.trigger.on_processing_time(time_ms, namespace, self.trigger_context)
-        self._act(result, key, namespace, home)
-        if not self.is_event_time and time_ms == self.cleanup_time(namespace):
-            self.clear_window(key, namespace, home)
+        try:
+            self._act(ask(time_ms, window, self.trigger_context), key, window, home)
+            if cleans_up and time_ms == self.cleanup_time(window):
+                self.clear_window(key, window, home)
+        except PenstockError:
+            raise
+        except Exception as error:
+            # The user's trigger or evictor; the window function reports for itself.
+            what = f"timer at {time_ms} of {window!r} of key {key!r:.80}"
+            raise function_error(error, self.context, what=what) from error
 
     def _home_of(self, key: Any, window: Any) -> Any | None:
         """Returns where a window's contents are, or None when it was merged away."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from window_driver import Driver
 
-from penstock.core.errors import ProgramError
+from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.operators.functions import ProcessWindowFunction
 from penstock.operators.windows.assigners import (
     GlobalWindows,
@@ -170,6 +170,24 @@ def test_a_trigger_of_the_programs_own():
     run.logic.trigger.on_event_time = lambda *_: TriggerResult.CONTINUE
     run.watermark(9)
     assert [entry for entry in run.left_over() if entry[1] != "processing_timer"] == []
+
+
+def test_errors_of_a_trigger_name_the_record_or_the_timer():
+    class Fails(EventTimeTrigger):
+        def on_element(self, element, timestamp, window, ctx):
+            if element == "bad":
+                raise ValueError("element")
+            return super().on_element(element, timestamp, window, ctx)
+
+        def on_event_time(self, time, window, ctx):
+            raise ValueError("timer")
+
+    run = driver(TumblingEventTimeWindows.of(10), Fails()).records(("a", "good", 1))
+    with pytest.raises(UserFunctionError, match="element") as raised:
+        run.records(("a", "fine", 2), ("b", "bad", 3))
+    assert raised.value.record == "'bad'"
+    with pytest.raises(UserFunctionError, match=r"timer at 9 of TimeWindow\(start=0"):
+        run.watermark(9)
 
 
 def test_merging_windows_need_a_trigger_that_merges():
