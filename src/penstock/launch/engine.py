@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.errors import UnsupportedError
 from penstock.launch.settings import IN_PROCESS, JobSettings
+from penstock.runtime.lowering import lower
 from penstock.runtime.specs import with_sources_cut
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph
     from penstock.runtime.driver import EpochRunner
     from penstock.runtime.records import JobProgram
+
+_log = logging.getLogger("penstock.job")
 
 
 class Engine:
@@ -19,6 +24,7 @@ class Engine:
     Attributes:
         spark: The session, or None in this process.
         graph: The job, with DataFrames replaced by the files that hold their rows.
+        worker_path: Shipped directories that workers put on their path.
         feeds: Queries behind streaming DataFrames, by uid; to be started with the job.
     """
 
@@ -26,6 +32,7 @@ class Engine:
         self.spark = spark
         self.graph = graph
         self.feeds: dict[str, Any] = {}
+        self.worker_path: tuple[str, ...] = ()
         self._runner: Any = None
 
     def runner(self, program: JobProgram) -> EpochRunner:
@@ -38,7 +45,7 @@ class Engine:
         else:
             from penstock.spark.epoch_runner import SparkEpochRunner
 
-            self._runner = SparkEpochRunner(self.spark, program)
+            self._runner = SparkEpochRunner(self.spark, program, self.worker_path)
         return self._runner  # type: ignore[no-any-return]
 
     def close(self) -> None:
@@ -55,12 +62,28 @@ class Engine:
 def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     """Starts Spark, unless the job runs in this process."""
     if settings.master == IN_PROCESS:
-        return Engine(with_sources_cut(graph))
+        if not settings.dependencies.are_none:
+            raise UnsupportedError(
+                "python files, archives, requirements and another interpreter are for Spark's "
+                "workers; a job with penstock.spark.master: in-process has none. Install them here."
+            )
+        return Engine(with_sources_cut(_lowered(graph, settings)))
     from penstock.spark.dataframes import with_dataframes_as_files
+    from penstock.spark.dependencies import ship
     from penstock.spark.session import get_session
 
     spark = get_session(graph.job_name, settings.master, settings.spark)
     engine = Engine(graph, spark)
+    engine.worker_path = ship(spark.sparkContext, settings.dependencies)
     graph, engine.feeds = with_dataframes_as_files(graph, settings.state.scratch_directory)
-    engine.graph = with_sources_cut(graph)
+    engine.graph = with_sources_cut(_lowered(graph, settings))
     return engine
+
+
+def _lowered(graph: JobGraph, settings: JobSettings) -> JobGraph:
+    if not settings.lowers:
+        return graph
+    lowered = lower(graph)
+    for uid, remark in lowered.remarks.items():
+        _log.info("Window operator %s: %s.", uid, remark or "lowered to columns")
+    return lowered.graph

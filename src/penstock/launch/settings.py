@@ -6,13 +6,17 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
-from penstock.core.configuration import Configuration
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, UnsupportedError
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.runtime.admission import LARGEST, Admission
 from penstock.runtime.records import StateSettings
+
+if TYPE_CHECKING:
+    from penstock.core.configuration import Configuration
+from penstock.spark.dependencies import Dependencies
 
 IN_PROCESS = "in-process"
 """A master of our own: epochs run in this process, one subtask after the other, without a JVM."""
@@ -36,6 +40,8 @@ class JobSettings:
         restore_path: Snapshot to start from, or None.
         ignore_unclaimed_state: Whether state without an operator in the program is dropped.
         claim_mode: Who owns the snapshot that the job starts from.
+        dependencies: Python files, archives and requirements of the program.
+        lowers: Whether window aggregates run on columns where they can.
     """
 
     master: str
@@ -49,12 +55,19 @@ class JobSettings:
     restore_path: str | None
     ignore_unclaimed_state: bool
     claim_mode: ClaimMode
+    dependencies: Dependencies
+    lowers: bool
 
 
 def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
     """Reads and checks the settings of a job."""
     everything = configuration.to_dict()
     prefix = "penstock.spark.conf."
+    if configuration.read("penstock.ui.enabled"):
+        raise UnsupportedError(
+            "the web page of a job (ui=True, penstock.ui.enabled) is not there yet. Follow a job "
+            "with JobClient: last_epoch, get_job_status(), checkpoints()."
+        )
     checkpoints = CheckpointSettings.from_configuration(configuration)
     ceiling = configuration.get_integer("penstock.epoch.max-records", LARGEST)
     return JobSettings(
@@ -78,7 +91,14 @@ def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
         ignore_unclaimed_state=configuration.read(
             "execution.state-recovery.ignore-unclaimed-state"
         ),
+        dependencies=Dependencies(
+            files=tuple(configuration.get_list("python.files")),
+            archives=tuple(configuration.get_list("python.archives")),
+            requirements=configuration.read("python.requirements") or None,
+            executable=configuration.read("python.executable") or None,
+        ),
         claim_mode=ClaimMode(configuration.read("execution.state-recovery.claim-mode")),
+        lowers=configuration.get_boolean("penstock.lowering.enabled"),
     )
 
 

@@ -30,7 +30,7 @@ from penstock.operators.windows.assigners import AlignedWindows, missing_timesta
 from penstock.operators.windows.builtin import FieldAggregate, singles_of, take
 from penstock.operators.windows.column_groups import ColumnGroups, Panes, Partials, Target
 from penstock.operators.windows.contents import AggregateContents
-from penstock.operators.windows.contents import _Aggregated as Aggregated
+from penstock.operators.windows.folded import Aggregated
 
 if TYPE_CHECKING:
     from penstock.operators.function_base import AggregateFunction
