@@ -6,7 +6,6 @@ A row that lacks a capability is a strict xfail with the reason, never a silent 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -21,18 +20,8 @@ from penstock.checkpoint.errors import (
     ObjectMissingError,
     StorageError,
 )
-from penstock.checkpoint.storage_local import LocalStorage
 from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_open import Storages
-from penstock.checkpoint.storage_records import open_record
 from penstock.checkpoint.storage_retry import RetryingStorage
-from penstock.checkpoint.storage_scoped import ScopedStorage
-from penstock.core.versioned import (
-    Committed,
-    Rejected,
-    SwapRejectedError,
-)
-from penstock.testing.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,75 +31,6 @@ if TYPE_CHECKING:
 
 HAS_DIRECTORIES = {"local", "simulated-disk", "fsspec"}
 NO_ATOMIC_CREATE = "fsspec has no exclusive creation that all of its file systems share"
-
-_numbers = itertools.count()
-
-
-def fsspec_storage() -> CheckpointStorage:
-    return Storages().at(f"memory://suite-{os.getpid()}-{next(_numbers)}/job")
-
-
-ROWS: dict[str, Callable[[Path], CheckpointStorage]] = {
-    "local": lambda path: LocalStorage(str(path / "checkpoints")),
-    "simulated-disk": lambda path: LocalStorage("/data", SimulatedDisk()),
-    "memory": lambda path: MemoryStorage(),
-    "retrying": lambda path: RetryingStorage(MemoryStorage(), sleep=lambda seconds: None),
-    "scoped": lambda path: ScopedStorage(MemoryStorage(), "some/where"),
-    "fsspec": lambda path: fsspec_storage(),
-}
-
-
-@pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
-    """A real server of the S3 protocol, in this process."""
-    import logging
-
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def s3_storages(s3_endpoint: str) -> Storages:
-    import urllib.request
-
-    request = urllib.request.Request(f"{s3_endpoint}/suite", method="PUT")
-    with urllib.request.urlopen(request) as answer:
-        assert answer.status == 200
-    return Storages(
-        {
-            "s3.endpoint": s3_endpoint,
-            "s3.access-key": "key",
-            "s3.secret-key": "secret",
-            "s3.region": "us-east-1",
-            "s3.path.style.access": "true",
-        }
-    )
-
-
-@pytest.fixture(params=[*ROWS, "s3"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage:
-    if request.param == "s3":
-        storages: Storages = request.getfixturevalue("s3_storages")
-        made = storages.at(f"s3://suite/run-{next(_numbers)}")
-        # Without the retries around it, so that the suite sees the storage itself.
-        assert isinstance(made, RetryingStorage)
-        made = made.inner
-    else:
-        made = ROWS[request.param](tmp_path)
-    made.make_directory("job/chk-1")
-    made.make_directory("job/shared")
-    return made
-
-
-@pytest.fixture
-def row(request: pytest.FixtureRequest) -> str:
-    return str(request.node.callspec.params["storage"])
 
 
 def sha256(data: bytes) -> str:
@@ -339,71 +259,3 @@ def test_no_key_leads_outside(storage: CheckpointStorage, key: str) -> None:
     for attempt in attempts:
         with pytest.raises(StorageError, match="not a name inside"):
             attempt()
-
-
-# -- compare-and-set --------------------------------------------------------------------------
-
-
-def test_swap(storage: CheckpointStorage, row: str, request: pytest.FixtureRequest) -> None:
-    if not storage.capabilities.cas:
-        reason = f"{row} has no compare-and-set; records are numbered files there"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-    assert storage.load_tagged("job/record") is None
-    storage.swap("job/record", b"one", None)
-    with pytest.raises(SwapRejectedError):
-        storage.swap("job/record", b"other", None)
-    first = storage.load_tagged("job/record")
-    assert first is not None
-    assert first.data == b"one"
-    storage.swap("job/record", b"two", first.tag)
-    with pytest.raises(SwapRejectedError):
-        storage.swap("job/record", b"three", first.tag)
-    with pytest.raises(SwapRejectedError):
-        storage.swap("job/absent", b"three", first.tag)
-    second = storage.load_tagged("job/record")
-    assert second is not None
-    assert second.data == b"two"
-
-
-def test_versioned_record(storage: CheckpointStorage) -> None:
-    record = open_record(storage, "job/pointer")
-    assert record.read() is None
-    current = None
-    for number in range(1, 15):
-        outcome = record.compare_and_set(
-            current, b"%d" % number, leader_epoch=1, write_id=f"w{number}"
-        )
-        assert isinstance(outcome, Committed)
-        stale, current = current, outcome.current
-        assert (current.version, current.value) == (number, b"%d" % number)
-        late = record.compare_and_set(stale, b"late", leader_epoch=1, write_id=f"late{number}")
-        assert late == Rejected(current, fenced=False)
-    fresh = open_record(storage, "job/pointer")
-    assert fresh.read() == current
-    # Old versions are not kept for ever.
-    assert len(list(storage.list("job/pointer"))) <= 9
-
-
-def test_concurrent_increments_are_not_lost(
-    storage: CheckpointStorage, row: str, request: pytest.FixtureRequest
-) -> None:
-    if not (storage.capabilities.atomic_create or storage.capabilities.cas):
-        request.applymarker(pytest.mark.xfail(reason=NO_ATOMIC_CREATE, strict=True))
-        raise AssertionError(NO_ATOMIC_CREATE)
-    record = open_record(storage, "job/counter")
-    ids = itertools.count()
-
-    def add(_: int) -> None:
-        outcome = record.update(
-            lambda value: b"%d" % (int(value or b"0") + 1),
-            leader_epoch=1,
-            new_write_id=lambda: f"w{next(ids)}",
-        )
-        assert isinstance(outcome, Committed)
-
-    rounds = 12 if row == "s3" else 40
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(add, range(rounds)))
-    current = record.read()
-    assert current is not None
-    assert current.value == b"%d" % rounds

@@ -1,0 +1,51 @@
+"""Stored savepoints and checkpoints, for the tests of what becomes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from checkpoint_samples import LocalFiles, ids, job_snapshot, manifest
+from commit_driver import LIVE, Driver
+
+from penstock.checkpoint.manifest import ManifestKind
+from penstock.checkpoint.savepoint_writer import write_savepoint
+from penstock.checkpoint.storage_local import LocalStorage
+from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.uploads import InlinePolicy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage_open import Storages
+
+DATA = b"savepoint data " * 100
+
+
+def once(inner: CheckpointStorage) -> CheckpointStorage:
+    return RetryingStorage(inner, tries=1, sleep=lambda seconds: None)
+
+
+def savepoint(
+    storages: Storages, target: str, *, prefix: str = "u", kind: str = "savepoint-native"
+) -> LoadedSnapshot:
+    local = LocalFiles()
+    snapshot = job_snapshot(local.handle("a.sst", DATA), local.handle("small", b"tiny"))
+    return write_savepoint(
+        storages,
+        target,
+        snapshot,
+        manifest(17, kind=ManifestKind(kind), parent_id=16),
+        local.open_content,
+        inline=InlinePolicy(100),
+        new_uuid=ids(prefix),
+    )
+
+
+def job_with_checkpoints(tmp_path: Path) -> Driver:
+    driver = Driver(LocalStorage(str(tmp_path / "ckpt")))
+    driver.start()
+    for number, names in enumerate(LIVE, start=1):
+        driver.checkpoint(names, number)
+    return driver
