@@ -33,6 +33,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rocksdb": {
         "max_deltas": 3,
         "memory_bytes": 3000,
+        "merge_bytes": 500,
         "timers_in_memory": 4,
         "block_cache_bytes": 1 << 20,
     },
@@ -41,7 +42,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def make_state(name: str, area: FileArea, subtask: int = 0, parallelism: int = 1) -> Any:
     first, last = key_group_range(subtask, parallelism, GROUPS)
-    return create_backend(name, **SETTINGS[name]).create_state(first, last, GROUPS, area, EpochClock(1000), "op")
+    return create_backend(name, **SETTINGS[name]).create_state(
+        first, last, GROUPS, area, EpochClock(1000), "op"
+    )
 
 
 def dump(states: list[Any]) -> dict[str, Any]:
@@ -196,27 +199,30 @@ class StateMachine(RuleBasedStateMachine):
     def work(self, rng: Any, steps: int) -> None:
         """Many changes at once: folds and evictions need more than a shrinkable handful."""
         for _ in range(steps):
-            key, ns, number = rng.choice(KEYS), rng.choice(NAMESPACES), rng.randrange(10)
-            map_key, is_event = rng.choice(MAP_KEYS), rng.random() < 0.5
-            changes = [
-                lambda: self.put_value(key, ns, "x" * number * 5),
-                lambda: self.put_value(key, None, number),
-                lambda: self.remove_value(key, ns),
-                lambda: self.extend_list(key, ns, [number] * (number % 4)),
-                lambda: self.append_list(key, ns, "y" * number),
-                lambda: self.replace_list(key, ns, [number] * (number % 3)),
-                lambda: self.merge_lists(key),
-                lambda: self.put_entry(key, ns, map_key, number),
-                lambda: self.put_entry(key, ns, number, None),
-                lambda: self.remove_entry(key, ns, map_key),
-                lambda: self.clear_map(key, ns) if number < 3 else None,
-                lambda: self.add_timer(key, ns, number * 3, is_event),
-                lambda: self.add_timer(key, ns, number, is_event),
-                lambda: self.remove_timer(key, ns, number, is_event),
-                lambda: self.prefetch(rng.sample(KEYS, 3)),
-                lambda: self.read(key, ns),
-            ]
-            rng.choice(changes)()
+            self.change(rng)
+
+    def change(self, rng: Any) -> None:
+        key, ns, number = rng.choice(KEYS), rng.choice(NAMESPACES), rng.randrange(10)
+        map_key, is_event = rng.choice(MAP_KEYS), rng.random() < 0.5
+        changes = [
+            lambda: self.put_value(key, ns, "x" * number * 5),
+            lambda: self.put_value(key, None, number),
+            lambda: self.remove_value(key, ns),
+            lambda: self.extend_list(key, ns, [number] * (number % 4)),
+            lambda: self.append_list(key, ns, "y" * number),
+            lambda: self.replace_list(key, ns, [number] * (number % 3)),
+            lambda: self.merge_lists(key),
+            lambda: self.put_entry(key, ns, map_key, number),
+            lambda: self.put_entry(key, ns, number, None),
+            lambda: self.remove_entry(key, ns, map_key),
+            lambda: self.clear_map(key, ns) if number < 3 else None,
+            lambda: self.add_timer(key, ns, number * 3, is_event),
+            lambda: self.add_timer(key, ns, number, is_event),
+            lambda: self.remove_timer(key, ns, number, is_event),
+            lambda: self.prefetch(rng.sample(KEYS, 3)),
+            lambda: self.read(key, ns),
+        ]
+        rng.choice(changes)()
 
     # -- reads
 

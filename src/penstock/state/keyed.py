@@ -200,9 +200,9 @@ class KeyedState(ABC):
             deltas=(*held.deltas, handle),
             delta_ids=(*held.delta_ids, version_id),
         )
-        if len(version.deltas) <= self._policy.max_deltas:
-            return version
-        return self._merge_deltas(version, payload)
+        if len(version.deltas) > 1 and self._policy.are_many(version):
+            return self._merge_deltas(version, payload)
+        return version
 
     def _merge_deltas(self, version: KeyedStateVersion, newest: Payload) -> KeyedStateVersion:
         """Returns the same version with its newest deltas in one file."""

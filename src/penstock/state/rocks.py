@@ -5,7 +5,8 @@ memory, over the base; once they are many, a fold makes them rows of a new base,
 keep their names. Memory holds the deltas, the running epoch and what was read lately, within
 `memory_bytes` apart from the running epoch.
 
-Besides the database's files a base has one file `~state`: the tables, and how many timers.
+The last file of a base describes the others: their names for RocksDB, the tables, the number of
+timers.
 """
 
 from __future__ import annotations
@@ -46,7 +47,6 @@ PROCESSING: Final = b"p"
 MIN_EXPIRY_ROWS: Final = 10_000
 """Rows that each fold looks at for expiry, at least."""
 
-_STATE_FILE: Final = "~state"
 _TABLES: Final = {table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)}
 
 
@@ -67,11 +67,13 @@ class RocksLimits:
         memory_bytes: Estimated bytes of entries in memory, outside the running epoch. Half of them
             may be changes that wait for a fold.
         replay_bytes: Deltas together above this are folded, since a restore replays them.
+        merge_bytes: Deltas together up to this are merged instead, once they are many.
         timers_in_memory: Timers of each domain in memory after a fold.
     """
 
     memory_bytes: int = 384 << 20
     replay_bytes: int = 32 << 20
+    merge_bytes: int = 1 << 20
     timers_in_memory: int = 500_000
 
 
@@ -184,14 +186,12 @@ class RocksKeyedState(KeyedState):
         table.attach()
 
     def _load_base(self, version: KeyedStateVersion) -> None:
-        database = [handle for handle in version.base if not handle.name.endswith(_STATE_FILE)]
-        for handle in version.base:
-            if handle.name.endswith(_STATE_FILE):
-                self._load_description(handle)
-        self._base.attach(database)
+        if version.base:
+            *database, description = version.base
+            self._load_description(description, database)
 
-    def _load_description(self, handle: FileHandle) -> None:
-        number, tables, folds, event_timers, processing_timers = codec.loads(
+    def _load_description(self, handle: FileHandle, database: list[FileHandle]) -> None:
+        number, names, tables, folds, event_timers, processing_timers = codec.loads(
             self._area.read(handle)
         )
         if number != FORMAT:
@@ -199,17 +199,20 @@ class RocksKeyedState(KeyedState):
                 f"state file {handle.name!r} has format {number}, this release reads {FORMAT}. "
                 "Restore it with the release that wrote it, or a newer one."
             )
-        self._base.folds = folds
+        self._base.attach(dict(zip(names, database, strict=True)), folds)
         self._base_tables = {name: _Described(*fields) for name, fields in tables.items()}
         self._attach_all()
         self.event_timers.attach(event_timers)
         self.processing_timers.attach(processing_timers)
 
     def _is_fold_due(self, held: KeyedStateVersion) -> bool:
-        return (
-            self._overlay_bytes > self._limits.memory_bytes // 2
-            or sum(handle.size_bytes for handle in held.deltas) > self._limits.replay_bytes
-            or len(held.deltas) >= self._policy.max_deltas
+        limits = self._limits
+        if self._overlay_bytes > limits.memory_bytes // 2:
+            return True
+        size = sum(handle.size_bytes for handle in held.deltas)
+        return size > limits.replay_bytes or (
+            # Merging small files is cheaper than a fold, and leaves a small state in memory.
+            size > limits.merge_bytes and self._policy.are_many(held)
         )
 
     def _write_base(self, version_id: str) -> KeyedStateVersion:
@@ -223,13 +226,14 @@ class RocksKeyedState(KeyedState):
         files = self._base.fold(rows, version_id)
         description = (
             FORMAT,
+            list(files),
             {name: tuple(described) for name, described in self._base_tables.items()},
             self._base.folds,
             len(self.event_timers),
             len(self.processing_timers),
         )
         data = codec.dumps(description, f"keyed state of operator {self.uid!r}")
-        handle = self._area.write(f"{version_id}{_STATE_FILE}", data)
+        handle = self._area.write(f"{version_id}.rocksdb", data)
         for table in self._rocks_tables():
             table.folded()
         self.event_timers.folded()
@@ -238,7 +242,7 @@ class RocksKeyedState(KeyedState):
         self._forget_overlay()
         if self._clean_bytes > self._limits.memory_bytes:
             self._evict()
-        return self._version(version_id, base=(*files, handle))
+        return self._version(version_id, base=(*files.values(), handle))
 
     def _with_expired(
         self, rows: list[tuple[bytes, bytes | None]]
@@ -276,7 +280,7 @@ class RocksKeyedState(KeyedState):
 
     def _reset_all(self) -> None:
         super()._reset_all()
-        self._base.attach(())
+        self._base.attach({}, 0)
         self._base_tables = {}
         self._clean_bytes = 0
         self._forget_overlay()

@@ -24,7 +24,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.state.rows import end_of_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle
@@ -34,7 +34,7 @@ try:
 except ImportError:  # pragma: no cover - exercised by a test that hides the module
     rocksdict = None  # type: ignore[assignment]
 
-_DATABASE_FILE: Final = re.compile(r"~(\d+\.sst|MANIFEST-\d+|CURRENT)")
+_DATABASE_FILE: Final = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT")
 _MEBIBYTE: Final = 1 << 20
 
 
@@ -114,12 +114,11 @@ class RocksBase:
         """Whether there is no base; every read then finds nothing."""
         return not self._handles and self._clone is None
 
-    def attach(self, handles: Sequence[FileHandle]) -> None:
-        """Becomes another base."""
+    def attach(self, handles: dict[str, FileHandle], folds: int) -> None:
+        """Becomes another base, of files by their names for RocksDB."""
         self.close()
-        if not handles:
-            self.folds = 0
-        self._handles = {_database_name(handle): handle for handle in handles}
+        self.folds = folds
+        self._handles = handles
 
     def get(self, row: bytes) -> bytes | None:
         """Returns the value of a row."""
@@ -160,23 +159,23 @@ class RocksBase:
 
     def fold(
         self, rows: Iterable[tuple[bytes, bytes | None]], version_id: str
-    ) -> tuple[FileHandle, ...]:
-        """Adds rows, strictly rising by key (None deletes), and returns the new base's files."""
+    ) -> dict[str, FileHandle]:
+        """Adds rows, strictly rising by key (None deletes); returns the new base's files."""
         clone = self._open(writable=True)
         clone.add(rows)
         directory = clone.snapshot()
         handles: dict[str, FileHandle] = {}
         try:
             for path in sorted(directory.iterdir()):
-                if not _DATABASE_FILE.fullmatch(f"~{path.name}"):
+                if not _DATABASE_FILE.fullmatch(path.name):
                     continue
                 known = self._handles.get(path.name) if path.suffix == ".sst" else None
-                handles[path.name] = known or self._area.adopt(path, f"{version_id}~{path.name}")
+                handles[path.name] = known or self._area.adopt(path, f"{version_id}-{path.name}")
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         self._handles = handles
         self.folds += 1
-        return tuple(handles.values())
+        return handles
 
     def close(self) -> None:
         """Closes the clone and removes its directory."""
@@ -269,13 +268,3 @@ class _Clone:
 def _discard(database: Any, directory: Path) -> None:
     database.close()
     shutil.rmtree(directory, ignore_errors=True)
-
-
-def _database_name(handle: FileHandle) -> str:
-    match = _DATABASE_FILE.search(handle.name)
-    if match is None:
-        raise ConfigurationError(
-            f"{handle.name!r} is no file of a RocksDB base; the version was written by another "
-            "backend."
-        )
-    return match[1]

@@ -75,12 +75,18 @@ class RowKeys:
         self._max_parallelism = max_parallelism
         self._last_ns: Any = None
         self._last_ns_frame = b"0:"
+        # Compared by identity: the accesses to one key come in a row.
+        self._last_key: Any = self
+        self._last_start = b""
 
     def of_key(self, key: Any) -> bytes:
         """Returns the start of all rows of a key."""
-        canonical = canonical_bytes(key)
-        group = murmur(zlib.crc32(canonical)) % self._max_parallelism
-        return _GROUP.pack(group) + b"%d:" % len(canonical) + canonical
+        if key is not self._last_key:
+            canonical = canonical_bytes(key)
+            group = murmur(zlib.crc32(canonical)) % self._max_parallelism
+            self._last_start = _GROUP.pack(group) + b"%d:" % len(canonical) + canonical
+            self._last_key = key
+        return self._last_start
 
     def of_keys(self, keys: Sequence[Any]) -> list[bytes]:
         """Returns `of_key` of each key."""

@@ -99,11 +99,14 @@ class FoldPolicy:
 
     Attributes:
         max_deltas: Most deltas of a version.
+        max_inline_bytes: Most bytes of deltas that travel in their handles, since a version's
+            handles go to the worker and back in each epoch.
         min_bytes: Deltas together below this never fold because of their size.
         base_share: Deltas fold once they are this share of the base.
     """
 
     max_deltas: int = 32
+    max_inline_bytes: int = 64 << 10
     min_bytes: int = 4 << 20
     base_share: float = 1.0
 
@@ -113,4 +116,9 @@ class FoldPolicy:
         deltas = sum(handle.size_bytes for handle in version.deltas)
         if deltas >= max(self.min_bytes, base * self.base_share):
             return True
-        return len(version.deltas) >= self.max_deltas and base <= deltas
+        return base <= deltas and self.are_many(version)
+
+    def are_many(self, version: KeyedStateVersion) -> bool:
+        """Returns whether the deltas of a version are to become fewer."""
+        inline = sum(handle.size_bytes for handle in version.deltas if handle.inline is not None)
+        return len(version.deltas) >= self.max_deltas or inline > self.max_inline_bytes

@@ -48,7 +48,7 @@ class Largest:
 @pytest.fixture(params=["hashmap", "rocksdb", "rocksdb over a base"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     name = request.param.split()[0]
-    settings = {"max_deltas": 0} if request.param.endswith("base") else {}
+    settings = {"max_deltas": 0, "merge_bytes": -1} if request.param.endswith("base") else {}
     state = create_backend(name, **settings).create_state(
         0, 127, 128, FileArea(tmp_path), EpochClock(), "op"
     )

@@ -82,9 +82,7 @@ def test_broadcast_copies_go_round_robin() -> None:
     names=st.integers(1, 4),
     parallelism=st.integers(1, 7),
 )
-def test_no_element_is_lost_or_doubled(
-    old: list[list[int]], names: int, parallelism: int
-) -> None:
+def test_no_element_is_lost_or_doubled(old: list[list[int]], names: int, parallelism: int) -> None:
     snapshots = [{str(n): ("split", part) for n in range(names)} for part in old]
     shares = [redistribute(snapshots, subtask, parallelism) for subtask in range(parallelism)]
     for name in map(str, range(names)):

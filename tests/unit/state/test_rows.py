@@ -52,7 +52,9 @@ def test_many_rows_at_once_are_the_same_as_one_by_one(
 
 def test_equal_keys_have_one_row() -> None:
     made = RowKeys(128)
-    assert made.of_key(1) == made.of_key(True) == made.of_key(1.0) == made.of_key(decimal.Decimal(1))
+    assert (
+        made.of_key(1) == made.of_key(True) == made.of_key(1.0) == made.of_key(decimal.Decimal(1))
+    )
 
 
 @pytest.mark.parametrize("ns", [None, ("window", 1)])
@@ -79,8 +81,12 @@ def test_the_end_of_a_prefix_is_above_all_that_starts_with_it(prefix: bytes, res
     assert not end.startswith(prefix)
 
 
-@given(st.recursive(st.none() | st.integers() | st.text() | st.floats(allow_nan=False),
-                    lambda inner: st.tuples(inner, inner)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text() | st.floats(allow_nan=False),
+        lambda inner: st.tuples(inner, inner),
+    )
+)
 def test_map_keys_have_bytes_that_do_not_depend_on_identity(value: Any) -> None:
     copy = rows.codec.loads(rows.codec.dumps(value, "a value"))
     assert stable_bytes(copy) == stable_bytes(value)

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 def test_twice_is_once_and_times_come_in_order() -> None:
     table = TimerTable()
-    for time, key, ns in ((5, "b", None), (5, "a", None), (5, "a", None), (3, "a", "w"), (9, "a", 1)):
+    for time, key, ns in (
+        (5, "b", None),
+        (5, "a", None),
+        (5, "a", None),
+        (3, "a", "w"),
+        (9, "a", 1),
+    ):
         table.add(time, key, ns)
     assert len(table) == 4
     assert table.next_time() == 3
@@ -57,7 +63,7 @@ def test_what_came_and_went_leaves_no_trace() -> None:
 
 def timers_of(tmp_path: Path, **settings: Any) -> Any:
     pytest.importorskip("rocksdict")
-    backend = create_backend("rocksdb", max_deltas=1, **settings)
+    backend = create_backend("rocksdb", max_deltas=1, merge_bytes=-1, **settings)
     return backend.create_state(0, 127, 128, FileArea(tmp_path), EpochClock(), "op")
 
 
