@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.errors import CheckpointError, ObjectMissingError
 from penstock.checkpoint.paths import CLAIM, METADATA, split_url
-from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.publisher import delete_private_files
+from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
+from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock.checkpoint.pointer import PointerEntry
     from penstock.checkpoint.registry import SharedFile
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage_open import Storages
@@ -67,6 +70,28 @@ def delete_snapshot(
     return DeletionReport(
         report.deleted, report.failed, tuple(sorted(snapshot.manifest.shared_files))
     )
+
+
+def delete_entry(
+    storages: Storages, entry: PointerEntry, confirm: Callable[[], None] = _always
+) -> DeletionReport:
+    """Deletes a snapshot that the pointer has subsumed; also one half deleted by a predecessor.
+
+    Without its manifest, the files of a checkpoint are known by their names. Those of a savepoint
+    say nothing, and stay.
+    """
+    try:
+        return delete_snapshot(storages, load_entry(storages, entry), confirm)
+    except (ObjectMissingError, DamagedError) as error:
+        number = entry.checkpoint_id
+        above, name = split_url(entry.directory)
+        if entry.is_savepoint or name != f"chk-{number}":
+            return DeletionReport(failed=((entry.directory, str(error)),))
+    storage = storages.at(above)
+    confirm()
+    storage.delete(f"{name}/{METADATA}")
+    keys = delete_private_files(storage, name, number)
+    return DeletionReport(tuple(storage.url_of(key) for key in keys))
 
 
 def delete_shared(

@@ -105,7 +105,7 @@ def canonical_url(path: str) -> str:
     as in Hadoop's paths. `s3a:` and `s3n:` are `s3:`.
 
     Raises:
-        ConfigurationError: It is empty, or climbs with `..`.
+        ConfigurationError: It is empty, climbs with `..`, or contains a password.
     """
     text = str(path)
     if not text.strip() or "\0" in text:
@@ -122,6 +122,12 @@ def canonical_url(path: str) -> str:
         raise ConfigurationError(
             f"{text!r} names no place: after '{scheme}://' there must be a bucket or host and a "
             "path without '..'."
+        )
+    if ":" in parts[0].rpartition("@")[0]:
+        # It would be written into every manifest and every error message.
+        raise ConfigurationError(
+            f"the {scheme} URL of a checkpoint directory contains a password. Give it by the "
+            "environment or the configuration of the file system instead."
         )
     return f"{_SAME_SCHEME.get(scheme, scheme)}://{'/'.join(parts)}"
 

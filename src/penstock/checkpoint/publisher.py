@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.content import Content
 from penstock.checkpoint.errors import ObjectExistsError
-from penstock.checkpoint.paths import METADATA
+from penstock.checkpoint.paths import METADATA, created_by
 from penstock.checkpoint.snapshot_load import LoadedSnapshot
 
 if TYPE_CHECKING:
@@ -84,10 +84,39 @@ def abort_checkpoint(
 
     Its shared files stay: the sweep removes them when nothing names them and they are old enough.
     Never call this while the outcome of `write_metadata` or of the pointer is unknown.
+
+    Args:
+        storage: Where it is.
+        layout: Names of the job's directories.
+        checkpoint_id: Which.
+        plan: Its files, as far as is known; None: what its directory shows.
     """
     directory = layout.checkpoint(checkpoint_id)
     storage.delete(layout.metadata(checkpoint_id))
-    for key in plan.puts if plan is not None else ():
+    if plan is None:
+        delete_private_files(storage, directory, checkpoint_id)
+        return
+    for key in plan.puts:
         if key.startswith(f"{directory}/"):
             storage.delete(key)
     storage.remove_directory(directory)
+
+
+def delete_private_files(
+    storage: CheckpointStorage, directory: str, checkpoint_id: int
+) -> list[str]:
+    """Deletes the data files of a checkpoint without its manifest; returns their keys.
+
+    They are known by the names that we give: the number of the checkpoint is in each. Should the
+    listing miss one, the sweep finds it.
+    """
+    keys = [
+        entry.key
+        for entry in storage.list(directory)
+        if entry.key.rpartition("/")[0] == directory
+        and created_by(entry.key.rpartition("/")[2]) == checkpoint_id
+    ]
+    for key in keys:
+        storage.delete(key)
+    storage.remove_directory(directory)
+    return keys

@@ -90,6 +90,14 @@ def test_places_that_are_none(given: str) -> None:
         canonical_url(given)
 
 
+def test_passwords_do_not_travel_in_urls() -> None:
+    with pytest.raises(ConfigurationError, match="contains a password") as caught:
+        canonical_url("sftp://me:hunter2@host/ckpt")
+    assert "hunter2" not in str(caught.value)
+    container = "abfss://container@account.dfs.core.windows.net/ckpt"
+    assert canonical_url(container) == container
+
+
 def test_snapshot_given_as_directory_or_metadata() -> None:
     for given in ("/c/chk-3", "/c/chk-3/", "/c/chk-3/_metadata", "file:///c/chk-3/_metadata"):
         assert snapshot_directory(given) == "/c/chk-3"

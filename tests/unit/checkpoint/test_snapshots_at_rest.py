@@ -14,7 +14,7 @@ from stored_jobs import job_with_checkpoints, savepoint
 
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.content import Content
-from penstock.checkpoint.deletion import dispose
+from penstock.checkpoint.deletion import delete_entry, dispose
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import (
     CheckpointError,
@@ -171,6 +171,38 @@ def test_a_forged_manifest_cannot_delete_elsewhere(storages: Storages, tmp_path:
     assert precious.read_text() == "keep"
 
 
+def test_a_half_deleted_checkpoint_is_deleted_by_the_successor(tmp_path: Path) -> None:
+    """A leader died behind the manifest and before the files."""
+    driver = job_with_checkpoints(tmp_path)
+    job = tmp_path / "ckpt" / JOB
+    entry = driver.known.pointer.completed[0]
+    (job / "chk-3" / "notes.txt").write_text("mine")
+    for damage in ("", "x"):
+        shutil.copytree(job / "chk-3", tmp_path / "copy", dirs_exist_ok=True)
+        (job / "chk-3" / "_metadata").unlink()
+        if damage:
+            (job / "chk-3" / "_metadata").write_text(damage)
+        report = delete_entry(driver.storages, entry)
+        assert report.is_complete
+        assert [path.name for path in (job / "chk-3").iterdir()] == ["notes.txt"]
+        shutil.copytree(tmp_path / "copy", job / "chk-3", dirs_exist_ok=True)
+    (job / "chk-3" / "notes.txt").unlink()
+    assert delete_entry(driver.storages, entry).is_complete
+    assert not (job / "chk-3").exists()
+    assert delete_entry(driver.storages, entry).is_complete
+    assert verify_snapshot(driver.storages, str(job / "chk-4")).is_whole
+
+
+def test_a_claimed_savepoint_without_manifest_is_reported(
+    storages: Storages, tmp_path: Path
+) -> None:
+    written = savepoint(storages, str(tmp_path / "target"))
+    (Path(written.directory) / "_metadata").unlink()
+    report = delete_entry(storages, written.entry(is_owned=True))
+    assert not report.is_complete
+    assert len(list(Path(written.directory).iterdir())) == 1
+
+
 # -- claiming ---------------------------------------------------------------------------------
 
 
@@ -246,6 +278,18 @@ def test_two_jobs_in_one_directory_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="Two jobs share this directory"):
         write_metadata(storage, LAYOUT.checkpoint(3), manifest(3, job_id="f" * 32))
     assert load_snapshot(Storages(), f"{tmp_path}/{JOB}/chk-3").manifest == manifest(3)
+
+
+def test_an_aborted_upload_without_a_plan(tmp_path: Path) -> None:
+    """It failed in the middle, or a predecessor began it: its own files are known by name."""
+    storage = LocalStorage(str(tmp_path))
+    prepare_directories(storage, LAYOUT, 3)
+    for folder in (LAYOUT.checkpoint(3), LAYOUT.shared):
+        key = f"{folder}/{sha256(b'x')}-3-w"
+        storage.put_if_absent(key, Content.of_bytes(b"x"))
+    abort_checkpoint(storage, LAYOUT, 3, None)
+    assert {path.name for path in (tmp_path / JOB).iterdir()} == {"shared", "taskowned"}
+    assert len(list((tmp_path / JOB / "shared").iterdir())) == 1
 
 
 def test_an_aborted_checkpoint_is_gone_and_stays_gone(tmp_path: Path) -> None:
