@@ -49,7 +49,18 @@ def murmur(code: int) -> int:
 
 def key_group(key: Any, max_parallelism: int) -> int:
     """Returns the key group of `key`."""
-    return murmur(zlib.crc32(canonical_bytes(key))) % max_parallelism
+    # The common types and the first rounds of `murmur` are written out here: a sender does this for
+    # every key that it has not seen, and calls cost as much as the arithmetic.
+    code = zlib.crc32(b"i%d" % key) if type(key) is int else zlib.crc32(canonical_bytes(key))
+    code = (code * 0xCC9E2D51) & 0xFFFFFFFF
+    code = ((((code << 15) | (code >> 17)) & 0xFFFFFFFF) * 0x1B873593) & 0xFFFFFFFF
+    code = ((((code << 13) | (code >> 19)) & 0xFFFFFFFF) * 5 + 0xE6546B64) & 0xFFFFFFFF ^ 4
+    code = ((code ^ (code >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+    code = ((code ^ (code >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+    code ^= code >> 16
+    if code & 0x80000000:
+        code = 0 if code == 0x80000000 else 0x100000000 - code
+    return code % max_parallelism
 
 
 def subtask_of(group: int, parallelism: int, max_parallelism: int) -> int:

@@ -14,12 +14,14 @@ and, for every other window operator, why not.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.columns import ColumnName, NotColumnar
 from penstock.core.partitioning import KeyGroups, PartialAggregates
 from penstock.graph.nodes import NodeKind
+from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.watermark_strategy import TimestampColumn, WatermarkStrategy
 from penstock.operators.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -64,13 +66,7 @@ def _aggregates(window: WindowSpec) -> bool:
 def _has_few_panes(window: WindowSpec) -> bool:
     assigner: Any = window.assigner
     gap = assigner.size < assigner.slide
-    return not gap and _pane_count(assigner.size, assigner.slide) <= MOST_PANES
-
-
-def _pane_count(size: int, slide: int) -> int:
-    import math
-
-    return slide // math.gcd(size, slide)
+    return not gap and assigner.slide // math.gcd(assigner.size, assigner.slide) <= MOST_PANES
 
 
 CONDITIONS: Final[tuple[tuple[Callable[[WindowSpec], bool], str], ...]] = (
@@ -95,17 +91,18 @@ def lower(graph: JobGraph) -> Lowered:
     lowered: dict[int, WindowSpec] = {}
     for stage in graph.stages:
         head = stage.operators[0]
-        if head.kind is NodeKind.OPERATOR and isinstance(head.spec, WindowSpec):
-            remarks[head.uid] = _why_not(graph, stage, head.spec)
+        window = _window_of(head.spec)
+        if head.kind is NodeKind.OPERATOR and window is not None:
+            remarks[head.uid] = _why_not(graph, stage, window)
             if not remarks[head.uid]:
-                lowered[stage.stage_id] = head.spec
+                lowered[stage.stage_id] = window
     sources: dict[int, SourceSpec] = {}
     for stage in graph.stages:
         edges = [edge for edge in graph.outputs_of(stage) if edge.target_stage in lowered]
         if not stage.is_source or not edges:
             continue
         try:
-            sources[stage.stage_id] = _with_columns(graph, stage, edges)
+            sources[stage.stage_id] = _with_columns(graph, stage, edges, lowered)
         except NotColumnar as error:
             for edge in edges:
                 _give_up(graph, edge.target_stage, str(error), lowered, remarks)
@@ -115,6 +112,13 @@ def lower(graph: JobGraph) -> Lowered:
         if not senders <= set(sources):
             _give_up(graph, stage_id, "another of its sources has no columns", lowered, remarks)
     return Lowered(_rewritten(graph, lowered, sources), remarks)
+
+
+def _window_of(spec: Any) -> WindowSpec | None:
+    """Returns the window operator inside a spec, if it is one."""
+    if isinstance(spec, ConvertOutputSpec):
+        spec = spec.inner
+    return spec if isinstance(spec, WindowSpec) else None
 
 
 def _give_up(
@@ -170,7 +174,9 @@ def _strategy(operators: tuple[ChainedOperator, ...]) -> WatermarkStrategy | Non
     return with_time[-1] if with_time else None
 
 
-def _with_columns(graph: JobGraph, stage: Stage, edges: list[Edge]) -> SourceSpec:
+def _with_columns(
+    graph: JobGraph, stage: Stage, edges: list[Edge], lowered: dict[int, WindowSpec]
+) -> SourceSpec:
     if len(edges) != len(graph.outputs_of(stage)):
         raise NotColumnar("other operators read the same source")
     if any(edge.source_operator != len(stage.operators) - 1 for edge in edges):
@@ -184,7 +190,8 @@ def _with_columns(graph: JobGraph, stage: Stage, edges: list[Edge]) -> SourceSpe
     for edge in edges:
         assert isinstance(edge.partitioning, KeyGroups)
         columns |= dict.fromkeys(edge.partitioning.columns or ())
-        contents = graph.stages[edge.target_stage].operators[0].spec.contents
+        contents = lowered[edge.target_stage].contents
+        assert isinstance(contents, AggregateContents)
         for single in singles_of(contents.function):
             if hasattr(single, "column"):
                 columns[single.column] = None
@@ -205,7 +212,10 @@ def _rewritten(
     def stage_of(stage: Stage) -> Stage:
         head, *rest = stage.operators
         if stage.stage_id in lowered:
-            head = replace(head, spec=PartialWindowSpec(lowered[stage.stage_id]))
+            partial: Any = PartialWindowSpec(lowered[stage.stage_id])
+            if isinstance(head.spec, ConvertOutputSpec):
+                partial = replace(head.spec, inner=partial)
+            head = replace(head, spec=partial)
         elif stage.stage_id in used:
             head = replace(head, spec=sources[stage.stage_id])
         return replace(stage, operators=(head, *rest))

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 
+_SIMPLE_KEYS = (str, int)
+"""Types of keys that need no check before their only subtask takes them."""
+
+
 class KeyBook(dict[Any, int]):
     """Numbers the keys that one sender has seen, and knows who owns them.
 
@@ -52,10 +56,13 @@ class KeyBook(dict[Any, int]):
         self.owners: list[int] = []
 
     def __missing__(self, key: Any) -> int:
-        group = key_group(key, self._max_parallelism)
         number = self[key] = len(self.names)
         self.names.append(key)
-        self.owners.append(subtask_of(group, self._parallelism, self._max_parallelism))
+        if self._parallelism == 1 and type(key) in _SIMPLE_KEYS:
+            self.owners.append(0)
+        else:
+            group = key_group(key, self._max_parallelism)
+            self.owners.append(subtask_of(group, self._parallelism, self._max_parallelism))
         return number
 
     def shrink(self) -> None:

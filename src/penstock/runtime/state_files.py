@@ -3,6 +3,10 @@
 A file goes once no version names it any more and nobody reads it. A checkpoint that is being
 uploaded reads files of versions that the job has left behind; it pins them. What is let go while
 pinned is removed when the last pin goes.
+
+Some files are in no version ever: a failed task leaves them, or a delta that was folded into a base
+at once. Now and then the directory is looked through for such files; a file goes when it was there
+the time before already, so that one that is being written is safe.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import os
 import threading
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.file_area import FileArea
 from penstock.core.mirrored_area import MirroredFileArea
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.runtime.records import StateSettings, SubtaskVersion
+
+_CALLS_PER_LOOK: Final = 50
 
 
 class StateFiles:
@@ -30,11 +36,17 @@ class StateFiles:
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
         self._released: set[str] = set()
+        self._calls = 0
+        self._unnamed: set[str] = set()
 
     def released(self, before: Iterable[SubtaskVersion], after: Iterable[SubtaskVersion]) -> None:
         """Deletes files that only the earlier versions name, now or when they are unpinned."""
         with self._lock:
-            self._released |= file_names(before) - file_names(after)
+            named = file_names(after)
+            self._released |= file_names(before) - named
+            self._calls += 1
+            if self._calls % _CALLS_PER_LOOK == 0:
+                self._look(named)
             self._sweep()
 
     def pin(self, versions: Iterable[SubtaskVersion]) -> frozenset[str]:
@@ -54,9 +66,8 @@ class StateFiles:
         """An attempt starts: deletes what failed ones left, except what is pinned."""
         kept = file_names(versions)
         with self._lock:
-            self._released = {
-                path.name for path in self._directory.iterdir() if path.name not in kept
-            }
+            self._released = self._on_disk() - kept
+            self._unnamed = set()
             self._sweep()
 
     def unpin(self, names: frozenset[str]) -> None:
@@ -65,6 +76,14 @@ class StateFiles:
             self._pins.subtract(names)
             self._pins += Counter()
             self._sweep()
+
+    def _look(self, named: set[str]) -> None:
+        unnamed = self._on_disk() - named
+        self._released |= unnamed & self._unnamed
+        self._unnamed = unnamed
+
+    def _on_disk(self) -> set[str]:
+        return {path.name for path in self._directory.iterdir() if path.is_file()}
 
     def _sweep(self) -> None:
         gone = {name for name in self._released if name not in self._pins}

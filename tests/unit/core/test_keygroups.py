@@ -8,6 +8,7 @@ import decimal
 import math
 import subprocess
 import sys
+import zlib
 
 import pytest
 from hypothesis import given
@@ -60,6 +61,11 @@ FLINK_RANGES = {
 def test_ranges_are_flinks(parallelism: int) -> None:
     found = [key_group_range(index, parallelism, 128) for index in range(parallelism)]
     assert found == FLINK_RANGES[parallelism]
+
+
+@given(st.integers() | st.text() | st.tuples(st.text()), st.integers(1, 32768))
+def test_the_written_out_hash_agrees_with_murmur(key: object, groups: int) -> None:
+    assert key_group(key, groups) == murmur(zlib.crc32(canonical_bytes(key))) % groups
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
