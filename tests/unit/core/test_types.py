@@ -32,7 +32,7 @@ GOOD = [
     (Types.SQL_DATE(), datetime.date(2024, 1, 2)),
     (Types.SQL_TIME(), datetime.time(1, 2)),
     (Types.SQL_TIMESTAMP(), datetime.datetime(2024, 1, 2, tzinfo=None)),  # noqa: DTZ001
-    (Types.PICKLED_BYTE_ARRAY(), object()),
+    (Types.PICKLED_BYTE_ARRAY(), {1, 2}),
     (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"ab"),
     (Types.PRIMITIVE_ARRAY(Types.INT()), [1, 2]),
     (Types.BASIC_ARRAY(Types.STRING()), ["a"]),
