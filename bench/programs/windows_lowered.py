@@ -1,6 +1,6 @@
 """The counts of `windows.py` in terms of columns, so that no record is ever a Python object.
 
-    python windows_lowered.py INPUT OUTPUT [KEY=VALUE ...]
+python windows_lowered.py INPUT OUTPUT [KEY=VALUE ...]
 """
 
 import sys

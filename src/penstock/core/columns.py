@@ -6,10 +6,12 @@ Sources that hold Arrow columns hand these on when everything behind them can wo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.records import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ColumnName = str | int
 """How a program names a field of its records: by name or by position."""
@@ -22,7 +24,7 @@ class NotColumnar(Exception):
 class LazyRows:
     """The records of one read, made at the first use and shared by all slices of it."""
 
-    __slots__ = ("_make", "_made")
+    __slots__ = ("_made", "_make")
 
     def __init__(self, make: Callable[[], list[Any]]) -> None:
         self._make: Callable[[], list[Any]] | None = make

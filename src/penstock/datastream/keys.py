@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["key_groups", "one_key"]
 
 
-def key_groups(
-    key_selector: Any, *more: Any, key_type: TypeInformation | None = None
-) -> KeyGroups:
+def key_groups(key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyGroups:
     """Returns the exchange of a key selector.
 
     Args:

@@ -93,9 +93,7 @@ class ColumnRangeReader(RangeReader):
         if count:
             rows = LazyRows(lambda: self._records(split, position, end, count))
             columns = ColumnBatch(_concatenated(batches), self._columns, rows)
-        return ReadResult(
-            [], reached, finished=finished, has_more=not finished, columns=columns
-        )
+        return ReadResult([], reached, finished=finished, has_more=not finished, columns=columns)
 
     def _records(self, split: Split, position: int, end: int | None, count: int) -> list[Any]:
         limit = sys.maxsize if end is None else end
@@ -139,7 +137,9 @@ class ColumnParser:
             ignore_empty_lines=False,
         )
         self._convert_options = self._csv.ConvertOptions(
-            column_types=dict(zip(self._chosen, map(self._arrow.type_for_alias, kinds))),
+            column_types=dict(
+                zip(self._chosen, map(self._arrow.type_for_alias, kinds), strict=False)
+            ),
             include_columns=list(dict.fromkeys(self._chosen)),
             null_values=[],
             strings_can_be_null=False,
@@ -166,12 +166,10 @@ class ColumnParser:
         for at in self._doubles:
             if arrow.compute.any(arrow.compute.is_nan(columns[at])).as_py():
                 return None
-        return arrow.RecordBatch.from_arrays(
-            columns, names=[str(at) for at in range(len(columns))]
-        )
+        return arrow.RecordBatch.from_arrays(columns, names=[str(at) for at in range(len(columns))])
 
 
-def _columns(  # noqa: PLR0913 - as `OpenFile.records`
+def _columns(  # noqa: PLR0913, PLR0917 - as `OpenFile.records`
     file: OpenFile,
     parser: ColumnParser,
     position: int,

@@ -167,13 +167,13 @@ def check_fields(
         NotColumnar: One does not.
     """
     for column in columns:
-        is_name = isinstance(column, str)
-        if records == ("tuple" if is_name else "dict"):
+        if records == ("tuple" if isinstance(column, str) else "dict"):
             raise NotColumnar(f"records are {records}s, and the field is {column!r}")
-        if not is_name and (column < 0 or (names is not None and column >= len(names))):
+        if isinstance(column, str):
+            if names is not None and column not in names:
+                raise NotColumnar(f"there is no column {column!r}")
+        elif column < 0 or (names is not None and column >= len(names)):
             raise NotColumnar(f"the position {column} is not one of a column")
-        if is_name and names is not None and column not in names:
-            raise NotColumnar(f"there is no column {column!r}")
 
 
 def size_before(data: bytes, newlines: int) -> int:

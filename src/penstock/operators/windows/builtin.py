@@ -12,7 +12,6 @@ Fields that are None are left out, as in SQL: a sum, minimum, maximum or average
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError
@@ -22,6 +21,8 @@ from penstock.operators.function_window import WindowFunction
 from penstock.operators.windows.aggregates import CountAggregate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from penstock.core.columns import ColumnName
     from penstock.operators.windows.windows import TimeWindow
 
@@ -169,7 +170,7 @@ class RowAggregate(AggregateFunction):
         return f"all_of({', '.join(parts)})"
 
 
-class WindowRow(WindowFunction):  # type: ignore[type-arg]
+class WindowRow(WindowFunction[Any, Row, Any, "TimeWindow"]):
     """Puts the key's fields, `window_start` and `window_end` before the result of an aggregate."""
 
     def __init__(self, key_names: tuple[str, ...]) -> None:

@@ -152,7 +152,7 @@ class ColumnGroups:
         lowest, highest = found["min"].as_py(), found["max"].as_py()
         if lowest is None:
             return True
-        return max(abs(lowest), abs(highest)) * len(column) < _INT64
+        return bool(max(abs(lowest), abs(highest)) * len(column) < _INT64)
 
     def _by_pane(
         self, fields: dict[str, Any], stamps: Any, calls: list[tuple[Any, str]]

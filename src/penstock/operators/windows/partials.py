@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +32,8 @@ from penstock.operators.windows.contents import AggregateContents
 from penstock.operators.windows.folded import Aggregated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from penstock.operators.function_base import AggregateFunction
     from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.builtin import Single
@@ -217,9 +218,7 @@ class PartialWindowLogic(EventTimeAlignedLogic):
         self.state.namespace = None
         self.results.flush()
 
-    def _add_to(
-        self, target: Target, keys: list[Any], parts: list[Any], counts: list[int]
-    ) -> None:
+    def _add_to(self, target: Target, keys: list[Any], parts: list[Any], counts: list[int]) -> None:
         starts = target if isinstance(target, tuple) else self._panes.windows_of(target)
         is_late = True
         for start in starts:
