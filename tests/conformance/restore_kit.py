@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from recovery_kit import environment
+
 from penstock.datastream.connectors import PythonSink, PythonSource
 from penstock.datastream.functions import CheckpointedFunction, KeyedProcessFunction, MapFunction
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from recovery_kit import environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -121,9 +122,7 @@ def build(
 def counts(end: int) -> list[tuple[int, int]]:
     """What the job shows for the numbers below `end`."""
     return [
-        (key, count)
-        for key in range(KEYS)
-        for count in range(1, len(range(key, end, KEYS)) + 1)
+        (key, count) for key in range(KEYS) for count in range(1, len(range(key, end, KEYS)) + 1)
     ]
 
 

@@ -10,6 +10,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from recovery_kit import Faults, collected, environment, failing_at, same
+
 from penstock.common import Encoder, Time, WatermarkStrategy
 from penstock.common.watermark_strategy import WatermarkGenerator
 from penstock.connectors.file_sink.sink import FileSink
@@ -26,7 +28,6 @@ from penstock.datastream.state import (
     ValueStateDescriptor,
 )
 from penstock.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
-from recovery_kit import Faults, collected, environment, failing_at, same
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,8 +137,9 @@ def test_windows_survive(tmp_path: Path, parallelism: int, options: dict[str, st
         env.from_sequence(0, RECORDS - 1)
         .set_parallelism(1)
         .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(Time.milliseconds(20))
-            .with_timestamp_assigner(event_time)
+            WatermarkStrategy.for_bounded_out_of_orderness(
+                Time.milliseconds(20)
+            ).with_timestamp_assigner(event_time)
         )
         .set_parallelism(1)
         .map(failing_at([0, 640], "before"))
@@ -164,8 +166,9 @@ def test_sessions_survive(tmp_path: Path, parallelism: int, backend: str) -> Non
         env.from_sequence(0, RECORDS - 1)
         .set_parallelism(1)
         .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(Time.milliseconds(20))
-            .with_timestamp_assigner(event_time)
+            WatermarkStrategy.for_bounded_out_of_orderness(
+                Time.milliseconds(20)
+            ).with_timestamp_assigner(event_time)
         )
         .set_parallelism(1)
         .key_by(lambda value: value % 4)
@@ -274,9 +277,7 @@ class Numbered(MapFunction, CheckpointedFunction):
 
 
 @pytest.mark.parametrize(("parallelism", "options"), VARIANTS)
-def test_operator_state_survives(
-    tmp_path: Path, parallelism: int, options: dict[str, str]
-) -> None:
+def test_operator_state_survives(tmp_path: Path, parallelism: int, options: dict[str, str]) -> None:
     env = environment(tmp_path, parallelism, options)
     numbered = env.from_sequence(0, RECORDS - 1).set_parallelism(1).rebalance().map(Numbered())
     results = collected(numbered)
@@ -311,9 +312,7 @@ def test_broadcast_state_survives(
 
 
 @pytest.mark.parametrize(("parallelism", "options"), VARIANTS)
-def test_files_are_written_once(
-    tmp_path: Path, parallelism: int, options: dict[str, str]
-) -> None:
+def test_files_are_written_once(tmp_path: Path, parallelism: int, options: dict[str, str]) -> None:
     env = environment(tmp_path, parallelism, options)
     out = tmp_path / "out"
     stream = (

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from penstock.core.errors import PenstockError
 from recovery_kit import Faults, environment, same
 from restore_kit import (
     KEYS,
@@ -21,6 +20,8 @@ from restore_kit import (
     run_to,
     wait_for,
 )
+
+from penstock.core.errors import PenstockError
 
 BACKENDS = ["hashmap", "rocksdb"]
 
@@ -204,8 +205,11 @@ def test_only_one_job_claims_a_snapshot(tmp_path: Path) -> None:
     run_to(client, 100)
     savepoint = client.stop_with_savepoint(False).result(20)
     client.get_job_execution_result().result(20)
-    claim = {**restore(savepoint), "execution.state-recovery.claim-mode": "CLAIM",
-             "execution.checkpointing.interval": "1 h"}
+    claim = {
+        **restore(savepoint),
+        "execution.state-recovery.claim-mode": "CLAIM",
+        "execution.checkpointing.interval": "1 h",
+    }
     client = build(tmp_path, 2, claim).execute_async()
     run_to_without_commit(client)
     assert "claimed by job" in start_fails(tmp_path, claim)

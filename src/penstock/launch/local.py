@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from typing import TYPE_CHECKING
 
 from penstock.graph.compile import compile_graph
+from penstock.launch.banner import banner_lines, banner_warnings, engine_name, facts_of
 from penstock.launch.local_job import LocalJob
 from penstock.launch.settings import read_settings
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     Listener = Callable[[EpochSummary], None]
 
+_log = logging.getLogger("penstock.job")
+
 
 def execute_async(
     graph: StreamGraph, configuration: Configuration, listener: Listener | None = None
@@ -26,8 +30,14 @@ def execute_async(
     """Compiles a program, starts it and returns at once."""
     compiled = compile_graph(graph)
     job_id = uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from
-    job = LocalJob(compiled, read_settings(configuration, job_id), job_id, listener)
+    settings = read_settings(configuration, job_id)
+    facts = facts_of(job_id, compiled, settings, engine_name(settings.master))
+    _log.info("%s", "\n".join(banner_lines(facts, settings, configuration)))
+    for warning in banner_warnings(facts, settings):
+        _log.warning("%s", warning)
+    job = LocalJob(compiled, settings, job_id, listener)
     job.start()
+    _log.info("Job has been submitted with JobID %s", job_id)
     return job
 
 

@@ -26,9 +26,14 @@ from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoint_claim import claim_snapshot
-from penstock.checkpoint.savepoint_writer import write_savepoint
+from penstock.checkpoint.savepoint_writer import (
+    UploadedSavepoint,
+    discard_savepoint,
+    finish_savepoint,
+    upload_savepoint,
+)
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode, StorageKind
-from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry, load_snapshot
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.storage_records import open_record
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
     from penstock.checkpoint.triggering import TriggerRequest
     from penstock.core.clock import Clock
 from penstock.checkpoint.verify import verify_loaded
+
+Uploaded = UploadPlan | UploadedSavepoint
 
 _UPLOAD_THREADS: Final = 4
 _LEADER_EPOCH: Final = 1
@@ -119,8 +126,10 @@ class SnapshotEffects:
         self._storage.make_directory(self._layout.counter)
         return self._counter.reserve(at_least)
 
-    def upload(self, wish: instructions.Upload) -> tuple[UploadPlan, CheckpointFigures]:
-        """Writes the files of a checkpoint."""
+    def upload(self, wish: instructions.Upload) -> tuple[Uploaded, CheckpointFigures]:
+        """Writes the files of a checkpoint or savepoint."""
+        if wish.request.kind is SnapshotKind.SAVEPOINT:
+            return self._upload_savepoint(wish)
         snapshot: JobSnapshot = wish.snapshot
         number = wish.checkpoint_id
         base = wish.base.details.manifest if wish.base is not None else None  # type: ignore[attr-defined]
@@ -145,10 +154,12 @@ class SnapshotEffects:
         return plan, _figures(plan)
 
     def write_metadata(self, wish: instructions.WriteMetadata) -> tuple[str, SnapshotDetails]:
-        """Writes `_metadata` of a checkpoint, or a whole savepoint; returns its place."""
+        """Writes `_metadata`; returns the place."""
         snapshot: JobSnapshot = wish.snapshot
         if wish.request.kind is SnapshotKind.SAVEPOINT:
-            return self._write_savepoint(wish)
+            # Its checksum is for the pointer, which names the savepoint that a job stops with.
+            loaded = finish_savepoint(wish.uploaded)
+            return loaded.directory, SnapshotDetails(loaded.entry(is_owned=False), loaded.manifest)
         plan: UploadPlan = wish.uploaded
         manifest = msgspec.structs.replace(
             self._draft(wish.checkpoint_id, wish.request, ManifestKind.CHECKPOINT),
@@ -168,7 +179,9 @@ class SnapshotEffects:
         written = write_metadata(self._storage, directory, manifest)
         return written.directory, SnapshotDetails(written.entry(is_owned=True), manifest)
 
-    def _write_savepoint(self, wish: instructions.WriteMetadata) -> tuple[str, SnapshotDetails]:
+    def _upload_savepoint(
+        self, wish: instructions.Upload
+    ) -> tuple[UploadedSavepoint, CheckpointFigures]:
         target = wish.request.target or self._settings.savepoint_directory
         if target is None:
             raise ConfigurationError(
@@ -183,7 +196,7 @@ class SnapshotEffects:
                 trigger="stop" if wish.request.stop else "savepoint", drained=wish.request.drain
             ),
         )
-        written = write_savepoint(
+        uploaded = upload_savepoint(
             self.storages,
             target,
             wish.snapshot,
@@ -194,9 +207,7 @@ class SnapshotEffects:
             executor=self._threads,
             is_cancelled=lambda: wish.checkpoint_id in self.aborted,
         )
-        # The pointer names the savepoint that a job stops with, by its checksum.
-        loaded = load_snapshot(self.storages, written.directory)
-        return written.directory, SnapshotDetails(loaded.entry(is_owned=False), loaded.manifest)
+        return uploaded, _figures(uploaded.plan)
 
     def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:
         return Manifest(
@@ -282,8 +293,11 @@ class SnapshotEffects:
         """Notes which shared files a published checkpoint uses."""
         self.registry = self.registry.registered(_details(checkpoint).manifest)
 
-    def discard(self, number: int, plan: UploadPlan | None) -> None:
-        """Removes what is private to an aborted checkpoint."""
+    def discard(self, number: int, plan: Uploaded | None) -> None:
+        """Removes what is private to an aborted checkpoint or savepoint."""
+        if isinstance(plan, UploadedSavepoint):
+            discard_savepoint(plan)
+            return
         abort_checkpoint(self._storage, self._layout, number, plan)
 
     def delete(self, checkpoint: CompletedCheckpoint) -> None:

@@ -11,9 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint import events, instructions
-from penstock.checkpoint.completed import SnapshotKind
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
-from penstock.checkpoint.figures import CheckpointFigures
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Outcome, Unknown
 
@@ -68,8 +66,6 @@ class StorageSteps:
     def on_Upload(self, wish: instructions.Upload) -> None:
         def work() -> events.Event:
             number = wish.checkpoint_id
-            if wish.request.kind is SnapshotKind.SAVEPOINT:
-                return events.UploadCompleted(number, figures=_figures_of_savepoint(wish))
             try:
                 plan, figures = self._effects.upload(wish)
             except PenstockError as error:
@@ -190,8 +186,3 @@ class StorageSteps:
             self._post(events.PointersRemoved())
         else:
             self._post(events.PointerRemovalUnknown("the pointer could not be changed"))
-
-
-def _figures_of_savepoint(wish: instructions.Upload) -> CheckpointFigures:
-    size = sum(handle.size_bytes for handle in wish.snapshot.handles)
-    return CheckpointFigures(checkpointed_bytes=size, state_bytes=size)

@@ -1,0 +1,342 @@
+"""Steering a running job: savepoints, stops, cancels, restarts, failing storage."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recovery_kit import Faults, environment, same
+from restore_kit import Numbers, Tap, Visible, build, cancel, counts, run_to, wait_for
+
+from penstock.common import JobStatus, Time, WatermarkStrategy
+from penstock.core.errors import PenstockError, UserFunctionError
+from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.runtime.state_files import file_names
+
+CHECKPOINTING = "execution.checkpointing."
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Faults.hit.clear()
+    Visible.rows.clear()
+    Tap.limit = 0
+
+
+def test_savepoint_of_an_idle_job(tmp_path: Path) -> None:
+    client = build(tmp_path, options={CHECKPOINTING + "interval": "1 h"}).execute_async()
+    wait_for(lambda: client.last_epoch > 0, "an epoch")
+    started = time.monotonic()
+    path = Path(client.trigger_savepoint().result(20))
+    assert time.monotonic() - started < 5
+    assert (path / "_metadata").is_file()
+    assert path.parent == tmp_path / "savepoints"
+    assert path.name.startswith(f"savepoint-{client.get_job_id()}"[:16])
+    assert client.get_job_status().result() is JobStatus.RUNNING
+    cancel(client)
+
+
+def test_two_savepoints_at_once(tmp_path: Path) -> None:
+    client = build(tmp_path).execute_async()
+    run_to(client, 200)
+    futures = [client.trigger_savepoint(str(tmp_path / f"at-{n}")) for n in range(5)]
+    paths = {Path(future.result(20)) for future in futures}
+    assert {path.parent.name for path in paths} == {f"at-{n}" for n in range(5)}
+    records = [record for record in client.checkpoints() if record.is_savepoint]
+    assert len(records) == 5
+    assert {record.status for record in records} == {"COMPLETED"}
+    assert all(record.figures.state_bytes > 0 for record in records)
+    cancel(client)
+
+
+def test_savepoint_without_a_directory(tmp_path: Path) -> None:
+    client = build(tmp_path, options={CHECKPOINTING + "savepoint-dir": ""}).execute_async()
+    with pytest.raises(PenstockError, match="savepoint-dir"):
+        client.trigger_savepoint().result(20)
+    with pytest.raises(PenstockError, match="savepoint-dir"):
+        client.stop_with_savepoint(False).result(20)
+    cancel(client)
+
+
+def test_savepoint_that_cannot_be_written(tmp_path: Path) -> None:
+    """It fails for whoever asked; the job runs on."""
+    (tmp_path / "file").write_text("not a directory")
+    client = build(tmp_path).execute_async()
+    with pytest.raises(PenstockError):
+        client.trigger_savepoint(str(tmp_path / "file")).result(20)
+    run_to(client, 100)
+    same(Visible.all(), counts(100))
+    assert client.get_job_status().result() is JobStatus.RUNNING
+    cancel(client)
+
+
+def test_checkpointing_switched_off(tmp_path: Path) -> None:
+    """Savepoints and checkpoints can be asked for all the same."""
+    client = build(tmp_path, options={CHECKPOINTING + "interval": ""}).execute_async()
+    run_to(client, 100)
+    assert client.trigger_checkpoint().result(20) == 1
+    path = client.stop_with_savepoint(False).result(20)
+    client.get_job_execution_result().result(20)
+    client = build(tmp_path, 1, {"execution.state-recovery.path": path}).execute_async()
+    run_to(client, 150)
+    same(Visible.all(), counts(150))
+    cancel(client)
+
+
+@pytest.mark.parametrize("checkpointing", ["10 ms", "1 h", ""])
+def test_stop_shows_everything_that_was_read(tmp_path: Path, checkpointing: str) -> None:
+    client = build(tmp_path, options={CHECKPOINTING + "interval": checkpointing}).execute_async()
+    Tap.limit = 400
+    wait_for(lambda: client._job.records_read >= 400, "400 records")
+    path = Path(client.stop_with_savepoint(False).result(20))
+    client.get_job_execution_result().result(20)
+    assert client.get_job_status().result() is JobStatus.FINISHED
+    same(Visible.all(), counts(400))
+    assert (path / "_metadata").is_file()
+    with pytest.raises(PenstockError, match="FINISHED"):
+        client.trigger_savepoint().result(20)
+
+
+def test_drain_ends_event_time(tmp_path: Path) -> None:
+    def job(options: dict[str, str]) -> Any:
+        env = environment(tmp_path, 2, options)
+        numbers = env.add_source(Numbers()).uid("numbers")
+        numbers.assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+                lambda value, _: value
+            )
+        ).key_by(lambda value: value % 2).window(
+            TumblingEventTimeWindows.of(Time.milliseconds(100))
+        ).reduce(lambda a, b: a + b).uid("sums").map(lambda total: (total,)).add_sink(
+            Visible("out")
+        ).uid("sink")
+        return env.execute_async()
+
+    client = job({})
+    Tap.limit = 250
+    wait_for(lambda: client._job.records_read >= 250, "250 records")
+    path = client.stop_with_savepoint(False).result(20)
+    client.get_job_execution_result().result(20)
+    full = [(sum(range(at + odd, at + 100, 2)),) for at in (0, 100) for odd in (0, 1)]
+    same(Visible.all(), full)
+    client = job({"execution.state-recovery.path": path})
+    wait_for(lambda: client.last_epoch > 0, "an epoch")
+    client.stop_with_savepoint(True).result(20)
+    client.get_job_execution_result().result(20)
+    same(Visible.all(), [*full, *[(sum(range(200 + odd, 250, 2)),) for odd in (0, 1)]])
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"),
+    [
+        ("NO_EXTERNALIZED_CHECKPOINTS", False),
+        ("DELETE_ON_CANCELLATION", False),
+        ("RETAIN_ON_CANCELLATION", True),
+    ],
+)
+def test_cancel_keeps_what_the_policy_says(tmp_path: Path, policy: str, kept: bool) -> None:
+    options = {CHECKPOINTING + "externalized-checkpoint-retention": policy}
+    client = build(tmp_path, options=options).execute_async()
+    run_to(client, 100)
+    client.trigger_checkpoint().result(20)
+    savepoint = Path(client.trigger_savepoint().result(20))
+    cancel(client)
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    assert bool([*tmp_path.glob("checkpoints/*/chk-*/_metadata")]) == kept
+    assert (savepoint / "_metadata").is_file()
+    assert not [*tmp_path.glob("tmp/*")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"),
+    [
+        ("NO_EXTERNALIZED_CHECKPOINTS", False),
+        ("DELETE_ON_CANCELLATION", True),
+        ("RETAIN_ON_CANCELLATION", True),
+    ],
+)
+def test_failure_keeps_what_the_policy_says(tmp_path: Path, policy: str, kept: bool) -> None:
+    options = {
+        CHECKPOINTING + "externalized-checkpoint-retention": policy,
+        "restart-strategy.type": "none",
+    }
+
+    def breaking(stream: Any) -> Any:
+        return stream.map(lambda value: value if value < 150 else 1 // 0).uid("breaking")
+
+    client = build(tmp_path, options=options, change=breaking).execute_async()
+    run_to(client, 100)
+    client.trigger_checkpoint().result(20)
+    Tap.limit = 200
+    with pytest.raises(UserFunctionError, match="ZeroDivisionError"):
+        client.get_job_execution_result().result(20)
+    assert client.get_job_status().result() is JobStatus.FAILED
+    assert bool([*tmp_path.glob("checkpoints/*/chk-*/_metadata")]) == kept
+
+
+def test_num_retained(tmp_path: Path) -> None:
+    client = build(tmp_path, options={CHECKPOINTING + "num-retained": "3"}).execute_async()
+    for end in range(50, 400, 50):
+        run_to(client, end)
+    newest = client.trigger_checkpoint().result(20)
+    found = sorted(int(p.name[4:]) for p in tmp_path.glob("checkpoints/*/chk-*"))
+    assert len(found) in (3, 4) and newest in found
+    cancel(client)
+    found = sorted(int(p.name[4:]) for p in tmp_path.glob("checkpoints/*/chk-*"))
+    assert len(found) == 3
+
+
+# -- restarts ------------------------------------------------------------------------------------
+
+
+def broken(stream: Any) -> Any:
+    return stream.map(lambda value: value if value < 100 else 1 // 0).uid("broken")
+
+
+def test_fixed_delay_gives_up_with_the_users_error(tmp_path: Path) -> None:
+    options = {"restart-strategy.fixed-delay.attempts": "3"}
+    client = build(tmp_path, options=options, change=broken).execute_async()
+    Tap.limit = 300
+    with pytest.raises(UserFunctionError, match="ZeroDivisionError"):
+        client.get_job_execution_result().result(20)
+    assert client._job.restarts == 3
+    same([row for row in Visible.all() if row not in counts(100)], [])
+
+
+@pytest.mark.parametrize(
+    ("interval", "strategy", "restarts"),
+    [("10 ms", "none", False), ("10 ms", "", True), ("", "", False)],
+)
+def test_default_strategy(tmp_path: Path, interval: str, strategy: str, restarts: bool) -> None:
+    """With checkpointing exponential delay, of 1 s at first; without it, none."""
+    options = {CHECKPOINTING + "interval": interval, "restart-strategy.type": strategy}
+    client = build(tmp_path, options=options, change=broken).execute_async()
+    Tap.limit = 300
+    if not restarts:
+        with pytest.raises(UserFunctionError):
+            client.get_job_execution_result().result(20)
+        return
+    wait_for(lambda: client.get_job_status().result() is JobStatus.RESTARTING, "a restart")
+    assert client.get_job_status().result() is JobStatus.RESTARTING
+    # While it waits for the delay it can be cancelled at once, and takes no savepoint.
+    with pytest.raises(PenstockError):
+        client.trigger_savepoint().result(20)
+    started = time.monotonic()
+    cancel(client)
+    assert time.monotonic() - started < 5
+    assert client.get_job_status().result() is JobStatus.CANCELED
+
+
+# -- failing storage -----------------------------------------------------------------------------
+
+
+def test_storage_that_fails_stops_the_job(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file where a directory should be")
+    client = build(tmp_path, options={"restart-strategy.type": "none"}).execute_async()
+    with pytest.raises(PenstockError, match="tolerable"):
+        client.get_job_execution_result().result(20)
+
+
+def test_tolerated_failures(tmp_path: Path) -> None:
+    """The job runs on without checkpoints, and takes them again when the storage has healed."""
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.write_text("a file where a directory should be")
+    options = {CHECKPOINTING + "tolerable-failed-checkpoints": "100000"}
+    client = build(tmp_path, options=options).execute_async()
+    Tap.limit = 100
+    wait_for(lambda: client._job.records_read >= 100, "100 records")
+    time.sleep(0.1)
+    assert client.get_job_status().result() is JobStatus.RUNNING
+    assert Visible.all() == []
+    checkpoints.unlink()
+    run_to(client, 200)
+    same(Visible.all(), counts(200))
+    cancel(client)
+
+
+def test_failing_last_checkpoint(tmp_path: Path) -> None:
+    """A bounded job whose last checkpoint fails fails, and does not claim to have written."""
+    (tmp_path / "checkpoints").write_text("a file where a directory should be")
+    env = environment(
+        tmp_path, 1, {"restart-strategy.type": "none", CHECKPOINTING + "interval": "1 h"}
+    )
+    env.from_collection([1, 2, 3]).map(lambda value: (value,)).add_sink(Visible("out"))
+    with pytest.raises(PenstockError):
+        env.execute()
+    assert Visible.all() == []
+
+
+# -- leaks ---------------------------------------------------------------------------------------
+
+
+def unnamed_files(directory: Path, client: Any) -> set[str]:
+    """Files of the state directory that the job's state does not name (any more, or yet)."""
+    versions = client._job._driver.state.versions.values()
+    names = file_names(versions)
+    found = [path for path in directory.glob("tmp/*/state/*") if path.is_file()]
+    return {path.name for path in found} - names
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_local_files_do_not_grow(tmp_path: Path, backend: str) -> None:
+    options = {
+        "state.backend.type": backend,
+        CHECKPOINTING + "incremental": "true",
+        CHECKPOINTING + "data-inline-threshold": "0",
+    }
+    client = build(tmp_path, options=options).execute_async()
+    most = 0
+    for end in range(100, 2_000, 100):
+        run_to(client, end)
+        files = [path for path in tmp_path.glob("tmp/*/state/*") if path.is_file()]
+        most = max(most, len(files))
+    old = unnamed_files(tmp_path, client)
+    wait_for(lambda: not old & unnamed_files(tmp_path, client), "the deletion of old state files")
+    shared = [*tmp_path.glob("checkpoints/*/shared/*")]
+    assert most < 120, most
+    assert len(shared) < 60, len(shared)
+    cancel(client)
+    same(Visible.all(), counts(1_900))
+    assert not [*tmp_path.glob("tmp/*")]
+
+
+def test_restarts_leave_no_files(tmp_path: Path) -> None:
+    options = {CHECKPOINTING + "data-inline-threshold": "0"}
+
+    def check(value: int) -> int:
+        if value % 100 == 99:
+            Faults.once(f"leak-{value}")
+        return value
+
+    client = build(
+        tmp_path, options=options, change=lambda s: s.map(check).uid("c")
+    ).execute_async()
+    for end in range(100, 1_600, 100):
+        run_to(client, end)
+    assert client._job.restarts >= 15
+    old = unnamed_files(tmp_path, client)
+    wait_for(lambda: not old & unnamed_files(tmp_path, client), "the deletion of old state files")
+    same(Visible.all(), counts(1_500))
+    cancel(client)
+
+
+def test_no_threads_are_left(tmp_path: Path) -> None:
+    def run() -> None:
+        Visible.rows.clear()
+        Tap.limit = 0
+        client = build(tmp_path).execute_async()
+        run_to(client, 20)
+        client.trigger_savepoint().result(20)
+        cancel(client)
+
+    run()
+    before = {thread.name for thread in threading.enumerate()}
+    for _ in range(10):
+        run()
+    time.sleep(0.3)
+    left = [t.name for t in threading.enumerate() if t.name not in before]
+    assert not left, left
+    assert not [*tmp_path.glob("tmp/*")]

@@ -1,0 +1,65 @@
+"""Local state files go when no version names them, nobody reads them, and never before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.core.handles import FileHandle
+from penstock.runtime.records import OperatorVersion, SubtaskVersion
+from penstock.runtime.state_files import StateFiles
+
+
+def version(*names: str) -> SubtaskVersion:
+    handles = tuple(FileHandle(name, 1, "0" * 64, None) for name in names)
+    return SubtaskVersion("-".join(names), {"uid": OperatorVersion((), handles)})
+
+
+def files(directory: Path, *names: str) -> StateFiles:
+    for name in names:
+        (directory / name).write_text("x")
+    return StateFiles(str(directory))
+
+
+def left(directory: Path) -> str:
+    return "".join(sorted(path.name for path in directory.iterdir()))
+
+
+def test_what_is_left_behind_goes(tmp_path: Path) -> None:
+    state = files(tmp_path, "a", "b", "c")
+    state.released([version("a", "b")], [version("b", "c")])
+    assert left(tmp_path) == "bc"
+
+
+def test_pinned_files_stay_until_the_last_pin_goes(tmp_path: Path) -> None:
+    state = files(tmp_path, "a", "b")
+    first = state.pin([version("a")])
+    second = state.pin_again(first)
+    state.released([version("a")], [version("b")])
+    assert left(tmp_path) == "ab"
+    state.unpin(first)
+    assert left(tmp_path) == "ab"
+    state.unpin(second)
+    assert left(tmp_path) == "b"
+
+
+def test_a_new_attempt_keeps_what_it_needs_and_what_is_pinned(tmp_path: Path) -> None:
+    state = files(tmp_path, "a", "b", "c", "d")
+    pinned = state.pin([version("c")])
+    state.keep_only([version("a")])
+    assert left(tmp_path) == "ac"
+    state.unpin(pinned)
+    assert left(tmp_path) == "a"
+
+
+def test_files_that_no_version_ever_named_go_at_the_second_look(tmp_path: Path) -> None:
+    state = files(tmp_path, "a", "x", "y")
+    pinned = state.pin([version("y")])
+    now = [version("a")]
+    for _ in range(50):
+        state.released(now, now)
+    assert left(tmp_path) == "axy"
+    for _ in range(50):
+        state.released(now, now)
+    assert left(tmp_path) == "ay"
+    state.unpin(pinned)
+    assert left(tmp_path) == "a"
