@@ -217,13 +217,16 @@ class RocksKeyedState(KeyedState):
 
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         self._collect()
-        for table in self._rocks_tables():
-            self._base_tables[table.name] = _describe(table)
         rows = self._overlay_rows()
         rows = self._with_expired(rows)
         if self._base.is_empty:
             rows = [row for row in rows if row[1] is not None]
         files = self._base.fold(rows, version_id)
+        for table in self._rocks_tables():
+            table.folded()
+            self._base_tables[table.name] = _describe(table)
+        self.event_timers.folded()
+        self.processing_timers.folded()
         description = (
             FORMAT,
             list(files),
@@ -234,10 +237,6 @@ class RocksKeyedState(KeyedState):
         )
         data = codec.dumps(description, f"keyed state of operator {self.uid!r}")
         handle = self._area.write(f"{version_id}.rocksdb", data)
-        for table in self._rocks_tables():
-            table.folded()
-        self.event_timers.folded()
-        self.processing_timers.folded()
         self._clean_bytes += self._overlay_bytes
         self._forget_overlay()
         if self._clean_bytes > self._limits.memory_bytes:

@@ -72,7 +72,7 @@ class RocksTable(Table):
         in_base: The base may have rows of this table.
         is_complete: Whatever the base has is in memory too, so that nothing needs looking up. True
             for as long as a state fits into memory.
-        is_read_by_key: Entries without a namespace were looked up, so prefetching them pays.
+        is_read_by_key: There are entries without a namespace, so that prefetching by key pays.
         timed_since_ms: When the state got its TTL; the last access of rows that are older.
     """
 
@@ -268,6 +268,7 @@ class RocksValueTable(RocksTable, ValueTable):
         self.spaces.prune(ns)
 
     def folded(self) -> None:
+        self.is_read_by_key = self.is_read_by_key or bool(self.spaces.entries)
         for ns, found in self.overlay.items():
             # Nobody asks for the past again; under namespace None keys do come back.
             entries = self.spaces.read(ns)

@@ -412,7 +412,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_backends_and_settings_are_checked() -> None:
-    with pytest.raises(ConfigurationError, match="'heap'.*'hashmap' or 'rocksdb'"):
+    with pytest.raises(ConfigurationError, match=r"'heap'.*'hashmap' or 'rocksdb'"):
         create_backend("heap")
     with pytest.raises(ConfigurationError, match=r"memory_bytes: no setting of the 'hashmap'"):
         create_backend("hashmap", memory_bytes=1)
@@ -428,7 +428,7 @@ def test_what_cannot_be_pickled_is_named(name: str, tmp_path: Path) -> None:
     state = make(name, FileArea(tmp_path))
     state.key = 1
     state.get_state(ValueStateDescriptor("v")).update(lambda: None)
-    with pytest.raises(StateError, match="'op'.*cannot be pickled"):
+    with pytest.raises(StateError, match=r"'op'.*cannot be pickled"):
         state.commit("v1")
 
 
