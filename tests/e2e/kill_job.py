@@ -1,0 +1,88 @@
+"""A job for the tests that kill its process; run as a program, it knows nothing of the test."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors import FileSink, PythonSource
+from penstock.datastream.functions import KeyedProcessFunction
+from penstock.datastream.state import ValueStateDescriptor
+from penstock.datastream.window import TumblingEventTimeWindows
+
+KEYS = 50
+WINDOW_MS = 1_000
+
+
+class Numbers(PythonSource):
+    """0, 1, 2 …, in two splits."""
+
+    bounded = True
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+
+    def splits(self) -> list[str]:
+        return ["0", "1"]
+
+    def end_offset(self, split: str) -> int:
+        return self.end // 2
+
+    def read(self, split: str, start: int, end: int) -> list[int]:
+        return [2 * offset + int(split) for offset in range(start, end)]
+
+
+class Numbered(KeyedProcessFunction):
+    def open(self, context: Any) -> None:
+        self.count = context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: int, context: Any) -> Any:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield f"{context.get_current_key()},{count},{value}"
+
+
+def sink(directory: Path) -> Any:
+    return FileSink.for_row_format(str(directory), Encoder.simple_string_encoder()).build()
+
+
+def main(directory: Path, end: int, master: str, backend: str, start_from: str) -> None:
+    configuration = Configuration()
+    for key, value in {
+        "penstock.spark.master": master,
+        "penstock.epoch.max-records": "2000",
+        "execution.checkpointing.interval": "50 ms",
+        "execution.checkpointing.incremental": "true",
+        "execution.checkpointing.data-inline-threshold": "1 kb",
+        "execution.checkpointing.dir": str(directory / "checkpoints"),
+        "execution.checkpointing.num-retained": "2",
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+        "state.backend.type": backend,
+        "io.tmp.dirs": str(directory / "tmp"),
+        "execution.state-recovery.path": start_from,
+    }.items():
+        if value:
+            configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(2)
+    numbers = env.add_source(Numbers(end)).uid("numbers")
+    keyed = numbers.key_by(lambda value: value % KEYS)
+    keyed.process(Numbered()).uid("numbered").sink_to(sink(directory / "numbered")).uid("out")
+    timed = numbers.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(
+            Time.milliseconds(20_000)
+        ).with_timestamp_assigner(lambda value, _: value)
+    )
+    timed.key_by(lambda value: value % 3).window(
+        TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
+    ).reduce(lambda a, b: a + b).uid("sums").map(str).sink_to(sink(directory / "sums")).uid(
+        "sums-out"
+    )
+    env.execute("kill me")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6])
