@@ -10,61 +10,30 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import programs
 import pytest
 from programs import PROGRAMS, Program
 from programs.kit import TestClock
+from programs.ways import WAYS, Way
 
-from penstock.common import Configuration
 from penstock.core.clock import SystemClock
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.runtime import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.datastream import StreamExecutionEnvironment
+
 for found in pkgutil.iter_modules(programs.__path__):
     importlib.import_module(f"programs.{found.name}")
 
 
-@dataclass(frozen=True)
-class Way:
-    """One way to run a program."""
-
-    backend: str
-    parallelism: int
-    epoch_records: int | None
-    keep_subtasks: bool
-
-    def __str__(self) -> str:
-        epochs = "large" if self.epoch_records is None else f"epochs-of-{self.epoch_records}"
-        cache = "kept" if self.keep_subtasks else "restored"
-        return f"{self.backend}-{self.parallelism}-{epochs}-{cache}"
-
-
-WAYS = [
-    Way("hashmap", 1, None, True),
-    Way("hashmap", 3, 3, True),
-    Way("hashmap", 3, 1, False),
-    Way("rocksdb", 1, 3, False),
-    Way("rocksdb", 3, 3, True),
-    Way("rocksdb", 3, 3, False),
-]
-
-
 def environment(program: Program, way: Way, master: str) -> StreamExecutionEnvironment:
-    configuration = Configuration()
-    configuration.set_string("penstock.spark.master", master)
-    configuration.set_string("state.backend.type", way.backend)
-    if way.epoch_records is not None:
-        configuration.set_string("penstock.epoch.max-records", str(way.epoch_records))
+    env = way.environment(master)
     for key, value in program.options.items():
-        configuration.set_string(key, value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.set_parallelism(way.parallelism)
+        env._configuration.set_string(key, value)
     return env
 
 

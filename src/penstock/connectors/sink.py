@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +114,10 @@ class Sink(ABC):
 
     def close(self) -> None:
         """Releases what writers shared, such as a connection; runs in the worker."""
+
+    def with_text(self, text: Callable[[Any], str]) -> Sink:
+        """Returns the sink for a stream whose type says what the text of its records is."""
+        return self
 
     def default_name(self) -> str:
         """Name of the operator unless the program gives one."""

@@ -257,15 +257,24 @@ class DataStream(StreamView):
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Writes the records to a sink."""
+        from penstock.datastream.printing import text_of
         from penstock.datastream.sinks import as_sink
 
-        return self._sink(as_sink(sink, "sink_to()"))
+        return self._sink(as_sink(sink, "sink_to()").with_text(text_of(self._type_info)))
+
+    def to_spark(
+        self, function: Callable[[Any, int], None] | None = None, **settings: Any
+    ) -> DataStreamSink:
+        """Writes through Spark: `function(df, epoch_id)`, or a format; see `SparkSink`."""
+        from penstock.connectors.spark_sink import SparkSink
+
+        return self._sink(SparkSink(function, **settings))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
         """Writes the records to a sink; the older name of `sink_to`."""
         from penstock.datastream.sinks import as_sink
 
-        return self._sink(as_sink(sink_func, "add_sink()"))
+        return self.sink_to(as_sink(sink_func, "add_sink()"))
 
     def print(
         self, sink_identifier: str | None = None, *, to_stderr: bool = False

@@ -1,4 +1,4 @@
-"""What `print()` writes: records of a declared type look as they do in PyFlink.
+"""What `print()` and `FileSink` write: records of a declared type look as they do in PyFlink.
 
 There, rows are written by Python and all other declared types by Java: `+I[a,1]`, `(a,1)`,
 `[1, 2]`, `{a=1}`, `true`. Records without a declared type are written by `str`.
@@ -15,7 +15,7 @@ from penstock.core.types import PickledBytesTypeInfo, RowTypeInfo, TypeInformati
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["formatter_of"]
+__all__ = ["formatter_of", "text_of"]
 
 
 def formatter_of(type_info: TypeInformation) -> Callable[[Any], str]:
@@ -25,6 +25,11 @@ def formatter_of(type_info: TypeInformation) -> Callable[[Any], str]:
     if isinstance(type_info, PickledBytesTypeInfo) or type_info == Types.STRING():
         return str
     return java_text
+
+
+def text_of(type_info: TypeInformation) -> Callable[[Any], str]:
+    """Returns what makes the text of a record in a file, where Java writes rows as well."""
+    return java_text if isinstance(type_info, RowTypeInfo) else formatter_of(type_info)
 
 
 def java_text(value: Any) -> str:

@@ -76,12 +76,18 @@ class Encoder(OutputFormat):
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """Writes `str` of each record and a newline."""
+        """Writes the text of each record, as `print()` does, and a newline."""
         try:
             charset = codecs.lookup(charset_name).name
         except LookupError as error:
             raise ProgramError(f"the charset {charset_name!r} is not known to Python.") from error
         return Encoder(_StringEncoder(charset))
+
+    def with_text(self, text: Callable[[Any], str]) -> Encoder:
+        """Returns the encoder that writes the text of records so, if it writes their text."""
+        if isinstance(self._encode, _StringEncoder):
+            return Encoder(self._encode.with_text(text), self._header)
+        return self
 
     def open(self, path: Path) -> PendingFile:
         return _EncodedFile(path, self._encode)
@@ -127,15 +133,19 @@ class _EncodedFile(PendingFile):
 
 
 class _StringEncoder:
-    def __init__(self, charset: str) -> None:
+    def __init__(self, charset: str, text: Callable[[Any], str] = str) -> None:
         self._charset = charset
+        self._text = text
 
     def __call__(self, values: list[Any]) -> bytes:
         try:
             text = "\n".join(values)
         except TypeError:
-            text = "\n".join(map(str, values))
+            text = "\n".join(map(self._text, values))
         return (text + "\n").encode(self._charset)
+
+    def with_text(self, text: Callable[[Any], str]) -> _StringEncoder:
+        return _StringEncoder(self._charset, text)
 
 
 class _JsonEncoder:

@@ -13,6 +13,7 @@ each checkpoint, or after each epoch without checkpointing. See `writer` and `co
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -141,6 +142,12 @@ class FileSink(Sink):
 
     def create_committer(self) -> Committer:
         return FileCommitter(self._settings)
+
+    def with_text(self, text: Callable[[Any], str]) -> Sink:
+        output_format = self._settings.output_format
+        if not isinstance(output_format, Encoder):
+            return self
+        return FileSink(replace(self._settings, output_format=output_format.with_text(text)))
 
     def default_name(self) -> str:
         return "File Sink"
