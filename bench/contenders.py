@@ -89,6 +89,20 @@ def row_program(peer: str, workload: str, settings: str, *arguments: str) -> Con
     )
 
 
+def lowered_windows() -> Contender:
+    """The windows of Penstock in terms of columns and built-in aggregates."""
+    return Contender(
+        workload="windows",
+        peer="Penstock, columns",
+        settings="hashmap",
+        environment="penstock",
+        program="windows_lowered.py",
+        arguments=("{input}", "{output}", "state.backend.type=hashmap"),
+        sizes=(5_000_000, 20_000_000),
+        quick_sizes=(1_000_000, 4_000_000),
+    )
+
+
 def flink_sql(workload: str, settings: str, *arguments: str) -> Contender:
     """Flink SQL on the JVM. Windows are printed; running counts only in the checked run."""
     printed = (workload, "{input}", "print", *arguments)
@@ -129,6 +143,7 @@ def all_contenders() -> list[Contender]:
     tuned = (*PYFLINK_TUNED, NO_METRICS)
     return [
         row_program("penstock", "windows", "hashmap", hashmap),
+        lowered_windows(),
         row_program("pyflink", "windows", "defaults"),
         row_program("pyflink", "windows", "tuned", *PYFLINK_TUNED),
         row_program("pyflink", "windows", "tuned, thread mode", *PYFLINK_TUNED, threads),

@@ -277,6 +277,25 @@ def test_aggregates_by_hand(tmp_path: Path) -> None:
     )
 
 
+def test_floats_of_sliding_windows_are_added_in_their_order(tmp_path: Path) -> None:
+    # In order of arrival 1e16 - 1e16 + 1 is 1; 20-ms pane by pane it would be 0.
+    part: list[Record] = [
+        (25, "a", "open", None, 1e16, None),
+        (5, "a", "open", None, -1e16, None),
+        (26, "a", "open", None, 1.0, None),
+    ]
+    source = parquet(tmp_path, [part])
+
+    def build(env: StreamExecutionEnvironment) -> Any:
+        stream = env.from_source(source, bounded(1000), "events").key_by("channel")
+        return stream.window(WINDOWS["sliding"]).aggregate(sum_of("x"), window_row("channel"))
+
+    sums = {row.split("window_start=")[1].split(",")[0]: row for row in both(build).rows}
+    assert set(sums) == {"-40", "-20", "0", "20"}
+    assert sums["0"].endswith("value=1.0)")
+    assert sums["20"].endswith("value=1e+16)")
+
+
 def test_datetimes_are_timestamps(tmp_path: Path) -> None:
     for unit in ("s", "ms", "us", "ns"):
         stamps = pa.array([-1_500, 0, 49_000], pa.int64()).cast(pa.timestamp("ms"))

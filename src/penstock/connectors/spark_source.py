@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.connectors.files.formats import BulkFormat
 from penstock.connectors.files.source import FileSource
+from penstock.connectors.source import Boundedness
 from penstock.core.errors import ProgramError, UnsupportedError
 
 
@@ -29,6 +30,11 @@ class SparkSource:
     def __post_init__(self) -> None:
         if not (hasattr(self.df, "isStreaming") and hasattr(self.df, "schema")):
             raise ProgramError(f"from_spark needs a DataFrame, not {type(self.df).__name__}.")
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Whether it ends; as of any source."""
+        return Boundedness.CONTINUOUS_UNBOUNDED if self.is_streaming else Boundedness.BOUNDED
 
     @property
     def is_streaming(self) -> bool:
