@@ -6,9 +6,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.errors import ConfigurationError
+from penstock.state.context import StateContext
 from penstock.state.heap import HASHMAP, HeapKeyedState
-from penstock.state.rocks import ROCKSDB, RocksKeyedState, RocksLimits
-from penstock.state.rocks_base import RocksSettings, require_rocksdict
+from penstock.state.rocks import ROCKSDB, RocksKeyedState
+from penstock.state.rocks_base import require_rocksdict
+from penstock.state.rocks_settings import RocksLimits, RocksSettings
 from penstock.state.versions import FoldPolicy
 
 if TYPE_CHECKING:
@@ -47,9 +49,8 @@ class HashMapBackend:
         clock: EpochClock,
         uid: str,
     ) -> KeyedState:
-        return HeapKeyedState(
-            first_key_group, last_key_group, max_parallelism, area, clock, uid, self.policy
-        )
+        context = StateContext(first_key_group, last_key_group, max_parallelism, area, clock, uid)
+        return HeapKeyedState(context, self.policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +70,8 @@ class RocksDbBackend:
         clock: EpochClock,
         uid: str,
     ) -> KeyedState:
-        return RocksKeyedState(
-            first_key_group,
-            last_key_group,
-            max_parallelism,
-            area,
-            clock,
-            uid,
-            self.policy,
-            self.limits,
-            self.database,
-        )
+        context = StateContext(first_key_group, last_key_group, max_parallelism, area, clock, uid)
+        return RocksKeyedState(context, self.policy, self.limits, self.database)
 
 
 def create_backend(name: str, **settings: Any) -> StateBackend:

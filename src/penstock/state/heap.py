@@ -30,8 +30,7 @@ class HeapKeyedState(KeyedState):
         return _TABLES[kind](name)
 
     def _load_base(self, version: KeyedStateVersion) -> None:
-        for handle in version.base:
-            self._apply(self._read(handle), handle.size_bytes)
+        self._replay(version.base)
 
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         tables = []
@@ -46,4 +45,4 @@ class HeapKeyedState(KeyedState):
         self.event_timers.mark_clean()
         self.processing_timers.mark_clean()
         handle = self._area.write(f"{version_id}.base", payload.encode(self.uid))
-        return self._version(version_id, base=(handle,))
+        return self._version(version_id, (handle,))

@@ -13,37 +13,31 @@ held version. A failed `restore` or `commit` leaves nothing held, so the next re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.core.errors import ProgramError, StateError
-from penstock.core.handles import KeyedStateVersion
-from penstock.core.keygroups import key_group
-from penstock.state.delta_merge import first_to_merge, merge
+from penstock.state.delta_chain import DeltaChain, is_same
+from penstock.state.rescaling import import_entries
 from penstock.state.state_factory import make_state
 from penstock.state.tables import NO_KEY, ListTable, MapTable, Table, ValueTable
-from penstock.state.timed import convert_columns, convert_value
+from penstock.state.timed import convert_columns
 from penstock.state.timers import TimerTable
 from penstock.state.ttl_states import Ttl
-from penstock.state.versions import FoldPolicy, Payload, TableColumns, decode_payload
+from penstock.state.versions import FoldPolicy, Payload, TableColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.core.clock import EpochClock
-    from penstock.core.file_area import FileArea
-    from penstock.core.handles import FileHandle
+    from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.api import State
+    from penstock.state.context import StateContext
     from penstock.state.descriptors import StateDescriptor
+    from penstock.state.tables import Row
     from penstock.state.ttl_config import StateTtlConfig
 
 TableT = TypeVar("TableT", bound=Table)
 
 _IMPORTED = "(imported)"
-_MERGED = ".merged"
-
-Row = tuple[str, str, Any, Any, Any]
-"""(state name, kind, key, namespace, value), see `KeyedState.entries`."""
 
 
 class KeyedState(ABC):
@@ -58,27 +52,17 @@ class KeyedState(ABC):
 
     backend_name: str
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the range is two numbers everywhere
-        self,
-        first_key_group: int,
-        last_key_group: int,
-        max_parallelism: int,
-        area: FileArea,
-        clock: EpochClock,
-        uid: str,
-        policy: FoldPolicy,
-    ) -> None:
+    def __init__(self, context: StateContext, policy: FoldPolicy) -> None:
         self.key: Any = NO_KEY
         self.namespace: Any = None
         self.event_timers = TimerTable()
         self.processing_timers = TimerTable()
-        self.clock = clock
-        self.uid = uid
-        self.first_key_group = first_key_group
-        self.last_key_group = last_key_group
-        self.max_parallelism = max_parallelism
-        self._area = area
+        self.context = context
+        self.clock = context.clock
+        self.uid = context.uid
+        self._area = context.area
         self._policy = policy
+        self._deltas = DeltaChain(context.area, context.uid, policy)
         self._tables: dict[str, Table] = {}
         self._ttls: dict[str, Ttl] = {}
         self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
@@ -191,30 +175,9 @@ class KeyedState(ABC):
 
     def _write_delta(self, held: KeyedStateVersion, version_id: str) -> KeyedStateVersion:
         payload = self._collect()
-        handle = self._area.write(f"{version_id}.delta", payload.encode(self.uid))
-        self._delta_written(payload, handle.size_bytes)
-        version = self._version(
-            version_id,
-            base=held.base,
-            base_id=held.base_id,
-            deltas=(*held.deltas, handle),
-            delta_ids=(*held.delta_ids, version_id),
-        )
-        if len(version.deltas) > 1 and self._policy.are_many(version):
-            return self._merge_deltas(version, payload)
+        version, size_bytes = self._deltas.append(payload, held, version_id)
+        self._delta_written(payload, size_bytes)
         return version
-
-    def _merge_deltas(self, version: KeyedStateVersion, newest: Payload) -> KeyedStateVersion:
-        """Returns the same version with its newest deltas in one file."""
-        first = first_to_merge(version.deltas)
-        older = [self._read(handle) for handle in version.deltas[first:-1]]
-        merged = merge([*older, newest], version.delta_ids[first:])
-        handle = self._area.write(f"{version.version_id}{_MERGED}", merged.encode(self.uid))
-        return replace(
-            version,
-            deltas=(*version.deltas[:first], handle),
-            delta_ids=(*version.delta_ids[:first], version.version_id),
-        )
 
     def _collect(self) -> Payload:
         tables = [
@@ -242,46 +205,20 @@ class KeyedState(ABC):
         self._held = self._version(_IMPORTED)
 
     def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
-        """Adds what of the versions lies in this range."""
-        owned: dict[Any, bool] = {}
+        """Adds what of versions of any range and backend lies in this range."""
         for version in versions:
-            other = self._open_other(version)
-            for row in other.entries():
-                key = row[2]
-                is_owned = owned.get(key)
-                if is_owned is None:
-                    is_owned = owned[key] = self.owns(key)
-                if is_owned:
-                    self._load_row(row, timed=other.is_timed(row[0]))
+            other = self.open_other(version)
+            import_entries(self, other)
             other.close()
 
-    def _load_row(self, row: Row, *, timed: bool) -> None:
-        """Adds one row of `entries`."""
-        name, kind, key, ns, value = row
-        if kind == "event_timer":
-            self.event_timers.add(value, key, ns)
-            return
-        if kind == "processing_timer":
-            self.processing_timers.add(value, key, ns)
-            return
-        table = self._table_for(TableColumns(name, kind, timed, []))
-        if table.timed is not timed:
-            value = convert_value(kind, value, to_timed=table.timed, now_ms=self.clock.now_ms)
-        if isinstance(table, MapTable):
-            table.put(key, ns, *value)
-        elif isinstance(table, ListTable):
-            table.extend(key, ns, value)
-        elif isinstance(table, ValueTable):
-            table.put(key, ns, value)
-
-    def _open_other(self, version: KeyedStateVersion) -> KeyedState:
-        """Returns a version of another range or backend, read-only by convention."""
+    def open_other(self, version: KeyedStateVersion) -> KeyedState:
+        """Returns a version of another range or backend, to be read only."""
         from penstock.state.backend import create_backend
 
         other = create_backend(version.backend).create_state(
             version.first_key_group,
             version.last_key_group,
-            self.max_parallelism,
+            self.context.max_parallelism,
             self._area,
             self.clock,
             self.uid,
@@ -290,52 +227,32 @@ class KeyedState(ABC):
         return other
 
     def _covers(self, version: KeyedStateVersion) -> bool:
-        return (
-            version.backend == self.backend_name
-            and version.first_key_group == self.first_key_group
-            and version.last_key_group == self.last_key_group
-        )
+        return version.backend == self.backend_name and self.context.is_range_of(version)
 
     def _restore_own(self, version: KeyedStateVersion) -> None:
         held, self._held = self._held, None
         if held is not None and not self.is_dirty:
-            if held.version_id == version.version_id:
+            if is_same(held, version):
                 self._held = version
                 return
-            missing = self._missing_deltas(held, version)
+            missing = self._deltas.missing(held, version)
             if missing is not None:
-                for payload, size_bytes in missing:
-                    self._apply(payload, size_bytes)
+                self._replay(missing)
                 self._held = version
                 return
         self._reset_all()
         self._load_base(version)
-        for handle in version.deltas:
-            self._apply(self._read(handle), handle.size_bytes)
+        self._replay(version.deltas)
         self._held = version
 
-    def _missing_deltas(
-        self, held: KeyedStateVersion, version: KeyedStateVersion
-    ) -> list[tuple[Payload, int]] | None:
-        """Returns the deltas from the held version on, or None when it is no ancestor."""
-        ids = (version.base_id, *version.delta_ids)
-        first = None
-        if held.version_id in ids:
-            first = ids.index(held.version_id)
-        else:
-            for position, handle in enumerate(version.deltas):
-                if _MERGED in handle.name and held.version_id in self._read(handle).covers:
-                    first = position
-        if first is None:
-            return None
-        return [(self._read(handle), handle.size_bytes) for handle in version.deltas[first:]]
-
-    def _read(self, handle: FileHandle) -> Payload:
-        return decode_payload(self._area.read(handle), handle.name)
+    def _replay(self, files: Sequence[FileHandle]) -> None:
+        for handle in files:
+            self._apply(self._deltas.read(handle), handle.size_bytes)
 
     def _apply(self, payload: Payload, size_bytes: int) -> None:
         for part in payload.tables:
-            table, columns = self._table_for(part), part.columns
+            table = self.table_for(part.name, part.kind, timed=part.timed)
+            columns = part.columns
             if part.timed is not table.timed:
                 columns = convert_columns(
                     part.kind, columns, to_timed=table.timed, now_ms=self.clock.now_ms
@@ -346,12 +263,17 @@ class KeyedState(ABC):
         self.processing_timers.apply(payload.processing_timers)
         self._delta_written(payload, size_bytes)
 
-    def _table_for(self, columns: TableColumns) -> Table:
-        table = self._tables.get(columns.name)
+    def table_for(self, name: str, kind: str, *, timed: bool) -> Table:
+        """Returns the table for something stored; a new one is timed as that is.
+
+        Raises:
+            StateError: The program has a state of that name and another kind.
+        """
+        table = self._tables.get(name)
         if table is None:
-            table = self._tables[columns.name] = self._new_table(columns.kind, columns.name)
-            table.timed = columns.timed
-        self._check_kind(columns.name, table.kind, columns.kind)
+            table = self._tables[name] = self._new_table(kind, name)
+            table.timed = timed
+        self._check_kind(name, table.kind, kind)
         return table
 
     def _check_kind(self, name: str, in_program: str, in_snapshot: str) -> None:
@@ -362,28 +284,8 @@ class KeyedState(ABC):
                 "change it back."
             )
 
-    def _version(
-        self,
-        version_id: str,
-        *,
-        base: tuple[FileHandle, ...] = (),
-        base_id: str | None = None,
-        deltas: tuple[FileHandle, ...] = (),
-        delta_ids: tuple[str, ...] = (),
-    ) -> KeyedStateVersion:
-        """Returns a version of this range; its base is its own unless another is named."""
-        if base_id is None:
-            base_id = version_id if base else ""
-        return KeyedStateVersion(
-            version_id,
-            self.backend_name,
-            base_id,
-            base,
-            deltas,
-            delta_ids,
-            self.first_key_group,
-            self.last_key_group,
-        )
+    def _version(self, version_id: str, base: tuple[FileHandle, ...] = ()) -> KeyedStateVersion:
+        return self.context.version(version_id, self.backend_name, base)
 
     def _reset_all(self) -> None:
         self._needs_base = False
@@ -393,11 +295,6 @@ class KeyedState(ABC):
         self.processing_timers.reset()
         for table in self._tables.values():
             table.reset()
-
-    def owns(self, key: Any) -> bool:
-        """Returns whether a key lies in this state's range of key groups."""
-        group = key_group(key, self.max_parallelism)
-        return self.first_key_group <= group <= self.last_key_group
 
     # -- what a backend does ------------------------------------------------------------------
 

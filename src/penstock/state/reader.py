@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from penstock.core.file_area import FileArea
     from penstock.core.handles import KeyedStateVersion
-    from penstock.state.keyed import Row
+    from penstock.state.tables import Row
 
 
 def read_entries(version: KeyedStateVersion, area: FileArea) -> Iterator[Row]:

@@ -13,33 +13,29 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.core.errors import StateError
 from penstock.state import codec
-from penstock.state.keyed import KeyedState, Row
-from penstock.state.rocks_base import RocksBase, RocksSettings
-from penstock.state.rocks_tables import (
-    ENTRY_BYTES,
-    RocksContext,
-    RocksListTable,
-    RocksMapTable,
-    RocksTable,
-    RocksValueTable,
-)
+from penstock.state.keyed import KeyedState
+from penstock.state.rocks_base import RocksBase
+from penstock.state.rocks_lists import RocksListTable
+from penstock.state.rocks_maps import RocksMapTable
+from penstock.state.rocks_table import ENTRY_BYTES, RocksContext, RocksTable
 from penstock.state.rocks_timers import GROUP_START, RocksTimerTable
+from penstock.state.rocks_values import RocksValueTable
+from penstock.state.row_streams import counted_timers, overlaid
 from penstock.state.rows import IS_TIMED, TIMER_PREFIX, RowKeys, group_start, name_of
 from penstock.state.versions import FORMAT, FoldPolicy, Payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.core.clock import EpochClock
-    from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle, KeyedStateVersion
-    from penstock.state.tables import Table
+    from penstock.state.context import StateContext
+    from penstock.state.rocks_settings import RocksLimits, RocksSettings
+    from penstock.state.tables import Row, Table
 
 ROCKSDB: Final = "rocksdb"
 EVENT: Final = b"e"
@@ -59,24 +55,6 @@ class _Described(NamedTuple):
     timed_since_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RocksLimits:
-    """How much of the state is in memory.
-
-    Attributes:
-        memory_bytes: Estimated bytes of entries in memory, outside the running epoch. Half of them
-            may be changes that wait for a fold.
-        replay_bytes: Deltas together above this are folded, since a restore replays them.
-        merge_bytes: Deltas together up to this are merged instead, once they are many.
-        timers_in_memory: Timers of each domain in memory after a fold.
-    """
-
-    memory_bytes: int = 384 << 20
-    replay_bytes: int = 32 << 20
-    merge_bytes: int = 1 << 20
-    timers_in_memory: int = 500_000
-
-
 class RocksKeyedState(KeyedState):
     """Keyed state over a RocksDB base."""
 
@@ -84,22 +62,17 @@ class RocksKeyedState(KeyedState):
     event_timers: RocksTimerTable
     processing_timers: RocksTimerTable
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the range is two numbers everywhere
+    def __init__(
         self,
-        first_key_group: int,
-        last_key_group: int,
-        max_parallelism: int,
-        area: FileArea,
-        clock: EpochClock,
-        uid: str,
+        context: StateContext,
         policy: FoldPolicy,
         limits: RocksLimits,
         settings: RocksSettings,
     ) -> None:
-        super().__init__(first_key_group, last_key_group, max_parallelism, area, clock, uid, policy)
+        super().__init__(context, policy)
         self._limits = limits
-        self._base = RocksBase(area, settings)
-        self._context = RocksContext(self._base, RowKeys(max_parallelism), self._account)
+        self._base = RocksBase(context.area, settings)
+        self._shared = RocksContext(self._base, RowKeys(context.max_parallelism), self._account)
         self.event_timers = self._timer_table(EVENT)
         self.processing_timers = self._timer_table(PROCESSING)
         self._base_tables: dict[str, _Described] = {}
@@ -112,7 +85,7 @@ class RocksKeyedState(KeyedState):
 
     def _timer_table(self, domain: bytes) -> RocksTimerTable:
         limit = self._limits.timers_in_memory
-        return RocksTimerTable(self._base, self._context.row_keys, domain, limit)
+        return RocksTimerTable(self._base, self._shared.row_keys, domain, limit)
 
     def prefetch(self, keys: Iterable[Any]) -> None:
         for table in self._rocks_tables():
@@ -161,7 +134,7 @@ class RocksKeyedState(KeyedState):
     # -- versions -----------------------------------------------------------------------------
 
     def _new_table(self, kind: str, name: str) -> Table:
-        table = _TABLES[kind](name, self._context)
+        table = _TABLES[kind](name, self._shared)
         described = self._base_tables.get(name)
         if described is not None:
             table.timed, table.timed_since_ms = described.timed, described.timed_since_ms
@@ -241,7 +214,7 @@ class RocksKeyedState(KeyedState):
         self._forget_overlay()
         if self._clean_bytes > self._limits.memory_bytes:
             self._evict()
-        return self._version(version_id, base=(*files.values(), handle))
+        return self._version(version_id, (*files.values(), handle))
 
     def _with_expired(
         self, rows: list[tuple[bytes, bytes | None]]
@@ -291,7 +264,7 @@ class RocksKeyedState(KeyedState):
         olds = []
         for version in versions:
             if version.backend == ROCKSDB:
-                old = self._open_other(version)
+                old = self.open_other(version)
                 assert isinstance(old, RocksKeyedState)
                 olds.append(old)
         if olds:
@@ -299,7 +272,7 @@ class RocksKeyedState(KeyedState):
                 self._take_description(old)
             merged = heapq.merge(*(self._rows_from(old) for old in olds), key=itemgetter(0))
             counts = dict.fromkeys((EVENT, PROCESSING), 0)
-            self._base.load(_counted(merged, counts))
+            self._base.load(counted_timers(merged, counts))
             self.event_timers.attach(counts[EVENT])
             self.processing_timers.attach(counts[PROCESSING])
             for old in olds:
@@ -318,9 +291,11 @@ class RocksKeyedState(KeyedState):
 
     def _rows_from(self, old: RocksKeyedState) -> Iterator[tuple[bytes, bytes]]:
         """Yields the rows of an old version, its overlay applied, that lie in this range."""
-        start, end = group_start(self.first_key_group), group_start(self.last_key_group + 1)
+        context = self.context
+        start = group_start(context.first_key_group)
+        end = group_start(context.last_key_group + 1)
         base = itertools.chain(old._base.scan(start, end), old._base.scan_prefix(TIMER_PREFIX))
-        for row, data in _overlaid(base, old._overlay_rows()):
+        for row, data in overlaid(base, old._overlay_rows()):
             place = GROUP_START if row.startswith(TIMER_PREFIX) else 0
             if start <= row[place : place + 2] < end:
                 yield row, data
@@ -341,7 +316,7 @@ class RocksKeyedState(KeyedState):
             table = tables.get(name)
             if table is None:
                 described = self._base_tables[name]
-                table = tables[name] = _TABLES[described.kind](name, self._context)
+                table = tables[name] = _TABLES[described.kind](name, self._shared)
                 table.timed, table.timed_since_ms = described.timed, described.timed_since_ms
             entry = table.base_entry(row, data)
             if entry is not None:
@@ -357,37 +332,3 @@ class RocksKeyedState(KeyedState):
 
 def _describe(table: RocksTable) -> _Described:
     return _Described(table.kind, table.timed, table.is_read_by_key, table.timed_since_ms)
-
-
-def _overlaid(
-    rows: Iterable[tuple[bytes, bytes]], changes: list[tuple[bytes, bytes | None]]
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yields rows with changes applied; both are in order, None deletes."""
-    position = 0
-    for row, data in rows:
-        while position < len(changes) and changes[position][0] < row:
-            changed, new = changes[position]
-            position += 1
-            if new is not None:
-                yield changed, new
-        if position < len(changes) and changes[position][0] == row:
-            new = changes[position][1]
-            position += 1
-            if new is not None:
-                yield row, new
-        else:
-            yield row, data
-    for changed, new in changes[position:]:
-        if new is not None:
-            yield changed, new
-
-
-def _counted(
-    rows: Iterable[tuple[bytes, bytes]], counts: dict[bytes, int]
-) -> Iterator[tuple[bytes, bytes]]:
-    """Counts the timers of each domain that pass."""
-    place = len(TIMER_PREFIX)
-    for row in rows:
-        if row[0].startswith(TIMER_PREFIX):
-            counts[row[0][place : place + 1]] += 1
-        yield row

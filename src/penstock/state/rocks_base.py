@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 import shutil
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle
+    from penstock.state.rocks_settings import RocksSettings
 
 try:
     import rocksdict
@@ -36,21 +36,6 @@ except ImportError:  # pragma: no cover - exercised by a test that hides the mod
 
 _DATABASE_FILE: Final = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT")
 _MEBIBYTE: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class RocksSettings:
-    """Sizes of the database; all states of a worker share one block cache of each size.
-
-    Attributes:
-        block_cache_bytes: Blocks, indexes and filters of SST files in memory.
-        block_size_bytes: Size of a block.
-        target_file_size_bytes: Size at which compaction starts another SST file.
-    """
-
-    block_cache_bytes: int = 64 * _MEBIBYTE
-    block_size_bytes: int = 8 * 1024
-    target_file_size_bytes: int = 32 * _MEBIBYTE
 
 
 def require_rocksdict() -> None:

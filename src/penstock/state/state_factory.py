@@ -26,7 +26,7 @@ from penstock.state.objects import (
     VoidScope,
     reduce_callable,
 )
-from penstock.state.rocks_tables import RocksValueTable
+from penstock.state.rocks_values import RocksValueTable
 from penstock.state.ttl_states import TtlListState, TtlMapState, TtlValueState
 
 if TYPE_CHECKING:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Columns = list[tuple[Any, ...]]
 
+Row = tuple[str, str, Any, Any, Any]
+"""(state name, kind, key, namespace, value), see `KeyedState.entries`."""
+
 
 class _NoKey:
     """Stands where no key is current: looking anything up by it fails, at no cost elsewhere."""
