@@ -7,7 +7,6 @@ workers, not for code that will fail again.
 
 from __future__ import annotations
 
-import gc
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +98,6 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
             yield router.route(frame)
         else:
             frames.append(frame)
-    collecting = gc.isenabled()
-    # Large state makes every full collection slow, and an epoch's objects are few cycles.
-    gc.disable()
     try:
         for item in cache.get(program, key).run(plan, plan.subtasks[key], frames, attempt):
             if isinstance(item, SubtaskReport):
@@ -114,10 +110,6 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
         cache.drop(key)
         report = SubtaskReport(key[0], key[1], attempt, error=_describe(error, program, plan, key))
         yield router.route(_report_frame(report))
-    finally:
-        if collecting:
-            gc.enable()
-            gc.collect(0)
 
 
 def _report_frame(report: SubtaskReport) -> Frame:

@@ -10,7 +10,7 @@ import operator
 import random  # noqa: TID251 - only an instance with a seed of the epoch
 from abc import ABC, abstractmethod
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import key_group, subtask_of
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 
-_SIMPLE_KEYS = (str, int)
-"""Types of keys that need no check before their only subtask takes them."""
+_SHORT_KEY: Final = 1000
+"""Characters of a key that needs no check before its only subtask takes it."""
 
 
 class KeyBook(dict[Any, int]):
@@ -56,14 +56,20 @@ class KeyBook(dict[Any, int]):
         self.owners: list[int] = []
 
     def __missing__(self, key: Any) -> int:
+        # First, because it refuses keys without a group.
+        owner = self._owner_of(key)
         number = self[key] = len(self.names)
         self.names.append(key)
-        if self._parallelism == 1 and type(key) in _SIMPLE_KEYS:
-            self.owners.append(0)
-        else:
-            group = key_group(key, self._max_parallelism)
-            self.owners.append(subtask_of(group, self._parallelism, self._max_parallelism))
+        self.owners.append(owner)
         return number
+
+    def _owner_of(self, key: Any) -> int:
+        if self._parallelism == 1 and (
+            type(key) is int or (type(key) is str and len(key) <= _SHORT_KEY)
+        ):
+            return 0
+        group = key_group(key, self._max_parallelism)
+        return subtask_of(group, self._parallelism, self._max_parallelism)
 
     def shrink(self) -> None:
         """Forgets all keys; nothing may hold numbers any more."""
@@ -197,6 +203,15 @@ class ByKeyGroup(ByFunction):
             for value, key in zip(batch.values, keys, strict=True):
                 _check_hashable(key, value)
             raise
+        except ProgramError as error:
+            refused = next(
+                value
+                for value, key in zip(batch.values, keys, strict=True)
+                if key not in self.book
+            )
+            raise ProgramError(
+                f"{error}\nat key_by before operator '{self._name}'\n  record: {shorten(refused)}"
+            ) from None
         if self._targets == 1:
             return [], numbers
         return list(map(self.book.owners.__getitem__, numbers)), numbers

@@ -34,6 +34,8 @@ class SinkCommits:
             if operator.kind is NodeKind.SINK
         }
         self._pending: dict[str, list[tuple[int, Any]]] = {}
+        self._promised: dict[str, set[str]] = {}
+        self._kept: dict[str, list[Any]] = {}
 
     def prepared(self, epoch: int, reports: list[SubtaskReport]) -> None:
         """Takes the committables of an epoch that counts, in the order of subtasks."""
@@ -72,9 +74,30 @@ class SinkCommits:
             for uid, pending in self._pending.items():
                 gone = [committable for prepared, committable in pending if prepared > epoch]
                 if gone:
+                    promised = self._promised.get(uid, set())
+                    self._kept.setdefault(uid, []).extend(
+                        each for each in gone if repr(each) in promised
+                    )
+                    gone = [each for each in gone if repr(each) not in promised]
                     context = self._context(uid, epoch, None, final=False)
                     self._committers[uid].abort(gone, context)
                     self._pending[uid] = [each for each in pending if each[0] <= epoch]
+
+    def promise(self, sinks: dict[str, Any]) -> None:
+        """A savepoint with these owed commits is about to exist: what it names is never removed.
+
+        Whoever starts from it commits that output, whatever becomes of this job.
+        """
+        with self._lock:
+            for uid, saved in sinks.items():
+                promised = self._promised.setdefault(uid, set())
+                promised.update(repr(committable) for _, committable in saved["pending"])
+
+    @property
+    def has_promised(self) -> bool:
+        """Whether a snapshot that may outlive the job names output of its own."""
+        with self._lock:
+            return any(self._promised.values())
 
     def snapshot(self) -> dict[str, Any]:
         """Returns plain data by uid: what the committer keeps, and what it still owes."""
@@ -111,4 +134,5 @@ class SinkCommits:
             final=final,
             now_ms=self._clock.wall_ms(),
             spark=self._spark,
+            kept=tuple(self._kept.get(uid, ())),
         )

@@ -23,6 +23,8 @@ from penstock.runtime.level_task import (
     read_report,
     run_level_task,
 )
+from penstock.spark.garbage import collector_at_rest
+from penstock.spark.slots import MOST_SUBTASKS, SlottedLineage, has_one_executor
 from penstock.state.codec import register_by_value_pickler
 
 if TYPE_CHECKING:
@@ -98,15 +100,16 @@ class LevelTask:
         assert context is not None
         # Level 0 reads sources; the numbers it is given only make the partitions.
         frames = (element[1] for element in elements) if self._level else _drain(elements)
-        return run_level_task(
-            program,
-            pickle.loads(self._plan),
-            self._level,
-            partition,
-            frames,
-            context.taskAttemptId(),
-            _CACHE,
-        )
+        with collector_at_rest():
+            yield from run_level_task(
+                program,
+                pickle.loads(self._plan),
+                self._level,
+                partition,
+                frames,
+                context.taskAttemptId(),
+                _CACHE,
+            )
 
 
 def _drain(elements: Iterable[Any]) -> list[Frame]:
@@ -133,25 +136,15 @@ class SparkEpochRunner:
             len(level_partitions(program.graph, level))
             for level in range(len(program.graph.levels))
         ]
+        self._slots: SlottedLineage | None = None
+        if has_one_executor(self._context) and max(self._widths) <= MOST_SUBTASKS:
+            self._slots = SlottedLineage(self._context, self._widths)
         self._seed = self._context.parallelize(range(self._widths[0]), self._widths[0])
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
-        graph = self._program.graph
-        frames: Any = self._seed
-        for level, width in enumerate(self._widths):
-            keys = level_partitions(graph, level)
-            part = replace(plan, subtasks={key: plan.subtasks[key] for key in keys})
-            task = LevelTask(
-                self._broadcast,
-                self._program.cache_key,
-                level,
-                pickle.dumps(part, 5),
-                self._worker_path,
-            )
-            if level:
-                frames = frames.partitionBy(width, _same)
-            frames = frames.mapPartitionsWithIndex(task)
+        tasks = [self._task(plan, level) for level in range(len(self._widths))]
+        frames = self._frames(tasks) if self._slots is None else self._slots.frames(tasks)
         try:
             collected = frames.collect()
         except Exception as error:
@@ -159,6 +152,26 @@ class SparkEpochRunner:
                 f"Spark could not run epoch {plan.epoch}: {_first_lines(error)}"
             ) from error
         return [read_report(frame) for _, frame in collected if frame.kind == FrameKind.REPORT]
+
+    def _task(self, plan: EpochPlan, level: int) -> LevelTask:
+        keys = level_partitions(self._program.graph, level)
+        part = replace(plan, subtasks={key: plan.subtasks[key] for key in keys})
+        return LevelTask(
+            self._broadcast,
+            self._program.cache_key,
+            level,
+            pickle.dumps(part, pickle.HIGHEST_PROTOCOL),
+            self._worker_path,
+        )
+
+    def _frames(self, tasks: list[LevelTask]) -> Any:
+        """Returns the lineage for any number of executors and subtasks."""
+        frames: Any = self._seed
+        for level, task in enumerate(tasks):
+            if level:
+                frames = frames.partitionBy(self._widths[level], _same)
+            frames = frames.mapPartitionsWithIndex(task)
+        return frames
 
     def close(self) -> None:
         """Releases the broadcast; workers drop the job when they serve another one."""
