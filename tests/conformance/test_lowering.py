@@ -416,3 +416,13 @@ def test_not_lowered(tmp_path: Path, case: str) -> None:
         return
     remarks = run(lambda env: then(env.from_source(source, bounded(), "events"))).remarks
     assert [why in remark for remark in remarks.values()] == [True]
+
+
+def test_plan_says_what_is_lowered(tmp_path: Path) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    stream = env.from_source(text(tmp_path, "5,a,1\n"), bounded(), "events").key_by("channel")
+    stream.window(WINDOWS["tumbling"]).count().print()
+    assert '"columns": "lowered"' in env.get_execution_plan()
+    stream.window(WINDOWS["tumbling"]).count().print()
+    stream.map(lambda row: row).print()
+    assert '"columns": "not lowered: other operators read the same' in env.get_execution_plan()

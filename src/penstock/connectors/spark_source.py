@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.files.formats import BulkFormat
 from penstock.connectors.files.source import FileSource
 from penstock.connectors.source import Boundedness
 from penstock.core.errors import ProgramError, UnsupportedError
+
+if TYPE_CHECKING:
+    from penstock.core.columns import ColumnName
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +43,10 @@ class SparkSource:
     def is_streaming(self) -> bool:
         """Whether it never ends."""
         return bool(self.df.isStreaming)
+
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> SparkSource:
+        """Returns this source: the files that take its place have all columns."""
+        return self
 
 
 def materialise(df: Any, scratch_dir: str, name: str = "") -> FileSource:

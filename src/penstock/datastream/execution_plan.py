@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.errors import ProgramError
 from penstock.core.partitioning import KeyGroups
+from penstock.graph.compile import compile_graph
 from penstock.graph.nodes import Input, Node, NodeKind
+from penstock.runtime.lowering import lower
 
 if TYPE_CHECKING:
     from penstock.graph.nodes import StreamGraph
@@ -23,7 +26,27 @@ _PACTS = {
 def execution_plan(graph: StreamGraph) -> str:
     """Returns the plan as JSON text."""
     nodes = [_plan_node(node, graph) for node in graph.nodes.values()]
+    remarks = _remarks(graph)
+    for node in nodes:
+        if node["id"] in remarks:
+            node["columns"] = remarks[node["id"]]
     return json.dumps({"nodes": nodes}, indent=2)
+
+
+def _remarks(graph: StreamGraph) -> dict[int, str]:
+    """Returns by window operator whether it works on columns, or why not."""
+    try:
+        compiled = compile_graph(graph)
+    except ProgramError:
+        return {}  # The plan of an unfinished program is still worth seeing.
+    ids = {
+        operator.uid: operator.node_id for stage in compiled.stages for operator in stage.operators
+    }
+    remarks = lower(compiled).remarks
+    return {
+        ids[uid]: f"not lowered: {remark}" if remark else "lowered"
+        for uid, remark in remarks.items()
+    }
 
 
 def _plan_node(node: Node, graph: StreamGraph) -> dict[str, Any]:
