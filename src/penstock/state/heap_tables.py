@@ -20,6 +20,9 @@ class _HeapTable(Table):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.spaces = Spaces()
+        # The dicts of user state, which are always the same two, without asking for them.
+        self._entries = self.spaces.entries
+        self._dirty = self.spaces.dirty
         # What of the running round of `expire` is left: keys by namespace, taken from the end.
         self._to_expire: list[tuple[Any, list[Any]]] = []
 
@@ -77,7 +80,7 @@ class HeapValueTable(_HeapTable, ValueTable):
     """Values in dicts."""
 
     def get(self, key: Any, ns: Any = None) -> Any:
-        entries = self.spaces.read(ns)
+        entries = self._entries if ns is None else self.spaces.read(ns)
         return None if entries is None else entries.get(key)
 
     def put(self, key: Any, ns: Any, value: Any) -> None:
@@ -132,7 +135,7 @@ class HeapListTable(_HeapTable, ListTable):
         return [] if entries is None else entries.get(key) or []
 
     def append(self, key: Any, ns: Any, value: Any) -> None:
-        entries, dirty = self.spaces.write(ns)
+        entries, dirty = (self._entries, self._dirty) if ns is None else self.spaces.write(ns)
         values = entries.get(key)
         if values is None:
             entries[key] = [value]
@@ -219,7 +222,7 @@ class HeapMapTable(_HeapTable, MapTable):
     """Maps in dicts; a change is a dict of the map entries that changed."""
 
     def get(self, key: Any, ns: Any, map_key: Any, default: Any = None) -> Any:
-        entries = self.spaces.read(ns)
+        entries = self._entries if ns is None else self.spaces.read(ns)
         if entries is None:
             return default
         found = entries.get(key)
@@ -264,7 +267,7 @@ class HeapMapTable(_HeapTable, MapTable):
 
     def _open(self, key: Any, ns: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Returns the map of a key and the dict of its changes, made if missing."""
-        entries, dirty = self.spaces.write(ns)
+        entries, dirty = (self._entries, self._dirty) if ns is None else self.spaces.write(ns)
         found = entries.get(key)
         if found is None:
             found = entries[key] = {}
