@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recovery_kit import Faults, environment, same
+from recovery_kit import Faults, environment, failing_at, same
 from restore_kit import (
     KEYS,
     Count,
@@ -21,7 +21,9 @@ from restore_kit import (
     wait_for,
 )
 
+from penstock.common import Encoder
 from penstock.core.errors import PenstockError
+from penstock.datastream.connectors import FileSink
 
 BACKENDS = ["hashmap", "rocksdb"]
 
@@ -110,6 +112,48 @@ def test_from_an_intermediate_savepoint(tmp_path: Path) -> None:
     wait_for(lambda: len(set(Visible.all()) & new) == len(new), "the rest")
     cancel(client)
     assert set(Visible.all()) - new <= set(counts(300))
+
+
+def test_output_that_a_savepoint_owes_survives_a_restart(tmp_path: Path) -> None:
+    """A savepoint is taken, then the job falls back behind it; what the savepoint owes stays."""
+    out = tmp_path / "files"
+
+    def job(options: dict[str, str]) -> Any:
+        env = environment(tmp_path, 1, {"execution.checkpointing.interval": "1 h", **options})
+        numbers = env.add_source(Numbers()).uid("numbers")
+        lines = numbers.map(failing_at([250], "fall")).map(str)
+        encoder = Encoder.simple_string_encoder()
+        lines.sink_to(FileSink.for_row_format(str(out), encoder).build()).uid("files")
+        return env.execute_async()
+
+    client = job({})
+    Tap.limit = 200
+    wait_for(lambda: client._job.records_read >= 200, "200 records")
+    savepoint = client.trigger_savepoint().result(20)
+    # No checkpoint has completed: the job begins anew, and none of its output is visible yet.
+    Tap.limit = 300
+    wait_for(lambda: client._job.records_read >= 500, "the second attempt")
+    client.stop_with_savepoint(False).result(20)
+    client.get_job_execution_result().result(20)
+    same(read(out), range(300))
+    # Another future of the savepoint: it shows what the savepoint owes, then goes its own way.
+    for path in [path for path in out.rglob("*") if path.is_file() and path.name[0] != "."]:
+        path.unlink()
+    client = job(restore(savepoint))
+    Tap.limit = 400
+    wait_for(lambda: client._job.records_read >= 200, "the rest")
+    client.stop_with_savepoint(False).result(20)
+    client.get_job_execution_result().result(20)
+    same(read(out), range(400))
+
+
+def read(directory: Path) -> list[int]:
+    return [
+        int(line)
+        for path in directory.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+        for line in path.read_text().splitlines()
+    ]
 
 
 def start_fails(directory: Path, options: dict[str, str], **how: Any) -> str:

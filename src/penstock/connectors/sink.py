@@ -69,6 +69,8 @@ class CommitContext:
         final: The job ends with this commit; nothing may stay open.
         now_ms: Wall time.
         spark: The SparkSession when there is one (for sinks that write DataFrames), else None.
+        kept: Output that does not count in this job but belongs to a savepoint: whoever starts from
+            that commits it, so it must not be removed.
     """
 
     job_id: str
@@ -78,6 +80,7 @@ class CommitContext:
     final: bool
     now_ms: int
     spark: Any = None
+    kept: tuple[Any, ...] = ()
 
 
 class Committer(ABC):

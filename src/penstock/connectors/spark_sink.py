@@ -3,7 +3,7 @@
 1. Each subtask writes an epoch's records to one Parquet file under the scratch directory.
 2. The committer makes one DataFrame of all files of a commit and hands it to the user's function,
    with the epoch as its id, or appends it through Spark's writer.
-3. A marker beside the files remembers the last commit. A crash between Spark's commit and the
+3. A marker beside the files remembers what was committed. A crash between Spark's commit and the
    marker makes the commit happen again: at least once. With checkpointing it is exactly once where
    the target knows the id: Delta tables do (`txnVersion`), and a function can.
 """
@@ -23,6 +23,8 @@ from penstock.core.errors import EnvironmentError_, JobExecutionError, ProgramEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_REMEMBERED = 10_000
+"""Committed files that the marker names; snapshots from which a job starts again owe fewer."""
 _TABLE_ROWS_LIMIT = 1_000_000
 """Up to so many rows go to Spark through the driver's memory, when files differ in their types."""
 
@@ -147,8 +149,9 @@ class _SparkCommitter(Committer):
         paths = [item["path"] for item in ordered]
         marker = Path(paths[0]).parent / "committed"
         # Names of files are unique for ever; epochs come again when a job starts anew.
-        identity = hashlib.sha256("\n".join(paths).encode()).hexdigest()
-        if _last_commit(marker) != identity:
+        done = _committed(marker)
+        paths = [path for path in paths if Path(path).name not in done]
+        if paths:
             missing = [path for path in paths if not Path(path).exists()]
             if missing:
                 raise JobExecutionError(
@@ -157,7 +160,7 @@ class _SparkCommitter(Committer):
                 )
             epoch = ordered[-1]["epoch"]
             self._sink.save(_data_frame(paths, context.spark), epoch, context)
-            _remember(marker, identity)
+            _remember(marker, [*done, *(Path(path).name for path in paths)])
         self.abort(committables, context)
 
     def abort(self, committables: list[Any], context: CommitContext) -> None:
@@ -167,14 +170,15 @@ class _SparkCommitter(Committer):
             path.with_suffix(".unified.parquet").unlink(missing_ok=True)
 
 
-def _last_commit(marker: Path) -> str:
-    return marker.read_text() if marker.exists() else ""
+def _committed(marker: Path) -> dict[str, None]:
+    """Returns names of files that were committed, oldest first."""
+    return dict.fromkeys(marker.read_text().split()) if marker.exists() else {}
 
 
-def _remember(marker: Path, identity: str) -> None:
+def _remember(marker: Path, names: list[str]) -> None:
     """Replaces the marker at once, so that it is never half written."""
     new = marker.with_name("committed.new")
-    new.write_text(identity)
+    new.write_text("\n".join(names[-_REMEMBERED:]))
     make_durable(new)
     new.rename(marker)
     make_durable(marker.parent)

@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
 from penstock.core.clock import SystemClock
 from penstock.core.errors import JobExecutionError
@@ -187,8 +188,26 @@ class LocalJob:
             service.close(status)
             sinks.close()
             engine.close()
-            with contextlib.suppress(OSError):
-                shutil.rmtree(Path(settings.state.directory).parent)
+            self._remove_directories(status, sinks)
+
+    def _remove_directories(self, status: JobStatus, sinks: SinkCommits) -> None:
+        """Removes local files, except output that a snapshot which stays may still name."""
+        state = self.settings.state
+        job_directory = Path(state.directory).parent
+        checkpoints = self.settings.checkpoints
+        keeps = sinks.has_promised or (
+            checkpoints.is_enabled and is_kept(checkpoints.retention, status)
+        )
+        scratch = Path(state.scratch_directory)
+        if keeps and any(scratch.glob("sink-*")):
+            job_directory = Path(state.directory)
+            _log.info(
+                "Output of sinks that snapshots of job %s name stays in %s; delete it with them.",
+                self.job_id,
+                scratch,
+            )
+        with contextlib.suppress(OSError):
+            shutil.rmtree(job_directory)
 
     def _restored(
         self, engine: Engine, effects: SnapshotEffects, sinks: SinkCommits

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint import events, instructions
+from penstock.checkpoint.completed import SnapshotKind
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Outcome, Unknown
@@ -85,6 +86,8 @@ class StorageSteps:
                 return events.MetadataFailed(wish.checkpoint_id, str(error))
             return events.MetadataWritten(wish.checkpoint_id, place, details)
 
+        if wish.request.kind is SnapshotKind.SAVEPOINT:
+            self._sinks.promise(wish.snapshot.sinks)
         self._rewrites[wish.checkpoint_id] = wish
         self._in_background(work, lambda error: events.MetadataFailed(wish.checkpoint_id, error))
 
@@ -153,9 +156,18 @@ class StorageSteps:
 
     def on_DiscardPending(self, wish: instructions.DiscardPending) -> None:
         number = wish.checkpoint_id
-        plan = self._plans.get(number)
-        self.forget(number)
-        self._delete(number, lambda: self._effects.discard(number, plan))
+
+        def work() -> events.Event:
+            plan = self._plans.get(number)
+            self.forget(number)
+            try:
+                self._effects.discard(number, plan)
+            except PenstockError as error:
+                return events.DeletionFailed(number, str(error))
+            return events.DeletionCompleted(number)
+
+        # Behind the upload, in its thread: a late writer must not make the directory anew.
+        self._in_background(work, lambda error: events.DeletionFailed(number, error))
 
     def on_DeleteCheckpoint(self, wish: instructions.DeleteCheckpoint) -> None:
         checkpoint = wish.checkpoint

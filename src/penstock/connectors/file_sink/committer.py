@@ -162,9 +162,10 @@ class FileCommitter(Committer):
     def _sweep(self, context: CommitContext) -> None:
         """Deletes pending files of attempts that died, when nothing else can be pending."""
         digest = f"-{sink_digest(context.job_id, context.uid)}"
+        kept = {entry["pending"] for entry in context.kept}
         for bucket in self._buckets:
             for path in Path(self._settings.base_path, bucket).glob(f".*{PENDING_SUFFIX}"):
-                if digest in path.name:
+                if digest in path.name and path.name not in kept:
                     path.unlink(missing_ok=True)
 
 
