@@ -70,7 +70,7 @@ class PairedByOneKey:
 
     def equal_to(self, key_selector: Any, key_type: TypeInformation | None = None) -> PairedByKeys:
         """Sets the key of the second stream; records with equal keys meet."""
-        partitioning = key_groups(key_selector, key_type=key_type)
+        partitioning = key_groups(key_selector, key_type)
         second = self._second._repartition(partitioning)
         return PairedByKeys(self._first, second, is_join=self._is_join)
 

@@ -41,11 +41,11 @@ class KeyedStream(DataStream):
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | int,
-        *more: str | int | TypeInformation | None,
-        key_type: TypeInformation | None = None,
+        key_type: TypeInformation | str | int | None = None,
+        *more: str | int,
     ) -> KeyedStream:
         """Replaces the key."""
-        return self._origin_stream.key_by(key_selector, *more, key_type=key_type)
+        return self._origin_stream.key_by(key_selector, key_type, *more)
 
     def process(  # type: ignore[override]
         self,

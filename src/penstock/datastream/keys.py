@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 __all__ = ["key_groups", "one_key"]
 
 
-def key_groups(key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyGroups:
+def key_groups(
+    key_selector: Any, key_type: TypeInformation | str | int | None = None, *more: Any
+) -> KeyGroups:
     """Returns the exchange of a key selector.
 
     Args:
         key_selector: A function, a `KeySelector`, or the name or position of a field.
-        more: Further fields, or the type of the key.
-        key_type: Declared type of the key; keys are converted only if it differs in Python.
+        key_type: Declared type of the key; keys are converted only if it differs in Python. Or the
+            second of several fields.
+        more: Further fields.
     """
-    if len(more) == 1 and (more[0] is None or isinstance(more[0], TypeInformation)):
-        key_type, more = more[0], ()
-    if more:
-        key_selector = _fields(key_selector, *more)
+    if more or isinstance(key_type, str | int):
+        key_selector, key_type = _fields(key_selector, key_type, *more), None
     columns: tuple[Any, ...] | None = None
     if isinstance(key_selector, str | int) and not isinstance(key_selector, bool):
         columns = (key_selector,)

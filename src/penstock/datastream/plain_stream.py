@@ -116,21 +116,21 @@ class DataStream(StreamView):
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | int,
-        *more: str | int | TypeInformation | None,
-        key_type: TypeInformation | None = None,
+        key_type: TypeInformation | str | int | None = None,
+        *more: str | int,
     ) -> KeyedStream:
         """Brings records of one key together; state and timers are by key behind it.
 
         Args:
             key_selector: A function of a record, a `KeySelector`, or the name or position of a
                 field.
-            more: Further names or positions, whose values then make a tuple with the first; or the
-                type of the key, as in PyFlink.
-            key_type: Type of the key; a tuple becomes a `Row` if it says so.
+            key_type: Type of the key; a tuple becomes a `Row` if it says so. Or a second name or
+                position: the key is then the tuple of all fields that are named.
+            more: Further names or positions.
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
-        return KeyedStream(self, key_groups(key_selector, *more, key_type=key_type))
+        return KeyedStream(self, key_groups(key_selector, key_type, *more))
 
     def partition_custom(
         self,
