@@ -73,7 +73,12 @@ numbers = itertools.count()
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("window", WINDOWS)
 @settings(max_examples=12, deadline=None)
-@given(lists=parts, parallelism=st.integers(1, 2), epoch=st.sampled_from([3, 30, 500]))
+@given(
+    lists=parts,
+    parallelism=st.integers(1, 2),
+    epoch=st.sampled_from([3, 30, 500]),
+    backend=st.sampled_from(["hashmap", "rocksdb"]),
+)
 def test_lowered_is_equal(
     tmp_path_factory: pytest.TempPathFactory,
     aggregate: str,
@@ -81,6 +86,7 @@ def test_lowered_is_equal(
     lists: list[list[Record]],
     parallelism: int,
     epoch: int,
+    backend: str,
 ) -> None:
     folder = tmp_path_factory.mktemp(f"data{next(numbers)}")
     source = parquet(folder, lists)
@@ -91,7 +97,7 @@ def test_lowered_is_equal(
         windowed = stream.window(WINDOWS[window])
         return windowed.aggregate(AGGREGATES[aggregate](), window_row("channel", "behavior"))
 
-    both(build, penstock__epoch__max_records=str(epoch))
+    both(build, penstock__epoch__max_records=str(epoch), state__backend__type=backend)
 
 
 @settings(max_examples=25, deadline=None)
