@@ -46,6 +46,21 @@ def backend_of(result: Result) -> str:
     return "rocksdb" if "rocksdb" in result.contender.settings else "hashmap"
 
 
+def our_rate(peer: Result, results: list[Result]) -> float:
+    """Penstock's best rate on equal terms: SQL meets columns, Python functions meet their like."""
+    is_sql = "SQL" in peer.contender.peer
+    return max(
+        (
+            result.rate
+            for result in results
+            if result.contender.environment == "penstock"
+            and backend_of(result) == backend_of(peer)
+            and (is_sql or "row functions" in result.contender.peer)
+        ),
+        default=0.0,
+    )
+
+
 def tables(results: list[Result], latency: Latency | None) -> str:
     """One table a workload and one for latency, as Markdown."""
     parts = []
@@ -53,12 +68,7 @@ def tables(results: list[Result], latency: Latency | None) -> str:
         chosen = [result for result in results if result.contender.workload == workload]
         if not chosen:
             continue
-        ours: dict[str, float] = {}
-        for result in chosen:
-            if result.contender.environment == "penstock":
-                backend = backend_of(result)
-                ours[backend] = max(result.rate, ours.get(backend, 0.0))
-        rows = [row(result, ours.get(backend_of(result), 0.0)) for result in chosen]
+        rows = [row(result, our_rate(result, chosen)) for result in chosen]
         parts.append(f"## {title}\n\n{HEADER}" + "\n".join(rows) + "\n")
     if latency is not None:
         parts.append(

@@ -1,8 +1,7 @@
 """Built-in aggregates for windows; with them, a job over columns runs without Python per record.
 
-stream.key_by("channel").window(TumblingEventTimeWindows.of(Time.minutes(1))).aggregate(
-    all_of(n=count(), total=sum_of("price")), window_row("channel")
-)
+For example `.aggregate(all_of(n=count(), total=sum_of("price")), window_row("channel"))` on windows
+gives rows of channel, window start, window end, `n` and `total`.
 """
 
 from __future__ import annotations
