@@ -220,30 +220,9 @@ class CheckpointService:
         """
         self._stopped.result()
 
-    def checkpoint_at_end(self, driver: JobDriver) -> None:
-        """Takes a last checkpoint of a job whose input has ended, and commits its output.
-
-        One that fails is followed by another, until too many have failed in a row.
-        """
-        result: Result | None = None
-        while not driver.is_over():
-            wish = self._wish
-            if wish is not None:
-                self.offer(driver, stopped=wish.stop)
-                if wish.stop:
-                    self.wait_stopped()
-                    return
-            if result is None:
-                result = self.request_checkpoint()
-            try:
-                result.result(_POLL_S)
-            except TimeoutError:
-                continue
-            except CheckpointError:
-                result = None
-                self._is_closed.wait(_POLL_S)
-            else:
-                return
+    def pause(self) -> None:
+        """Waits a moment, less if the service ends."""
+        self._is_closed.wait(_POLL_S)
 
     # -- the thread ---------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from penstock.core import pickling
 from penstock.core.errors import UnsupportedError
 from penstock.launch.settings import IN_PROCESS, JobSettings
 from penstock.runtime.lowering import lower
@@ -67,6 +68,7 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
                 "python files, archives, requirements and another interpreter are for Spark's "
                 "workers; a job with penstock.spark.master: in-process has none. Install them here."
             )
+        pickling.register_by_value_pickler(_pickled_by_value)
         return Engine(with_sources_cut(_lowered(graph, settings)))
     from penstock.spark.dataframes import with_dataframes_as_files
     from penstock.spark.dependencies import ship
@@ -78,6 +80,13 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     graph, engine.feeds = with_dataframes_as_files(graph, settings.state.scratch_directory)
     engine.graph = with_sources_cut(_lowered(graph, settings))
     return engine
+
+
+def _pickled_by_value(value: Any) -> bytes:
+    # Only here, since a job in this process need not load Spark.
+    from pyspark import cloudpickle
+
+    return cloudpickle.dumps(value)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def _lowered(graph: JobGraph, settings: JobSettings) -> JobGraph:

@@ -17,7 +17,7 @@ import shutil
 import threading
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
@@ -25,6 +25,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import JobExecutionError
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.jobmanager.restart_strategies import GiveUp
+from penstock.launch.checkpoint_results import chain, place_of, take_last_checkpoint
 from penstock.launch.checkpoint_service import CheckpointService
 from penstock.launch.engine import Engine, open_engine
 from penstock.launch.job_snapshot import from_manifest
@@ -108,17 +109,17 @@ class LocalJob:
     def trigger_savepoint(self, directory: str | None = None) -> Future[str]:
         """Takes a savepoint while the job goes on."""
         self._check_target(directory)
-        return _place_of(self._checkpoints().request_savepoint(directory))
+        return place_of(self._checkpoints().request_savepoint(directory))
 
     def stop_with_savepoint(self, *, drain: bool, directory: str | None = None) -> Future[str]:
         """Takes a savepoint and ends the job."""
         self._check_target(directory)
-        return _place_of(self._checkpoints().request_stop(directory, drain=drain))
+        return place_of(self._checkpoints().request_stop(directory, drain=drain))
 
     def trigger_checkpoint(self) -> Future[int]:
         """Takes a checkpoint now; the result is its number."""
         result: Future[int] = Future()
-        _chain(self._checkpoints().request_checkpoint(), result, lambda done: done.checkpoint_id)
+        chain(self._checkpoints().request_checkpoint(), result, lambda done: done.checkpoint_id)
         return result
 
     def checkpoints(self) -> list[CheckpointRecord]:
@@ -316,7 +317,7 @@ class LocalJob:
         if driver.has_stopped:
             service.wait_stopped()
         elif self._takes_last_checkpoint():
-            service.checkpoint_at_end(driver)
+            take_last_checkpoint(service, driver)
             if driver.is_cancelled:
                 return JobStatus.CANCELED
         sinks.commit(driver.state.epoch, final=True)
@@ -345,24 +346,3 @@ def _loaded(checkpoint: CompletedCheckpoint, effects: SnapshotEffects) -> Loaded
     details = checkpoint.details
     assert isinstance(details, SnapshotDetails)
     return load_entry(effects.storages, details.entry)
-
-
-def _place_of(done: Future[CompletedCheckpoint]) -> Future[str]:
-    result: Future[str] = Future()
-    _chain(done, result, lambda checkpoint: checkpoint.location)
-    return result
-
-
-def _chain(
-    source: Future[CompletedCheckpoint],
-    target: Future[Any],
-    convert: Callable[[CompletedCheckpoint], Any],
-) -> None:
-    def finished(done: Future[CompletedCheckpoint]) -> None:
-        error = done.exception()
-        if error is None:
-            target.set_result(convert(done.result()))
-        else:
-            target.set_exception(error)
-
-    source.add_done_callback(finished)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
-from penstock.checkpoint.deletion import delete_shared, delete_snapshot
+from penstock.checkpoint.deletion import DeletionReport, delete_entry, delete_shared
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.figures import CheckpointFigures
@@ -33,18 +33,18 @@ from penstock.checkpoint.savepoint_writer import (
     upload_savepoint,
 )
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode, StorageKind
-from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.storage_records import open_record
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
 from penstock.core.errors import ConfigurationError, PenstockError
-from penstock.core.versioned import Committed, Outcome
+from penstock.core.versioned import Committed, Outcome, Unknown
 
 if TYPE_CHECKING:
     from penstock.checkpoint import instructions
     from penstock.checkpoint.snapshot import JobSnapshot
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.triggering import TriggerRequest
     from penstock.core.clock import Clock
 from penstock.checkpoint.verify import verify_loaded
@@ -116,6 +116,9 @@ class SnapshotEffects:
             open_record(self._storage, self._layout.counter), _LEADER_EPOCH, _new_id
         )
         self._read: Any = None
+        # Files of two writers never meet under one name, whatever becomes of the first.
+        self._writer_id = _new_id()[:12]
+        self._under_way: dict[int, frozenset[str]] = {}
         self.registry = SharedRegistry()
         self.aborted: set[int] = set()
 
@@ -138,11 +141,12 @@ class SnapshotEffects:
             self._storage,
             self._layout,
             number,
-            writer_id=self._job.job_id[:8],
+            writer_id=self._writer_id,
             inline=read_inline(snapshot, self._inline, self._open_content),
             parent=base,
             incremental=self._settings.incremental,
         )
+        self._under_way[number] = frozenset(plan.shared_paths)
         prepare_directories(self._storage, self._layout, number)
         run_upload(
             self._storage,
@@ -243,7 +247,13 @@ class SnapshotEffects:
         if self._read.version is None:
             return None
         pointer = self._read.pointer.subsuming(checkpoint_ids)
-        return self._settled(self._pointer_record.publish(pointer, self._read.version))
+        outcome = self._pointer_record.publish(pointer, self._read.version)
+        if isinstance(outcome, Unknown):
+            outcome = self._pointer_record.settle(outcome)
+        if not isinstance(outcome, Committed):
+            # It is tried again, from what the record says then.
+            self._read = None
+        return self._settled(outcome)
 
     def _settled(self, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Committed):
@@ -291,10 +301,12 @@ class SnapshotEffects:
 
     def register(self, checkpoint: CompletedCheckpoint) -> None:
         """Notes which shared files a published checkpoint uses."""
+        self._under_way.pop(checkpoint.checkpoint_id, None)
         self.registry = self.registry.registered(_details(checkpoint).manifest)
 
     def discard(self, number: int, plan: Uploaded | None) -> None:
         """Removes what is private to an aborted checkpoint or savepoint."""
+        self._under_way.pop(number, None)
         if isinstance(plan, UploadedSavepoint):
             discard_savepoint(plan)
             return
@@ -302,12 +314,13 @@ class SnapshotEffects:
 
     def delete(self, checkpoint: CompletedCheckpoint) -> None:
         """Deletes a checkpoint that the pointer no longer names."""
-        delete_snapshot(self.storages, load_entry(self.storages, _entry(checkpoint)))
+        _check_complete(delete_entry(self.storages, _entry(checkpoint)))
 
     def release_shared(self, lowest_id: int) -> None:
-        """Deletes shared files that no retained checkpoint uses."""
-        self.registry, gone = self.registry.unregistered_below(lowest_id)
-        delete_shared(self.storages, gone)
+        """Deletes shared files that no retained checkpoint uses, nor one that is under way."""
+        in_use = {path for paths in list(self._under_way.values()) for path in paths}
+        self.registry, gone = self.registry.unregistered_below(lowest_id, in_use=in_use)
+        _check_complete(delete_shared(self.storages, gone))
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -324,6 +337,14 @@ def completed_from(loaded: LoadedSnapshot, claim_mode: ClaimMode) -> CompletedCh
         manifest.epoch,
         details=SnapshotDetails(loaded.entry(is_owned=is_owned), manifest),
     )
+
+
+def _check_complete(report: DeletionReport) -> None:
+    if not report.is_complete:
+        place, reason = report.failed[0]
+        raise CheckpointError(
+            f"{len(report.failed)} files could not be deleted, among them {place}: {reason}"
+        )
 
 
 def _details(checkpoint: CompletedCheckpoint) -> SnapshotDetails:

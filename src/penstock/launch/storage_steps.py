@@ -77,24 +77,32 @@ class StorageSteps:
         self._in_background(work, lambda error: events.UploadFailed(wish.checkpoint_id, error))
 
     def on_WriteMetadata(self, wish: instructions.WriteMetadata) -> None:
+        if wish.request.kind is SnapshotKind.SAVEPOINT:
+            self._sinks.promise(wish.snapshot.sinks)
+        self._rewrites[wish.checkpoint_id] = wish
+        self._write_metadata(wish, events.MetadataFailed)
+
+    def _write_metadata(
+        self,
+        wish: instructions.WriteMetadata,
+        failed: type[events.MetadataFailed | events.MetadataUnknown],
+    ) -> None:
         def work() -> events.Event:
             try:
                 place, details = self._effects.write_metadata(wish)
             except UnknownOutcomeError as error:
                 return events.MetadataUnknown(wish.checkpoint_id, str(error))
             except PenstockError as error:
-                return events.MetadataFailed(wish.checkpoint_id, str(error))
+                return failed(wish.checkpoint_id, str(error))
             return events.MetadataWritten(wish.checkpoint_id, place, details)
 
-        if wish.request.kind is SnapshotKind.SAVEPOINT:
-            self._sinks.promise(wish.snapshot.sinks)
-        self._rewrites[wish.checkpoint_id] = wish
-        self._in_background(work, lambda error: events.MetadataFailed(wish.checkpoint_id, error))
+        self._in_background(work, lambda error: failed(wish.checkpoint_id, error))
 
     def on_ReReadMetadata(self, wish: instructions.ReReadMetadata) -> None:
         # Writing is idempotent: the same bytes under the same name are found to be ours.
         if wish.checkpoint_id in self._rewrites:
-            self.on_WriteMetadata(self._rewrites[wish.checkpoint_id])
+            # The first write may still land, so a failure of this one proves nothing.
+            self._write_metadata(self._rewrites[wish.checkpoint_id], events.MetadataUnknown)
 
     def _in_background(
         self, work: Callable[[], events.Event], failed: Callable[[str], events.Event]
