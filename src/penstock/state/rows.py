@@ -14,6 +14,8 @@ integer keys without a namespace.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import io
 import pickle
 import struct
@@ -37,10 +39,17 @@ _GROUP: Final = struct.Struct(">H")
 _LENGTH: Final = struct.Struct(">I")
 _CHUNK: Final = struct.Struct(">II")
 
-try:  # numpy is an optional extra; it makes key groups of many keys four times as fast.
-    import numpy
-except ImportError:  # pragma: no cover - the loop below gives the same
-    numpy = None  # type: ignore[assignment]
+
+@functools.cache
+def _numpy() -> Any:
+    """Returns numpy, loaded when it is first needed, or None: it is an optional extra.
+
+    It makes key groups of many keys four times as fast; the loop gives the same.
+    """
+    try:
+        return importlib.import_module("numpy")
+    except ImportError:
+        return None
 
 
 def frame(part: bytes) -> bytes:
@@ -90,7 +99,7 @@ class RowKeys:
 
     def of_keys(self, keys: Sequence[Any]) -> list[bytes]:
         """Returns `of_key` of each key."""
-        if numpy is None or len(keys) < 64:
+        if len(keys) < 64 or _numpy() is None:
             return [self.of_key(key) for key in keys]
         canonicals = _canonicals(keys)
         groups = _key_groups(list(map(zlib.crc32, canonicals)), self._max_parallelism)
@@ -118,6 +127,7 @@ def _canonicals(keys: Sequence[Any]) -> list[bytes]:
 
 def _key_groups(codes: list[int], max_parallelism: int) -> bytes:
     """Returns the key groups of CRCs as big-endian pairs of bytes, as `core.keygroups` has them."""
+    numpy = _numpy()
     code = numpy.array(codes, dtype=numpy.uint32)
     code = code * numpy.uint32(0xCC9E2D51)
     code = (code << numpy.uint32(15)) | (code >> numpy.uint32(17))
