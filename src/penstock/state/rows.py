@@ -143,7 +143,8 @@ def _key_groups(codes: list[int], max_parallelism: int) -> bytes:
     negative = code >= numpy.uint32(0x80000000)
     code = numpy.where(negative, (~code) + numpy.uint32(1), code)
     code[code == numpy.uint32(0x80000000)] = 0
-    return (code % numpy.uint32(max_parallelism)).astype(">u2").tobytes()
+    groups: bytes = (code % numpy.uint32(max_parallelism)).astype(">u2").tobytes()
+    return groups
 
 
 def encode_value(value: Any, key: Any, ns: Any, *, timed: bool, what: str) -> bytes:
