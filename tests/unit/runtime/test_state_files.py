@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 
 from penstock.core.handles import FileHandle
 from penstock.runtime.records import OperatorVersion, SubtaskVersion
 from penstock.runtime.state_files import StateFiles
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def version(*names: str) -> SubtaskVersion:
