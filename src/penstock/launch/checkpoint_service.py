@@ -1,8 +1,7 @@
 """Drives the checkpoint coordinator: one thread that hands it events and obeys its instructions.
 
-Anyone may post events; only this thread calls the coordinator, and `StorageSteps` does what it
-says to storage and sinks. The job's driver asks `wanted` at the end of each epoch, and `offer`s its
-state.
+Anyone may post events; only this thread calls the coordinator. `StorageSteps` does what it says. The
+job's driver asks `wanted` at the end of each epoch, and `offer`s its state.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ _log = logging.getLogger("penstock.checkpoint")
 _LONGEST_WAIT_S: Final = 0.2
 _CLOSE_TIMEOUT_S: Final = 30.0
 
-_POLL_S: Final = 0.02
 
 Result = Future[CompletedCheckpoint]
 
@@ -222,7 +220,7 @@ class CheckpointService:
 
     def pause(self) -> None:
         """Waits a moment, less if the service ends."""
-        self._is_closed.wait(_POLL_S)
+        self._is_closed.wait(0.02)
 
     # -- the thread ---------------------------------------------------------------------------
 
