@@ -1,7 +1,7 @@
 """Drives the checkpoint coordinator: one thread that hands it events and obeys its instructions.
 
-Anyone may post events; only this thread calls the coordinator. `StorageSteps` does what it says. The
-job's driver asks `wanted` at the end of each epoch, and `offer`s its state.
+Anyone may post events; only this thread calls the coordinator. `StorageSteps` does what it says.
+The job's driver asks `wanted` at the end of each epoch, and `offer`s its state.
 """
 
 from __future__ import annotations
