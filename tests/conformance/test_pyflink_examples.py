@@ -34,7 +34,7 @@ NOT_RUN = {
     "streaming_word_count.py": TABLES,
 }
 
-INFO = "(%d, '{\"name\": \"%s\", \"tel\": %d, \"addr\": {\"country\": \"%s\", \"city\": \"%s\"}}')"
+INFO = '(%d, \'{"name": "%s", "tel": %d, "addr": {"country": "%s", "city": "%s"}}\')'
 PLACES = [
     INFO % (1, "Flink", 124, "Germany", "Berlin"),
     INFO % (2, "hello", 136, "China", "Shanghai"),

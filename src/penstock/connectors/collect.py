@@ -17,6 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
+from penstock.core import pickling
 from penstock.core.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -121,7 +122,13 @@ class _CollectWriter(SinkWriter):
 
     def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
         # Pickled at once: a function may change a record after it has been written.
-        self._chunks.append(pickle.dumps(values, pickle.HIGHEST_PROTOCOL))
+        try:
+            self._chunks.append(pickling.dumps(values))
+        except Exception as error:
+            raise ProgramError(
+                f"the records of execute_and_collect() cannot be sent to the program: {error}. "
+                "Map them to plain values first."
+            ) from None
 
     def prepare_commit(self) -> list[Any]:
         if not self._chunks:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import penstock
 from penstock.core.errors import PenstockError, UserFunctionError
+from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,7 +110,8 @@ def function_error(
             f"in operator '{name}' (uid '{uid}'), subtask {subtask + 1} of {context.parallelism}"
         )
         state = context.keyed_state
-        if record is not None and state is not None:
+        # A batch that is reduced as a whole has no current key.
+        if record is not None and state is not None and state.key is not NO_KEY:
             lines.append(f"  key: {shorten(state.key)}")
     if record is not None:
         lines.append(f"  record: {record}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import pickle
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -140,4 +141,8 @@ class ReduceLogic(FunctionLogic):
 def _copy(value: Any) -> Any:
     if type(value) in IMMUTABLE:
         return value
-    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+    try:
+        return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+    except Exception:
+        # Slower, but takes classes that pickle cannot name.
+        return deepcopy(value)

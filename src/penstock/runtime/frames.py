@@ -1,7 +1,7 @@
 """Frames: what crosses an exchange. Spark sees a target number and opaque bytes.
 
 A data frame holds some thousand records for one subtask. Values of built-in types are written with
-`marshal`, which takes a quarter of pickle's time; anything else is pickled. Frames live for
+`marshal`, which takes half of pickle's time; anything else is pickled. Frames live for
 one epoch only and are read by the same interpreter version that wrote them, so neither format is
 ever stored.
 """
@@ -12,9 +12,16 @@ import marshal
 import pickle
 from array import array
 from enum import IntEnum
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.core import pickling
+from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
+from penstock.operators.errors import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class FrameKind(IntEnum):
@@ -86,13 +93,55 @@ class BatchCodec:
         )
 
 
+_ATOMS: Final = frozenset((str, int, float, bool, bytes, complex, type(None)))
+_SEQUENCES: Final = frozenset((tuple, list))
+_PLAIN: Final = _ATOMS | _SEQUENCES
+_LEVELS: Final = 8
+"""Deeper values are pickled."""
+
+
 def _dump(items: list[Any], *, try_marshal: bool) -> tuple[bytes, bool]:
-    if try_marshal:
+    if try_marshal and _is_plain(items):
         try:
             return b"m" + marshal.dumps(items), True
         except ValueError:
             pass
-    return b"p" + pickle.dumps(items, pickle.HIGHEST_PROTOCOL), False
+    try:
+        return b"p" + pickling.dumps(items), False
+    except Exception as error:
+        raise _not_picklable(items, error) from None
+
+
+def _is_plain(items: Iterable[Any]) -> bool:
+    """Whether everything in there is of a built-in type, and quicker to look at than to pickle.
+
+    `marshal` itself would take more, and wrongly: what offers a buffer, such as a NumPy number or a
+    bytearray, it writes as bytes.
+    """
+    kinds = set(map(type, items))
+    for _ in range(_LEVELS):
+        if kinds <= _ATOMS:
+            return True
+        if not kinds <= _PLAIN:
+            return False
+        if not kinds.isdisjoint(_ATOMS):
+            items = [item for item in items if type(item) in _SEQUENCES]
+        items = list(chain.from_iterable(items))
+        kinds = set(map(type, items))
+    return False
+
+
+def _not_picklable(items: list[Any], error: Exception) -> ProgramError:
+    for item in items:
+        try:
+            pickling.dumps(item)
+        except Exception as cause:
+            return ProgramError(
+                f"the record {shorten(item)} cannot be sent to the next operator: {cause}. Emit "
+                "plain values or instances of classes defined in a module, and keep connections, "
+                "locks and files out of records."
+            )
+    return ProgramError(f"{len(items)} records cannot be sent to the next operator: {error}.")
 
 
 def _load(data: bytes) -> list[Any]:

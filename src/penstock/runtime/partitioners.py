@@ -205,9 +205,7 @@ class ByKeyGroup(ByFunction):
             raise
         except ProgramError as error:
             refused = next(
-                value
-                for value, key in zip(batch.values, keys, strict=True)
-                if key not in self.book
+                value for value, key in zip(batch.values, keys, strict=True) if key not in self.book
             )
             raise ProgramError(
                 f"{error}\nat key_by before operator '{self._name}'\n  record: {shorten(refused)}"

@@ -12,6 +12,7 @@ import pickle
 import time
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.core import pickling
 from penstock.core.clock import EpochClock
 from penstock.core.keygroups import key_group_range
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
@@ -275,7 +276,7 @@ class Subtask:
         if logic is self._logics[0]:
             valves = [valve.snapshot() for valve in (*self._valves, self._valves_joined)]
         state = logic.watermark, logic.snapshot(), context.operator_state.snapshot(), valves
-        return self._area.write(f"{name}.logic", pickle.dumps(state, 5))
+        return self._area.write(f"{name}.logic", pickling.dumps(state))
 
     def _restore(self, version: SubtaskVersion | None) -> None:
         """Brings the subtask to a version; free when it already holds it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
+from penstock.core import pickling
 from penstock.core.errors import JobExecutionError, ProgramError
 from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.level_task import (
@@ -25,7 +26,6 @@ from penstock.runtime.level_task import (
 )
 from penstock.spark.garbage import collector_at_rest
 from penstock.spark.slots import MOST_SUBTASKS, SlottedLineage, has_one_executor
-from penstock.state.codec import register_by_value_pickler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
 
-# State may hold instances of classes from the user's main program, which a worker knows by value.
-register_by_value_pickler(cloudpickle.dumps)
+# Records and state may hold instances of classes that only functions of the program know.
+pickling.register_by_value_pickler(cloudpickle.dumps)
 
 _CACHE = SubtaskCache()
 """Of this worker process."""
@@ -46,19 +46,34 @@ _PROGRAMS: dict[tuple[str, int], JobProgram] = {}
 
 
 def pickled_program(program: JobProgram) -> bytes:
-    """Serialises a program with the user's functions in it.
+    """Serialises a program with the user's functions in it, and the classes of the user's script.
 
     Raises:
         ProgramError: A function holds something that cannot travel to a worker.
     """
     try:
-        return cloudpickle.dumps(program)  # type: ignore[no-any-return,no-untyped-call]
+        pickled = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
+        return cloudpickle.dumps((pickled, _main_classes()))  # type: ignore[no-any-return,no-untyped-call]
     except Exception as error:
         culprit = _unserialisable(program)
         raise ProgramError(
             f"{culprit} cannot be sent to Spark's workers: {error}. Create connections, locks, "
             "files and the like in open() of a rich function, or inside the function itself."
         ) from error
+
+
+def _main_classes() -> dict[str, type]:
+    """Returns the classes of the user's script that the program's functions brought along.
+
+    Workers make them known as `__main__.Name`, as they are here. Records and state then name their
+    classes, which is faster than bringing them along, and keeps code out of checkpoints.
+    """
+    brought = getattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS", {})
+    return {
+        name: found
+        for name, found in vars(sys.modules["__main__"]).items()
+        if isinstance(found, type) and found.__qualname__ == name and found in brought
+    }
 
 
 def _unserialisable(program: JobProgram) -> str:
@@ -68,7 +83,13 @@ def _unserialisable(program: JobProgram) -> str:
                 cloudpickle.dumps(operator.spec)  # type: ignore[no-untyped-call]
             except Exception:
                 return f"the function of operator '{operator.name}'"
-    return "a key selector or partitioner of the program"
+    for edge in program.graph.edges:
+        try:
+            cloudpickle.dumps(edge.partitioning)  # type: ignore[no-untyped-call]
+        except Exception:
+            name = program.graph.stages[edge.target_stage].operators[0].name
+            return f"the key selector or partitioner before operator '{name}'"
+    return "the program"
 
 
 class LevelTask:
@@ -95,7 +116,9 @@ class LevelTask:
             _PROGRAMS.clear()
             for name in self._worker_path:
                 sys.path.insert(0, SparkFiles.get(name))
-            program = _PROGRAMS[self._cache_key] = pickle.loads(self._program.value)
+            pickled, classes = pickle.loads(self._program.value)
+            vars(sys.modules["__main__"]).update(classes)
+            program = _PROGRAMS[self._cache_key] = pickle.loads(pickled)
         context = TaskContext.get()
         assert context is not None
         # Level 0 reads sources; the numbers it is given only make the partitions.

@@ -1,8 +1,4 @@
-"""Bytes of stored state: pickle, protocol 5.
-
-Classes that pickle cannot name (those of a user's main program) need pickling by value; whoever has
-a library for that registers it here, since this layer depends on none.
-"""
+"""Bytes of stored state: pickle, protocol 5."""
 
 from __future__ import annotations
 
@@ -11,23 +7,17 @@ import pickle
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core import pickling
 from penstock.core.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PROTOCOL: Final = 5
+PROTOCOL: Final = pickling.PROTOCOL
 _LONG: Final = 64
 _DEPTH: Final = 7
 _ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes})
 _CONTAINERS: Final = frozenset({list, tuple, dict})
-
-_fallbacks: list[Callable[[Any], bytes]] = []
-
-
-def register_by_value_pickler(dumps: Callable[[Any], bytes]) -> None:
-    """Sets what is tried when plain pickle fails, for example `cloudpickle.dumps`."""
-    _fallbacks[:] = [dumps]
 
 
 def dumps(value: Any, what: str) -> bytes:
@@ -37,13 +27,8 @@ def dumps(value: Any, what: str) -> bytes:
         StateError: It cannot be pickled; the text names `what`.
     """
     try:
-        return pickle.dumps(_packed(value, _DEPTH), PROTOCOL)
+        return pickling.dumps(_packed(value, _DEPTH))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        for fallback in _fallbacks:
-            try:
-                return fallback(value)
-            except (pickle.PicklingError, AttributeError, TypeError):
-                break
         raise StateError(
             f"{what} holds a value that cannot be pickled: {error}. Keep plain data in state, and "
             "open connections, locks and files in the function's open()."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import datetime
 from collections import Counter
 from typing import Any
@@ -219,3 +220,75 @@ def test_what_an_aborted_epoch_held_back_is_dropped() -> None:
     made.begin_epoch(1, 78, frames)
     made.flush()
     assert frames == []
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda np: np.int64(3),
+        lambda np: np.float64(1.5),
+        lambda np: np.str_("a"),
+        lambda np: np.arange(3),
+        lambda np: bytearray(b"ab"),
+        lambda np: array.array("q", [1, 2]),
+        lambda np: Text("a"),
+        lambda np: datetime.timedelta(1),
+    ],
+)
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda value: value,
+        lambda value: (1, value),
+        lambda value: ["a", [value, None]],
+        lambda value: {"a": {"b": value}},
+    ],
+)
+def test_frames_keep_types(make: Any, wrap: Any) -> None:
+    """Whatever offers a buffer would come out of `marshal` as bytes."""
+    value = make(pytest.importorskip("numpy"))
+    codec = BatchCodec()
+    for batch in ([wrap(1), wrap(value)], [wrap(value)] * 3):
+        [*_, found] = decode_batch(codec.encode(Batch(batch))).values
+        while found.__class__ in (tuple, list, dict):
+            found = found["a"] if isinstance(found, dict) and "a" in found else found
+            found = found["b"] if isinstance(found, dict) else found
+            found = found[-1] if isinstance(found, tuple) else found
+            found = found[1][0] if isinstance(found, list) else found
+        assert type(found) is type(value)
+        assert bytes(repr(found), "utf-8") == bytes(repr(value), "utf-8")
+
+
+def test_keys_keep_types() -> None:
+    np = pytest.importorskip("numpy")
+    key = np.float64(2.5)
+    [found] = decode_batch(BatchCodec([key]).encode(Batch([1], None, [0]))).keys or []
+    assert type(found) is np.float64
+
+
+nested = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(st.lists(nested), st.lists(nested))
+def test_frames_hold_any_plain_value(first: list[Any], second: list[Any]) -> None:
+    codec = BatchCodec()
+    for values in (first, second):
+        assert repr(decode_batch(codec.encode(Batch(values))).values) == repr(values)
+
+
+def test_what_cannot_be_sent_is_shown() -> None:
+    with pytest.raises(ProgramError, match=r"record \(2, <generator .* cannot be sent"):
+        BatchCodec().encode(Batch([1, (2, (x for x in ()))]))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 from penstock.core.handles import FileHandle
 from penstock.runtime.records import OperatorVersion, SubtaskVersion
 from penstock.runtime.state_files import StateFiles
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path

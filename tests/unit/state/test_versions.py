@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.core import pickling
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.file_area import FileArea
@@ -299,7 +300,10 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         create_backend("rocksdb")
 
 
-def test_what_cannot_be_pickled_is_named(name: str, tmp_path: Path) -> None:
+def test_what_cannot_be_pickled_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pickling, "_by_value", [])
     state = make(name, FileArea(tmp_path))
     state.key = 1
     state.get_state(ValueStateDescriptor("v")).update(lambda: None)
@@ -308,6 +312,6 @@ def test_what_cannot_be_pickled_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_a_registered_pickler_takes_what_pickle_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_fallbacks", [])
-    codec.register_by_value_pickler(lambda value: pickle.dumps(repr(type(value))))
+    monkeypatch.setattr(pickling, "_by_value", [])
+    pickling.register_by_value_pickler(lambda value: pickle.dumps(repr(type(value))))
     assert "function" in codec.loads(codec.dumps(lambda: None, "state"))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, NoReturn, Self, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from penstock.connectors.file_sink.buckets import BucketAssigner, DateTimeBucketAssigner
 from penstock.connectors.file_sink.committer import FileCommitter
