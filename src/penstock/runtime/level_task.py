@@ -129,6 +129,7 @@ def _describe(
     error: BaseException, program: JobProgram, plan: EpochPlan, key: SubtaskKey
 ) -> ErrorReport:
     fields: dict[str, Any] = {}
+    stage = program.graph.stages[key[0]]
     if isinstance(error, UserFunctionError):
         fields = {
             "operator_name": error.operator_name,
@@ -138,8 +139,13 @@ def _describe(
             "record": error.record,
             "cause_type": error.cause_type,
         }
-        return ErrorReport(f"{error}\n  epoch: {plan.epoch}", fields, "UserFunctionError")
-    stage = program.graph.stages[key[0]]
+        lines = [str(error)]
+        if not error.uid:
+            # Selectors and assigners know the name of their operator only.
+            fields["subtask"] = key[1]
+            lines.append(f"  task: '{stage.name}', subtask {key[1] + 1} of {stage.parallelism}")
+        lines.append(f"  epoch: {plan.epoch}")
+        return ErrorReport("\n".join(lines), fields, "UserFunctionError")
     where = f"task '{stage.name}', subtask {key[1] + 1} of {stage.parallelism}, epoch {plan.epoch}"
     if isinstance(error, PenstockError):
         return ErrorReport(f"{error}\n  in {where}", fields, type(error).__name__)
