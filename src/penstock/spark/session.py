@@ -109,6 +109,9 @@ def get_session(job_name: str, master: str, settings: dict[str, str]) -> SparkSe
     # Asked of the context: a session is active per thread, and jobs run in threads of their own.
     context = SparkContext._active_spark_context
     if context is not None and context._jsc is not None:
+        if "PYSPARK_PYTHON" not in os.environ and str(context.master).startswith("local"):
+            # Made without us: its workers would be whatever python3 the PATH has.
+            context.pythonExec = sys.executable
         _share_modules(context)
         return SparkSession.builder.getOrCreate()
     # Workers must be the interpreter that the program runs in; Spark would take PATH's python3.
