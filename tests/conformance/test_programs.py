@@ -19,12 +19,15 @@ from programs.kit import TestClock
 from programs.ways import WAYS, Way
 
 from penstock.core.clock import SystemClock
+from penstock.core.errors import JobExecutionError
 from penstock.runtime import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from penstock.datastream import StreamExecutionEnvironment
+    from penstock.runtime.records import EpochPlan, SubtaskReport
 
 for found in pkgutil.iter_modules(programs.__path__):
     importlib.import_module(f"programs.{found.name}")
@@ -72,6 +75,47 @@ def test_in_process(
     runner = functools.partial(in_process.InProcessRunner, keep_subtasks=way.keep_subtasks)
     monkeypatch.setattr(in_process, "InProcessRunner", runner)
     run_and_check(program, environment(program, way, "in-process"))
+
+
+class FailingRunner(in_process.InProcessRunner):
+    """Fails behind the second and the fifth epoch that is run, after all work was done."""
+
+    runs = 0
+
+    def run(self, plan: EpochPlan) -> list[SubtaskReport]:
+        reports = super().run(plan)
+        FailingRunner.runs += 1
+        if FailingRunner.runs in (2, 5):
+            raise JobExecutionError("the epoch is lost")
+        return reports
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize(
+    "program",
+    # Processing time goes on while a job is down, so what depends on it may differ.
+    [program for program in PROGRAMS if not program.clocked],
+    ids=lambda program: program.name,
+)
+def test_with_failures(
+    program: Program, backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A checkpoint behind about every epoch, and two failures: the results are the same."""
+    if backend == "rocksdb":
+        pytest.importorskip("rocksdict")
+    FailingRunner.runs = 0
+    monkeypatch.setattr(in_process, "InProcessRunner", FailingRunner)
+    env = environment(program, Way(backend, 2, 1, True), "in-process")
+    for key, value in {
+        "execution.checkpointing.interval": "10 ms",
+        "execution.checkpointing.dir": str(tmp_path),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "2",
+        "restart-strategy.fixed-delay.delay": "1 ms",
+        "penstock.epoch.interval": "12 ms",
+    }.items():
+        env._configuration.set_string(key, value)
+    run_and_check(program, env)
 
 
 def test_small_epochs_are_small() -> None:

@@ -209,7 +209,9 @@ def counts_by_subtask(records: list[Any]) -> dict[int, int]:
 @program(spark=True)
 def rebalance_deals_in_turn(env):
     def check(records: list[Any]) -> None:
-        assert counts_by_subtask(records) == {0: 3, 1: 3, 2: 3, 3: 3}
+        # In turn within an epoch; each epoch begins with another subtask.
+        counts = [counts_by_subtask(records).get(subtask, 0) for subtask in range(4)]
+        assert max(counts) - min(counts) <= 2
 
     return env.from_collection(NUMBERS).rebalance().map(Where()).set_parallelism(4), check
 
