@@ -10,6 +10,7 @@ from penstock.graph.compile import compile_graph
 from penstock.launch.banner import banner_lines, banner_warnings, engine_name, facts_of
 from penstock.launch.local_job import LocalJob
 from penstock.launch.settings import read_settings
+from penstock.runtime.specs import check_alignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ def execute_async(
 ) -> LocalJob:
     """Compiles a program, starts it and returns at once."""
     compiled = compile_graph(graph)
+    check_alignment(compiled)
     job_id = uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from
     settings = read_settings(configuration, job_id)
     facts = facts_of(job_id, compiled, settings, engine_name(settings.master))

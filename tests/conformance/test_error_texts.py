@@ -108,8 +108,8 @@ def event_time(stream: Any) -> Any:
 
 FRAMES = [
     r"Traceback \(most recent call last\):",
-    r'  File ".*test_errors.py", line \d+, in inverse',
-    r'  File ".*test_errors.py", line \d+, in helper',
+    r'  File ".*test_error_texts.py", line \d+, in inverse',
+    r'  File ".*test_error_texts.py", line \d+, in helper',
     r"ZeroDivisionError: division by zero",
 ]
 
@@ -148,7 +148,7 @@ USER_ERRORS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     "open": (
         lambda s: s.map(FailsToOpen()).uid("o"),
         [
-            r'  File ".*test_errors.py", line \d+, in open',
+            r'  File ".*test_error_texts.py", line \d+, in open',
             r"in operator 'Map' \(uid 'o'\), subtask 1 of 1",
             r"  during: open\(\)",
         ],
@@ -156,7 +156,7 @@ USER_ERRORS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     "timer": (
         lambda s: s.key_by(lambda x: x).process(FailingTimer()).uid("t"),
         [
-            r'  File ".*test_errors.py", line \d+, in on_timer',
+            r'  File ".*test_error_texts.py", line \d+, in on_timer',
             r"in operator 'KeyedProcess' \(uid 't'\), subtask 1 of 1",
             r"  during: on_timer for EVENT_TIME 3, key 3",
         ],
