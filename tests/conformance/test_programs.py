@@ -7,30 +7,25 @@ from their versions in each. A third of the programs runs on Spark as well.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
-import pickle
 import pkgutil
-import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import programs
 import pytest
-from programs import PROGRAMS, Expected, Program
+from programs import PROGRAMS, Program
 from programs.kit import TestClock
 from programs.ways import WAYS, Way
 
 from penstock.core.clock import SystemClock
-from penstock.core.errors import JobExecutionError, PenstockError
-from penstock.datastream.connectors import PythonSink
+from penstock.core.errors import JobExecutionError
 from penstock.runtime import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.connectors.sink import WriterContext
     from penstock.datastream import StreamExecutionEnvironment
     from penstock.runtime.records import EpochPlan, SubtaskReport
 
@@ -49,10 +44,6 @@ def run_and_check(program: Program, env: StreamExecutionEnvironment) -> None:
     stream, expected = program.build(env)
     with stream.execute_and_collect(program.name) as results:
         found = list(results)
-    check(program, expected, found)
-
-
-def check(program: Program, expected: Expected, found: list[Any]) -> None:
     if not isinstance(expected, list):
         expected(found)
     elif program.ordered:
@@ -125,56 +116,6 @@ def test_with_failures(
     }.items():
         env._configuration.set_string(key, value)
     run_and_check(program, env)
-
-
-class Gathered(PythonSink):
-    """Keeps what was committed, each part once: a restored job commits again what it may owe."""
-
-    parts: ClassVar[dict[str, list[Any]]] = {}
-
-    def open(self, context: WriterContext) -> None:
-        self.values: list[Any] = []
-        self.name = f"{context.job_id}-{context.uid}-{context.epoch}-{context.attempt_id}"
-
-    def write(self, value: Any, context: Any) -> None:
-        self.values.append(value)
-
-    def prepare_commit(self) -> list[Any]:
-        return [(self.name, pickle.dumps(self.values))] if self.values else []
-
-    def commit(self, committables: list[Any], context: Any) -> None:
-        self.parts.update((name, pickle.loads(values)) for name, values in committables)
-
-
-@pytest.mark.parametrize("before", [1, 3])
-@pytest.mark.parametrize(
-    "program",
-    # The clock is that of the job; orders are those of one run.
-    [program for program in PROGRAMS if not program.clocked and not program.ordered],
-    ids=lambda program: program.name,
-)
-def test_stopped_and_rescaled(program: Program, before: int, tmp_path: Path) -> None:
-    """Stopped with a savepoint in between, continued in more or fewer subtasks."""
-    Gathered.parts.clear()
-    first = environment(program, Way("hashmap", before, 1, True), "in-process")
-    # Slow enough to be stopped behind its second epoch or so.
-    first._configuration.set_string("penstock.epoch.interval", "30 ms")
-    stream, expected = program.build(first)
-    stream.sink_to(Gathered())
-    client = first.execute_async()
-    while client.last_epoch < 2 and not client._job.result.done():
-        time.sleep(0.002)
-    path = None
-    with contextlib.suppress(PenstockError):
-        path = client.stop_with_savepoint(False, str(tmp_path)).result()
-    client.get_job_execution_result().result()
-    if path is not None:
-        second = environment(program, Way("hashmap", 4 - before, 2, True), "in-process")
-        second._configuration.set_string("execution.state-recovery.path", path)
-        stream, _ = program.build(second)
-        stream.sink_to(Gathered())
-        second.execute()
-    check(program, expected, [value for part in Gathered.parts.values() for value in part])
 
 
 def test_small_epochs_are_small() -> None:
