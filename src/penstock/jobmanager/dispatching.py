@@ -1,0 +1,191 @@
+"""What the service can do, as REST, the web page and the tests see it: one protocol, plain records.
+
+The dispatcher owns jobs; each job runs in a driver process of its own. Long operations are
+*triggered* and then asked about by their trigger id, which the caller may choose: the same id twice
+is the same operation. Documents are JSON as REST shows them; a driver writes them while its job
+runs, and they stay when it has ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.core.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.core.job import JobStatus
+
+
+class UnknownJobError(PenstockError):
+    """There is no such job."""
+
+
+class RefusedError(PenstockError):
+    """What was asked cannot be done now; the text says why and what to do."""
+
+
+class NotLeaderError(PenstockError):
+    """Another job manager leads, or none does."""
+
+    def __init__(self, message: str, leader_url: str | None = None) -> None:
+        super().__init__(message)
+        self.leader_url = leader_url
+
+
+class CommandKind(Enum):
+    """What a running job can be asked for."""
+
+    CANCEL = "cancel"
+    SAVEPOINT = "savepoint"
+    STOP = "stop"
+    CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something asked of a running job.
+
+    Attributes:
+        kind: What.
+        directory: Target of a savepoint; None for the configured one.
+        drain: For a stop: end event time first.
+        native: Format of a savepoint: native instead of canonical.
+        full: For a checkpoint: build on no earlier one.
+        cancel_job: For a savepoint: cancel the job once it is there (deprecated by Flink).
+    """
+
+    kind: CommandKind
+    directory: str | None = None
+    drain: bool = False
+    native: bool = False
+    full: bool = False
+    cancel_job: bool = False
+
+
+class OperationStatus(Enum):
+    """Where a triggered operation stands."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A triggered operation.
+
+    Attributes:
+        trigger_id: 32 hex digits.
+        status: Where it stands.
+        location: Where the savepoint is.
+        checkpoint_id: Number of the checkpoint.
+        error: What went wrong.
+    """
+
+    trigger_id: str
+    status: OperationStatus
+    location: str | None = None
+    checkpoint_id: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job to be run.
+
+    Attributes:
+        program: File name of the program inside the package, or None with `module`.
+        module: Module to run, as `python -m` would.
+        package: A zip file with the program and its Python files; names inside it are checked.
+        arguments: Arguments of the program.
+        configuration: Settings of the command line (`-D` and options), by key.
+    """
+
+    program: str | None
+    package: bytes = field(repr=False)
+    module: str | None = None
+    arguments: tuple[str, ...] = ()
+    configuration: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job in lists.
+
+    Attributes:
+        job_id: 32 hex digits.
+        name: For people; that of the program until the program has named it.
+        status: Where it stands.
+        started_ms: Wall time of the submission.
+        ended_ms: Wall time of the end, or None.
+        changed_ms: Wall time of the last change of status.
+        tasks: Number of subtasks by state name in lower case; empty before the graph is known.
+        restarts: How often it was restarted.
+        last_checkpoint_ms: Wall time of the latest completed checkpoint, or None.
+    """
+
+    job_id: str
+    name: str
+    status: JobStatus
+    started_ms: int
+    ended_ms: int | None = None
+    changed_ms: int = 0
+    tasks: dict[str, int] = field(default_factory=dict)
+    restarts: int = 0
+    last_checkpoint_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads.
+
+    Attributes:
+        is_leader: Whether this process does.
+        epoch: Its leader epoch; 0 without high availability.
+        leader_url: Where the leader's REST interface is; None when there is none or it is unknown.
+    """
+
+    is_leader: bool
+    epoch: int
+    leader_url: str | None
+
+
+class Dispatcher(Protocol):
+    """Runs jobs. Every method may be called from any thread; none blocks for long."""
+
+    def leadership(self) -> Leadership:
+        """Says who leads. All other methods raise `NotLeaderError` on a standby."""
+
+    def jobs(self) -> list[JobSummary]:
+        """Returns all jobs that are remembered, newest first."""
+
+    def document(self, job_id: str, name: str) -> bytes | None:
+        """Returns a JSON document of a job, such as `job`, `checkpoints` or `vertices/<id>`.
+
+        None while there is no such document. Raises `UnknownJobError`.
+        """
+
+    def submit(self, submission: Submission) -> str:
+        """Stores a job and starts it; returns its id. Raises `RefusedError`."""
+
+    def trigger(self, job_id: str, command: Command, trigger_id: str | None = None) -> str:
+        """Hands a command to a running job; returns the trigger id."""
+
+    def operation(self, job_id: str, trigger_id: str) -> Operation | None:
+        """Returns what became of a command; None if it is unknown."""
+
+    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
+        """Deletes a savepoint: only the files that its valid `_metadata` names."""
+
+    def disposal(self, trigger_id: str) -> Operation | None:
+        """Returns what became of a disposal."""
+
+    def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
+        """Returns the end of a job's log, or of the job manager's own."""
+
+    def events(self, job_id: str) -> Iterator[str]:
+        """Yields the name of a document each time it has changed; ends with the job."""
