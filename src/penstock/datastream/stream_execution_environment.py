@@ -18,12 +18,12 @@ from penstock.datastream.batch_mode import in_batch_mode, is_bounded
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.environment_settings import EnvironmentSettings
 from penstock.datastream.execution_mode import RuntimeExecutionMode
-from penstock.datastream.execution_plan import execution_plan
 from penstock.datastream.notebook import graph_svg, settings_html
 from penstock.datastream.plain_stream import DataStream
 from penstock.datastream.program import Program
 from penstock.graph.nodes import Input, Node, NodeKind, StreamGraph
 from penstock.operators.watermarks import WatermarkStrategy
+from penstock.runtime.execution_plan import execution_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,5 +1,4 @@
-"""Composition root: turns a stream graph and settings into a running job."""
+"""Composition root: turns a stream graph and settings into a running job.
 
-from penstock.launch.local import execute, execute_async
-
-__all__ = ["execute", "execute_async"]
+Imports nothing by itself, so that the command line loads only the part that a verb needs.
+"""

@@ -21,14 +21,33 @@ if TYPE_CHECKING:
     from penstock.runtime.driver import EpochSummary
 
     Listener = Callable[[EpochSummary], None]
+    Launcher = Callable[[StreamGraph, Configuration, Listener | None], LocalJob]
 
 _log = logging.getLogger("penstock.job")
+_launchers: list[Launcher] = []
+
+
+def set_launcher(launcher: Launcher) -> None:
+    """Has every job of this process started by `launcher`, which may call `start_job`.
+
+    For processes that exist to run a user's program for somebody else: the driver of a job
+    manager, the command line's `run -t local`, `info` and `check-restore`.
+    """
+    _launchers[:] = [launcher]
 
 
 def execute_async(
     graph: StreamGraph, configuration: Configuration, listener: Listener | None = None
 ) -> LocalJob:
     """Compiles a program, starts it and returns at once."""
+    launch = _launchers[0] if _launchers else start_job
+    return launch(graph, configuration, listener)
+
+
+def start_job(
+    graph: StreamGraph, configuration: Configuration, listener: Listener | None = None
+) -> LocalJob:
+    """Starts a job in this process, whoever launches the others."""
     compiled = compile_graph(graph)
     check_alignment(compiled)
     job_id = uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from

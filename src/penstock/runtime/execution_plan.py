@@ -14,8 +14,6 @@ from penstock.runtime.lowering import lower
 if TYPE_CHECKING:
     from penstock.graph.nodes import StreamGraph
 
-__all__ = ["execution_plan"]
-
 _PACTS = {
     NodeKind.SOURCE: "Data Source",
     NodeKind.OPERATOR: "Operator",
