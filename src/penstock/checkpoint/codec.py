@@ -12,8 +12,8 @@ import msgspec
 
 from penstock.checkpoint.manifest import FORMAT_VERSION, Manifest
 from penstock.checkpoint.manifest_check import check_manifest
-from penstock.checkpoint.plain_data import from_extension, to_stored
 from penstock.core.envelope import DamagedError, seal, unseal
+from penstock.core.plain_data import from_extension, to_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Plain data in manifests: what goes in comes out equal and of the same type, or is refused.
+"""Plain data in msgpack: what goes in comes out equal and of the same type, or is refused.
 
 msgpack has no tuples, sets or large integers, no keys of such types, and no text with lone
 surrogates (which file names on Linux may hold). They travel as extension types; everything else of
@@ -10,11 +10,16 @@ a type not listed here is refused by name, never changed silently and never pick
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from penstock.core.errors import ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    More = Callable[[Any], msgspec.msgpack.Ext | None]
 
 _TUPLE: Final = 1
 _INTEGER: Final = 2
@@ -28,16 +33,23 @@ _SIMPLE: Final = frozenset({type(None), bool, float, bytes})
 _encoder = msgspec.msgpack.Encoder()
 
 
-def to_stored(value: Any, what: str) -> Any:
+def to_stored(value: Any, what: str, more: More | None = None) -> Any:
     """Returns `value` in the form that msgpack can hold.
+
+    Args:
+        value: The data.
+        what: What it is, for the error.
+        more: Writes further types as extensions; None for those that it does not know either.
 
     Raises:
         ProgramError: A part of it is not plain data; the text names `what`.
     """
-    return _to_stored(value, what, 0)
+    return _to_stored(value, what, more, 0)
 
 
-def _to_stored(value: Any, what: str, depth: int) -> Any:  # noqa: PLR0911 - one branch per type
+def _to_stored(  # noqa: PLR0911 - one branch per type
+    value: Any, what: str, more: More | None, depth: int
+) -> Any:
     kind = type(value)
     if kind in _SIMPLE:
         return value
@@ -51,20 +63,23 @@ def _to_stored(value: Any, what: str, depth: int) -> Any:  # noqa: PLR0911 - one
     if depth >= _MAX_DEPTH:
         raise ProgramError(f"{what} holds data nested deeper than {_MAX_DEPTH} levels.")
     if kind is list:
-        return [_to_stored(part, what, depth + 1) for part in value]
+        return [_to_stored(part, what, more, depth + 1) for part in value]
     if kind is dict:
-        parts = {key: _to_stored(part, what, depth + 1) for key, part in value.items()}
+        parts = {key: _to_stored(part, what, more, depth + 1) for key, part in value.items()}
         if all(type(key) is str and _text(key) is key for key in parts):
             return parts
-        keys = [_to_stored(key, what, depth + 1) for key in parts]
+        keys = [_to_stored(key, what, more, depth + 1) for key in parts]
         return _extension(_DICT, [*zip(keys, parts.values(), strict=True)])
     if kind is tuple:
-        return _extension(_TUPLE, [_to_stored(part, what, depth + 1) for part in value])
+        return _extension(_TUPLE, [_to_stored(part, what, more, depth + 1) for part in value])
     if kind is set or kind is frozenset:
         # Sorted by their bytes, so that equal sets give equal manifests.
-        members = (_to_stored(part, what, depth + 1) for part in value)
+        members = (_to_stored(part, what, more, depth + 1) for part in value)
         code = _SET if kind is set else _FROZENSET
         return _extension(code, sorted(members, key=_encoder.encode))
+    found = None if more is None else more(value)
+    if found is not None:
+        return found
     raise ProgramError(
         f"{what} holds a {kind.__module__}.{kind.__qualname__}, which is not plain data. Use None, "
         "bool, int, float, str, bytes, list, tuple, dict, set and frozenset; for a dataclass: "
@@ -74,13 +89,18 @@ def _to_stored(value: Any, what: str, depth: int) -> Any:  # noqa: PLR0911 - one
 
 def from_extension(code: int, data: memoryview) -> Any:
     """Reads an extension type; the hook of msgspec's decoder."""
+    return read_extension(code, data, _decoder)
+
+
+def read_extension(code: int, data: memoryview, inner: msgspec.msgpack.Decoder[Any]) -> Any:
+    """Reads an extension type whose parts `inner` reads, which may know more types."""
     if code == _INTEGER:
         return int.from_bytes(data, "big", signed=True)
     if code == _TEXT:
         return bytes(data).decode("utf-8", "surrogatepass")
     makers = {_TUPLE: tuple, _SET: set, _FROZENSET: frozenset, _DICT: dict}
     if code in makers:
-        return makers[code](_decoder.decode(data))
+        return makers[code](inner.decode(data))
     raise msgspec.ValidationError(f"extension type {code} is unknown")
 
 
