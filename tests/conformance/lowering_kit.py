@@ -65,7 +65,8 @@ def run(build: Callable[[StreamExecutionEnvironment], Any], **configured: str) -
         for report in summary.reports:
             for uid, metrics in report.metrics.items():
                 found = metrics.user.get("numLateRecordsDropped", 0)
-                late[report.stage_id, report.subtask, uid] = found
+                key = report.stage_id, report.subtask, uid
+                late[key] = late.get(key, 0) + found
 
     def noted(graph: Any) -> Any:
         lowered = lower(graph)

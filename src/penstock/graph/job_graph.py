@@ -7,6 +7,7 @@ reads what levels 0..n sent, so a diamond or a union is computed once, however o
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,11 @@ class Stage:
     def name(self) -> str:
         """Names of the chained operators, as Flink shows a task."""
         return " -> ".join(operator.name for operator in self.operators)
+
+    @property
+    def vertex_id(self) -> str:
+        """32 hex digits that name the stage as long as its first operator keeps its uid."""
+        return hashlib.md5(self.operators[0].uid.encode(), usedforsecurity=False).hexdigest()
 
     @property
     def is_source(self) -> bool:

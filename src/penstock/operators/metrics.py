@@ -1,7 +1,8 @@
 """Metrics of one operator in one subtask: the built-in counts and the user's own.
 
-Counters are totals of the job attempt in this worker's epoch; the subtask reports the growth of
-each epoch, and the driver sums it, so that a retried epoch is not counted twice.
+What counts up is reported as its growth in one epoch, and the driver sums it: a retried epoch is
+not counted twice, and a subtask that moves to another worker does not begin anew. The users' own
+view (`get_count()`) is that of the worker.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class Counter:
 
     def __init__(self) -> None:
         self._count = 0
+        self._before = 0
 
     def inc(self, n: int = 1) -> None:
         self._count += n
@@ -27,11 +29,20 @@ class Counter:
     def get_count(self) -> int:
         return self._count
 
+    def begin_epoch(self) -> None:
+        self._before = self._count
+
+    def report(self) -> Any:
+        return self._count - self._before
+
 
 class Distribution:
-    """Sum, count, minimum and maximum of the values given to it."""
+    """Sum, count, minimum and maximum of the values given to it in this epoch."""
 
     def __init__(self) -> None:
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
         self.count = 0
         self.sum = 0
         self.min: int | None = None
@@ -43,18 +54,28 @@ class Distribution:
         self.min = value if self.min is None else min(self.min, value)
         self.max = value if self.max is None else max(self.max, value)
 
+    def report(self) -> Any:
+        return {"count": self.count, "sum": self.sum, "min": self.min, "max": self.max}
+
 
 class Meter:
     """Counts events; the driver knows the time and makes a rate of them."""
 
     def __init__(self) -> None:
         self._count = 0
+        self._before = 0
 
     def mark_event(self, value: int = 1) -> None:
         self._count += value
 
     def get_count(self) -> int:
         return self._count
+
+    def begin_epoch(self) -> None:
+        self._before = self._count
+
+    def report(self) -> Any:
+        return {"events": self._count - self._before}
 
 
 class MetricGroup:
@@ -88,22 +109,27 @@ class MetricGroup:
     def get_all_variables(self) -> dict[str, str]:
         return {}
 
+    def begin_epoch(self) -> None:
+        """What is counted from here on belongs to a new epoch."""
+        for metric in self.metrics.values():
+            if isinstance(metric, Counter | Meter | Distribution):
+                metric.begin_epoch()
+        for group in self.groups.values():
+            group.begin_epoch()
+
     def report(self) -> dict[str, Any]:
-        """Returns what the epoch's report carries, by dotted name: numbers only."""
+        """Returns what the epoch's report carries, by dotted name: plain data.
+
+        A counter is its growth, a meter `{"events": growth}`, a distribution its four numbers, a
+        gauge `{"value": what it says}`.
+        """
         values: dict[str, Any] = {}
         for name, metric in self.metrics.items():
             label = ".".join((*self.scope, name))
-            if isinstance(metric, Counter | Meter):
-                values[label] = metric.get_count()
-            elif isinstance(metric, Distribution):
-                values[label] = {
-                    "count": metric.count,
-                    "sum": metric.sum,
-                    "min": metric.min,
-                    "max": metric.max,
-                }
+            if isinstance(metric, Counter | Meter | Distribution):
+                values[label] = metric.report()
             else:
-                values[label] = metric()
+                values[label] = {"value": metric()}
         for group in self.groups.values():
             values.update(group.report())
         return values

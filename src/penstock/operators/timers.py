@@ -22,6 +22,8 @@ class TimerService:
         self._state = state
         self._clock = clock
         self._watermark = MIN_WATERMARK
+        self.fired = 0
+        """Timers that came due since the last epoch began."""
 
     def current_watermark(self) -> int:
         return self._watermark
@@ -65,6 +67,7 @@ class TimerService:
         state = self._state
         while (time_ms := table.next_time()) is not None and time_ms <= until_ms:
             due = table.due(time_ms)
+            self.fired += len(due)
             state.prefetch([key for key, _ in due])
             for key, namespace in due:
                 # False: an earlier timer of this very instant deleted it.

@@ -22,6 +22,7 @@ class ChainOutput:
 
     def __init__(self) -> None:
         self.metrics = OperatorMetrics()
+        self.watermark = MIN_WATERMARK
         self._main: list[ChainInput] = []
         self._main_exchanges: list[ExchangeWriter] = []
         self._sides: dict[str, list[ChainInput]] = {}
@@ -58,6 +59,7 @@ class ChainOutput:
             writer.write(batch)
 
     def emit_watermark(self, watermark: int) -> None:
+        self.watermark = watermark
         for target in self._targets():
             target.advance_watermark(watermark)
         for writer in self._writers():

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.times import MIN_WATERMARK
+
 if TYPE_CHECKING:
     from penstock.connectors.source import Budget, Split
     from penstock.core.handles import FileHandle, KeyedStateVersion
@@ -171,11 +173,22 @@ class ErrorReport:
 
 @dataclass(slots=True)
 class OperatorMetrics:
-    """Counts of one operator in one epoch."""
+    """Counts of one operator in one epoch.
+
+    Attributes:
+        records_in: Records it took.
+        records_out: Records of its main output.
+        fired_timers: Timers that came due.
+        watermark_in: Its own watermark at the end of the epoch.
+        watermark_out: What those behind it were told last.
+        user: Its metrics as `MetricGroup.report` tells them.
+    """
 
     records_in: int = 0
     records_out: int = 0
-    late_dropped: int = 0
+    fired_timers: int = 0
+    watermark_in: int = MIN_WATERMARK
+    watermark_out: int = MIN_WATERMARK
     user: dict[str, Any] = field(default_factory=dict)
 
 
@@ -199,6 +212,7 @@ class SubtaskReport:
         committables: Pending sink output by uid.
         metrics: By uid.
         busy_ms: Time spent inside the subtask.
+        commit_ms: The part of it that the commit of the state took.
         error: What went wrong, or None.
     """
 
@@ -217,4 +231,5 @@ class SubtaskReport:
     committables: dict[str, list[Any]] = field(default_factory=dict)
     metrics: dict[str, OperatorMetrics] = field(default_factory=dict)
     busy_ms: float = 0.0
+    commit_ms: float = 0.0
     error: ErrorReport | None = None

@@ -178,7 +178,9 @@ class Subtask:
             logic.end_of_epoch()
         for writer in self._writers:
             writer.flush()
+        flushed = time.perf_counter()
         self._finish(plan, attempt, report)
+        report.commit_ms = (time.perf_counter() - flushed) * 1000
         report.busy_ms = (time.perf_counter() - started) * 1000
         yield from self._drained()
         yield report
@@ -194,6 +196,10 @@ class Subtask:
             writer.begin_epoch(plan.epoch, attempt, self._frames)
         for output, entry in zip(self._outputs, self._entries, strict=True):
             output.metrics = entry.metrics = OperatorMetrics()
+        for context in self._contexts:
+            context.metrics.begin_epoch()
+            if context.timers is not None:
+                context.timers.fired = 0
         for logic in self._logics:
             if isinstance(logic, SinkLogic):
                 logic.begin_epoch(plan.epoch, f"{attempt}")
@@ -259,7 +265,9 @@ class Subtask:
                 timers.append(due)
             if isinstance(logic, SinkLogic):
                 report.committables[context.uid] = logic.prepare_commit()
-            entry.metrics.records_out = output.metrics.records_out
+            entry.metrics.watermark_in = logic.watermark
+            entry.metrics.watermark_out = output.watermark
+            entry.metrics.fired_timers = 0 if context.timers is None else context.timers.fired
             entry.metrics.user = context.metrics.report()
             report.metrics[context.uid] = entry.metrics
         report.version = SubtaskVersion(version_id, operators)
@@ -288,7 +296,7 @@ class Subtask:
             return
         self._valves = [WatermarkValve(count) for count in self._channel_counts]
         self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
-        for logic, context in zip(self._logics, self._contexts, strict=True):
+        for logic, context, output in zip(self._logics, self._contexts, self._outputs, strict=True):
             found = None if version is None else version.operators.get(context.uid)
             saved = (
                 [pickle.loads(self._area.read(handle)) for handle in found.logic] if found else []
@@ -313,6 +321,7 @@ class Subtask:
                 logic.restore(saved[same][1])
             else:
                 logic.restore_rescaled([own for _, own, _, _ in saved])
+            output.watermark = logic.watermark
             if logic is self._logics[0] and saved:
                 self._restore_valves(saved, same or 0)
 
