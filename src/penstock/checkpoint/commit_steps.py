@@ -17,6 +17,7 @@ from penstock.checkpoint.instructions import (
 )
 from penstock.checkpoint.pending import PendingCheckpoint, Phase
 from penstock.checkpoint.progress_steps import ask_again, complete
+from penstock.checkpoint.sink_backlog import COMMIT_TRIES
 
 if TYPE_CHECKING:
     from penstock.checkpoint.events import (
@@ -138,6 +139,35 @@ def on_sinks_committed(state: CoordinatorState, event: SinksCommitted) -> None:
 
 
 def on_sink_commit_failed(state: CoordinatorState, event: SinkCommitFailed) -> None:
-    """Repeats the commit later; it is never given up, because the checkpoint promises it."""
+    """Repeats the commit later: the checkpoint promises it.
+
+    A sink that fails again and again counts as a failed checkpoint, so that the job fails and its
+    restart strategy decides; each attempt commits first what is owed.
+    """
     state.announce(SinkCommitDelayed(event.checkpoint_id, event.message))
     state.sinks.failed(event.checkpoint_id, state.now_ms)
+    owed = (
+        f"the output of checkpoint {event.checkpoint_id} could not be committed in {COMMIT_TRIES} "
+        f"tries in a row, the last one: {event.message}"
+    )
+    if state.life is Life.ENDING and state.sinks.is_stuck:
+        # Whoever starts from what is kept commits it; the end of the job must not wait for ever.
+        state.sinks.give_up()
+        state.keeps_everything = True
+    elif state.stopping is not None and state.sinks.exceeds(0):
+        _fail_stop(state, owed)
+    elif state.life is Life.RUNNING and state.sinks.exceeds(state.settings.tolerable_failures):
+        state.fail_job(
+            f"{owed}. See the sink's error; checkpoints are complete, and the next attempt "
+            "commits first what is owed."
+        )
+
+
+def _fail_stop(state: CoordinatorState, owed: str) -> None:
+    """A stop whose output does not become visible fails; its savepoint stays and holds the rest."""
+    assert state.stopping is not None
+    stopping, state.stopping = state.stopping, None
+    message = f"the savepoint {stopping.savepoint.location} is complete, but {owed}"
+    failure = CheckpointFailure(FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
+    state.emit(CompleteRequest(stopping.request_id, failure=failure))
+    state.fail_job(f"the stop with a savepoint failed: {message}")

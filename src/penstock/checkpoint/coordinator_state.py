@@ -90,6 +90,8 @@ class CoordinatorState:
         self.recover_due = False
         self.stopping: StopResult | None = None
         self.ending: JobStatus | None = None
+        self.keeps_everything = False
+        """Output is owed that could not be committed: no checkpoint is deleted at the end."""
         self.pointer_removal: tuple[int, ...] | None = None
         """Pointers being removed at the end; empty once that is done."""
         self.pointer_retry_ms: int | None = None

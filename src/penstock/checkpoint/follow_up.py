@@ -144,7 +144,7 @@ def _close(state: CoordinatorState) -> None:
         return
     assert state.ending is not None, "an ending job has a status"
     if state.pointer_removal is None:
-        keeps = is_kept(state.settings.retention, state.ending)
+        keeps = state.keeps_everything or is_kept(state.settings.retention, state.ending)
         entries = () if keeps else state.store.entries
         state.pointer_removal = tuple(e.checkpoint_id for e in entries if e.is_deletable)
         if state.pointer_removal:
