@@ -47,6 +47,8 @@ def decider_modules() -> set[Path]:
         Path(coordinator.__file__),
         SOURCE / "jobmanager" / "restart_strategies.py",
         SOURCE / "jobmanager" / "life_cycle.py",
+        SOURCE / "jobmanager" / "election.py",
+        SOURCE / "jobmanager" / "election_lease.py",
     ]
     while waiting:
         path = waiting.pop()
