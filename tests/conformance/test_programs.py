@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import programs
 import pytest
-from programs import PROGRAMS, Program
+from programs import PROGRAMS, Expected, Program
 from programs.kit import TestClock
 from programs.ways import WAYS, Way
 
@@ -44,6 +44,11 @@ def run_and_check(program: Program, env: StreamExecutionEnvironment) -> None:
     stream, expected = program.build(env)
     with stream.execute_and_collect(program.name) as results:
         found = list(results)
+    check(program, expected, found)
+
+
+def check(program: Program, expected: Expected, found: list[Any]) -> None:
+    """Compares what a program gave with what it must give."""
     if not isinstance(expected, list):
         expected(found)
     elif program.ordered:

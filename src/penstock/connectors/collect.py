@@ -138,6 +138,8 @@ class _CollectWriter(SinkWriter):
 
 
 class _CollectCommitter(Committer):
+    owes_other_jobs = False
+
     def __init__(self, name: str) -> None:
         self._name = name
 

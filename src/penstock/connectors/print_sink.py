@@ -87,6 +87,8 @@ _PRINTED: Final[dict[tuple[str, str], DeliveredOutput]] = {}
 
 
 class _PrintCommitter(Committer):
+    owes_other_jobs = False
+
     def __init__(self, to_stderr: bool) -> None:
         self._to_stderr = to_stderr
 

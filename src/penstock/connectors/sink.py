@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,15 @@ class CommitContext:
 
 
 class Committer(ABC):
-    """Makes pending output visible, in the driver."""
+    """Makes pending output visible, in the driver.
+
+    Attributes:
+        owes_other_jobs: Whether a job that starts from a snapshot of another one commits what that
+            one owed. Not where repeated output cannot be told from new one, as on a terminal: the
+            job that prepared it shows it before it ends.
+    """
+
+    owes_other_jobs: ClassVar[bool] = True
 
     @abstractmethod
     def commit(self, committables: list[Any], context: CommitContext) -> None:

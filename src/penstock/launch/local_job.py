@@ -231,7 +231,7 @@ class LocalJob:
             allow_non_restored=self.settings.ignore_unclaimed_state,
         )
         effects.fetch(loaded)
-        sinks.restore(loaded.manifest.sinks)
+        sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)
         return state
 
     def _run_attempts(

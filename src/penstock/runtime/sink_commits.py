@@ -110,13 +110,14 @@ class SinkCommits:
                 for uid, committer in self._committers.items()
             }
 
-    def restore(self, sinks: dict[str, Any]) -> None:
-        """Takes back what `snapshot` returned; sinks that are new or gone do not matter."""
+    def restore(self, sinks: dict[str, Any], from_job: str) -> None:
+        """Takes back the `snapshot` of a job; sinks that are new or gone do not matter."""
         with self._lock:
             for uid, committer in self._committers.items():
                 saved = sinks.get(uid)
                 committer.restore(None if saved is None else saved["committer"])
-                owed = [] if saved is None else saved["pending"]
+                takes = committer.owes_other_jobs or from_job == self._job_id
+                owed = saved["pending"] if saved is not None and takes else []
                 self._pending[uid] = [(epoch, committable) for epoch, committable in owed]
 
     def close(self) -> None:

@@ -1,0 +1,111 @@
+"""Every program gives its results if it is stopped midway and goes on with another parallelism.
+
+The program runs some epochs of about one record and stops with a savepoint; the same program, built
+anew, starts from that savepoint with more or fewer subtasks. Both parts together must be what one
+undisturbed run gives.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from programs import PROGRAMS, Program
+from programs.ways import Way
+from restore_kit import wait_for
+from test_programs import check, environment
+
+from penstock.runtime import in_process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.runtime.records import EpochPlan, SubtaskReport
+
+
+class StoppingRunner(in_process.InProcessRunner):
+    """Asks for a stop with a savepoint while the epoch of a given number runs."""
+
+    stop_at: ClassVar[int] = 0
+    job: ClassVar[Any] = None
+    is_known: ClassVar[threading.Event] = threading.Event()
+    savepoint: ClassVar[Any] = None
+
+    @classmethod
+    def arm(cls, epoch: int) -> None:
+        cls.stop_at, cls.savepoint = epoch, None
+        cls.is_known.clear()
+
+    def run(self, plan: EpochPlan) -> list[SubtaskReport]:
+        cls = StoppingRunner
+        if plan.epoch == cls.stop_at and cls.savepoint is None:
+            assert cls.is_known.wait(20)
+            cls.savepoint = cls.job.stop_with_savepoint(drain=False)
+            wait_for(lambda: cls.job._service.wanted() is not None, "the request")
+        return super().run(plan)
+
+
+def run(program: Program, way: Way, directory: Path, path: str = "") -> list[Any]:
+    """Runs a program with frequent checkpoints, so that output waits for them."""
+    env = environment(program, way, "in-process")
+    for key, value in {
+        "execution.checkpointing.interval": "10 ms",
+        "execution.checkpointing.dir": str(directory),
+        "execution.checkpointing.savepoint-dir": str(directory),
+        "execution.state-recovery.path": path,
+    }.items():
+        if value:
+            env._configuration.set_string(key, value)
+    stream, _ = program.build(env)
+    with stream.execute_and_collect(program.name) as results:
+        StoppingRunner.job = results.get_job_client()._job
+        StoppingRunner.is_known.set()
+        return list(results)
+
+
+def two_parts(
+    program: Program, backend: str, before: int, after: int, stop_at: int, directory: Path
+) -> tuple[list[Any], list[Any]]:
+    StoppingRunner.arm(stop_at)
+    first = run(program, Way(backend, before, 1, True), directory)
+    if StoppingRunner.savepoint is None:
+        # The program is shorter than that; it always has a first epoch.
+        return two_parts(program, backend, before, after, 1, directory)
+    path = StoppingRunner.savepoint.result(20)
+    return first, run(program, Way(backend, after, 3, True), directory, path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stop_at", "backend"), [(1, 3, 4, "rocksdb"), (3, 1, 2, "hashmap")]
+)
+@pytest.mark.parametrize(
+    "program",
+    # Processing time goes on while a job is down, so what depends on it may differ.
+    [program for program in PROGRAMS if not program.clocked],
+    ids=lambda program: program.name,
+)
+def test_rescaled(
+    program: Program,
+    before: int,
+    after: int,
+    stop_at: int,
+    backend: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    if backend == "rocksdb":
+        pytest.importorskip("rocksdict")
+    monkeypatch.setattr(in_process, "InProcessRunner", StoppingRunner)
+    first, second = two_parts(program, backend, before, after, stop_at, tmp_path)
+    _, expected = program.build(environment(program, Way(backend, 1, 1, True), "in-process"))
+    check(program, expected, [*first, *second])
+
+
+def test_both_parts_give_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stop above really comes midway."""
+    monkeypatch.setattr(in_process, "InProcessRunner", StoppingRunner)
+    [program] = [each for each in PROGRAMS if each.name == "rolling.sum_by_position"]
+    first, second = two_parts(program, "hashmap", 1, 3, 4, tmp_path)
+    assert 1 <= len(first) <= 6
+    assert len(first) + len(second) == 7
