@@ -138,6 +138,8 @@ class CheckpointStatistics:
         self._sizes, self._full_sizes, self._durations = Series(), Series(), Series()
         self.counts = CheckpointCounts()
         self.latest = Latest()
+        self.revision = 0
+        """Rises with every fact, so that readers see at a glance whether anything has changed."""
         self.declined: dict[str, int] = {}
         """Requests that failed before they got an id, by reason."""
 
@@ -151,6 +153,7 @@ class CheckpointStatistics:
         step = _STEPS.get(type(fact))
         if step is not None:
             step(self, fact, wall_ms)
+            self.revision += 1
 
     def history(self) -> list[CheckpointRecord]:
         """Returns the remembered checkpoints, newest first."""

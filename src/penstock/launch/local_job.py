@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
-from penstock.core.clock import SystemClock
 from penstock.core.errors import JobExecutionError
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.jobmanager.restart_strategies import GiveUp
 from penstock.launch.checkpoint_results import chain, place_of, take_last_checkpoint
 from penstock.launch.checkpoint_service import CheckpointService
 from penstock.launch.engine import Engine, open_engine
+from penstock.launch.job_record import JobRecord, engine_facts
 from penstock.launch.job_snapshot import from_manifest
 from penstock.launch.snapshot_effects import (
     JobIdentity,
@@ -56,23 +56,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.job")
 
 
-class LocalJob:
+class LocalJob(JobRecord):
     """A running job, as its program steers it."""
 
     def __init__(
         self, graph: JobGraph, settings: JobSettings, job_id: str, listener: Listener | None = None
     ) -> None:
-        self.job_id = job_id
-        self.graph = graph
-        self.settings = settings
-        self.status = JobStatus.INITIALIZING
+        super().__init__(graph, settings, job_id)
         self.result: Future[JobExecutionResult] = Future()
-        self.last_epoch = 0
-        """Number of the last epoch that counts; 0 before the first."""
-        self.records_read = 0
-        """Over all sources and epochs of all attempts."""
-        self.restarts = 0
-        self._clock = SystemClock()
         self._files = StateFiles(settings.state.directory)
         self._listener = listener
         self._driver: JobDriver | None = None
@@ -152,6 +143,7 @@ class LocalJob:
         try:
             status = self._run_job()
         except BaseException as error:
+            self.failed(error)
             self.status = JobStatus.FAILED
             self._is_running.set()
             self.result.set_exception(error)
@@ -167,6 +159,7 @@ class LocalJob:
         settings = self.settings
         status = JobStatus.FAILED
         engine = open_engine(self.graph, settings)
+        self.engine_facts = engine_facts(settings.master, engine.spark)
         sinks = SinkCommits(engine.graph, self.job_id, self._clock, engine.spark)
         identity = JobIdentity(self.job_id, self.graph.job_name, settings.state.directory)
         effects = SnapshotEffects(identity, settings.checkpoints, self._clock)
@@ -262,6 +255,7 @@ class LocalJob:
                     "Job %s restarts in %d ms after: %s", self.job_id, decision.delay_ms, error
                 )
                 latest = service.recover(str(error))
+                self.failed(error, None if latest is None else latest.checkpoint_id)
                 # What the latest checkpoint contains is not ours to take back.
                 start = latest.epoch if latest is not None else (initial.epoch if initial else 0)
                 sinks.abort_after(start)
@@ -271,7 +265,6 @@ class LocalJob:
                 if latest is not None:
                     state = self._state_of(_loaded(latest, effects), engine, effects, sinks)
                 attempt += 1
-                self.restarts += 1
 
     def _new_driver(
         self,
@@ -282,6 +275,7 @@ class LocalJob:
         state: JobState | None,
     ) -> JobDriver:
         settings = self.settings
+        self.attempt_started(attempt)
         self._files.keep_only(() if state is None else state.versions.values())
         program = JobProgram(
             self.job_id, attempt, engine.graph, settings.state, settings.parameters
@@ -332,8 +326,7 @@ class LocalJob:
         return self._driver.state.sources[uid]
 
     def _epoch_done(self, summary: EpochSummary) -> None:
-        self.last_epoch = summary.epoch
-        self.records_read += summary.records_read
+        self.epoch_done(summary)
         if self._service is not None and self._driver is not None:
             self._service.epoch_ended(
                 backlog=summary.backlog, some_tasks_ended=bool(self._driver.state.ended)

@@ -1,0 +1,144 @@
+"""What is remembered of a job while it runs: states with their times, failures, figures.
+
+`LocalJob` notes what happens; documents and pages are made of it. Nothing decides by it. One thread
+writes, any thread reads: every value is replaced, never changed.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.clock import SystemClock
+from penstock.core.errors import UserFunctionError
+from penstock.core.job import JobStatus
+from penstock.launch.settings import IN_PROCESS
+from penstock.operators.errors import describe_exception
+from penstock.rest.views.configuration import without_secrets
+from penstock.rest.views.facts import EngineFacts, FailureRecord, JobFacts
+from penstock.runtime.job_metrics import JobMetrics
+
+if TYPE_CHECKING:
+    from penstock.graph.job_graph import JobGraph
+    from penstock.launch.settings import JobSettings
+    from penstock.runtime.driver import EpochSummary
+
+_MAX_FAILURE_CHARACTERS: Final = 64 * 1024
+_MOST_FAILURES: Final = 16
+
+
+class JobRecord:
+    """A job as others see it."""
+
+    def __init__(self, graph: JobGraph, settings: JobSettings, job_id: str) -> None:
+        self.job_id = job_id
+        self.graph = graph
+        self.settings = settings
+        self.last_epoch = 0
+        """Number of the last epoch that counts; 0 before the first."""
+        self.records_read = 0
+        """Over all sources and epochs of all attempts."""
+        self.restarts = 0
+        self.metrics = JobMetrics()
+        self.engine_facts = EngineFacts(settings.master)
+        self.failures: tuple[FailureRecord, ...] = ()
+        """Newest first."""
+        self._failures_dropped = False
+        self._clock = SystemClock()
+        self.created_ms = self._clock.wall_ms()
+        self.ended_ms: int | None = None
+        self._status = JobStatus.INITIALIZING
+        self._entered = {JobStatus.INITIALIZING: self.created_ms}
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job stands."""
+        return self._status
+
+    @status.setter
+    def status(self, status: JobStatus) -> None:
+        now_ms = self._clock.wall_ms()
+        if status.is_terminal_state() and self.ended_ms is None:
+            self.ended_ms = now_ms
+        self._entered = {**self._entered, status: now_ms}
+        self._status = status
+
+    def attempt_started(self, attempt: int) -> None:
+        """Figures begin anew."""
+        self.restarts = attempt
+        self.metrics = JobMetrics(started_ms=self._clock.monotonic_ms())
+
+    def epoch_done(self, summary: EpochSummary) -> None:
+        """Takes in the figures of an epoch that counts."""
+        self.last_epoch = summary.epoch
+        self.records_read += summary.records_read
+        self.metrics = self.metrics.folded(self.graph, summary, self._clock.monotonic_ms())
+
+    def failed(self, error: BaseException, restored_id: int | None = None) -> None:
+        """Remembers a failure."""
+        failure = failure_of(error, self._clock.wall_ms(), self.restarts, restored_id, self.graph)
+        self._failures_dropped = self._failures_dropped or len(self.failures) >= _MOST_FAILURES
+        self.failures = (failure, *self.failures)[:_MOST_FAILURES]
+
+    def facts(self, last_checkpoint_ms: int | None = None) -> JobFacts:
+        """Returns the job at this moment."""
+        return JobFacts(
+            self.job_id,
+            self._status,
+            self._entered,
+            self.created_ms,
+            self.graph,
+            self.metrics,
+            self.ended_ms,
+            self._clock.monotonic_ms(),
+            self.restarts,
+            self.failures,
+            self._failures_dropped,
+            self.engine_facts,
+            last_checkpoint_ms,
+        )
+
+
+def failure_of(
+    error: BaseException,
+    time_ms: int,
+    attempt: int,
+    restored_id: int | None = None,
+    graph: JobGraph | None = None,
+) -> FailureRecord:
+    """Returns an exception as people are to see it: the user's frames first, no secrets."""
+    name, task, subtask = type(error).__name__, None, None
+    text = describe_exception(error)
+    if isinstance(error, UserFunctionError):
+        # Its text starts with the user's traceback, which says it all.
+        name, text = error.cause_type or name, str(error)
+        subtask = error.subtask
+        task = next(
+            (
+                stage.name
+                for stage in (() if graph is None else graph.stages)
+                for operator in stage.operators
+                if operator.uid == error.uid or (not error.uid and operator.name in stage.name)
+            ),
+            error.operator_name or None,
+        )
+    shown = without_secrets(text)
+    if len(shown) > _MAX_FAILURE_CHARACTERS:
+        half = _MAX_FAILURE_CHARACTERS // 2
+        shown = f"{shown[:half]}\n[…]\n{shown[-half:]}"
+    return FailureRecord(time_ms, name, shown, task, subtask, attempt, restored_id)
+
+
+def engine_facts(master: str, spark: Any) -> EngineFacts:
+    """Asks the engine who it is; called once, when it has started."""
+    if master == IN_PROCESS or spark is None:
+        return EngineFacts("this process", platform.node())
+    context = spark.sparkContext
+    running = context.master
+    executors = 1
+    if not running.startswith("local"):
+        known = context._jsc.sc().getExecutorMemoryStatus().size()
+        # The driver is among them.
+        executors = max(known - 1, 1)
+    name = f"Spark {spark.version} ({running})"
+    return EngineFacts(name, platform.node(), executors, context.defaultParallelism)

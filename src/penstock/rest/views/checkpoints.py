@@ -1,0 +1,190 @@
+"""`/jobs/:jobid/checkpoints` and the details of each: counts, summary, latest, history.
+
+Alignment is always 0: an exchange is read to the end of its epoch, so no record waits for a
+barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.checkpoint.statistics import (
+    COMPLETED,
+    FAILED,
+    IN_PROGRESS,
+    CheckpointRecord,
+    CheckpointStatistics,
+    RestoredRecord,
+    subtask_summary,
+)
+from penstock.checkpoint.summary import Summary
+from penstock.rest.views.configuration import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.checkpoint.figures import SubtaskFigures, TaskFigures
+
+_NO_SUMMARY: Final = asdict(Summary())
+_CLASS_NAMES: Final = {COMPLETED: "completed", FAILED: "failed", IN_PROGRESS: "in_progress"}
+
+
+def checkpoints_view(
+    statistics: CheckpointStatistics | None, history: Iterable[Any], leader_epoch: int = 0
+) -> dict[str, Any]:
+    """Returns the document of all checkpoints.
+
+    Args:
+        statistics: What is known; None before the job runs.
+        history: Lines of the history, newest first, as `record_view` makes them.
+        leader_epoch: Of the attempt that writes.
+    """
+    statistics = statistics or CheckpointStatistics()
+    latest = statistics.latest
+    summary = statistics.summary()
+    return {
+        "counts": asdict(statistics.counts),
+        "summary": {
+            "checkpointed_size": asdict(summary.checkpointed_size),
+            "state_size": asdict(summary.state_size),
+            "end_to_end_duration": asdict(summary.end_to_end_duration),
+            "alignment_buffered": _NO_SUMMARY,
+            "processed_data": _NO_SUMMARY,
+            "persisted_data": _NO_SUMMARY,
+        },
+        "latest": {
+            "completed": _optional(latest.completed, leader_epoch),
+            "savepoint": _optional(latest.savepoint, leader_epoch),
+            "failed": _optional(latest.failed, leader_epoch),
+            "restored": None if latest.restored is None else _restored(latest.restored),
+        },
+        "history": history,
+        # Ours.
+        "declined": dict(sorted(statistics.declined.items())),
+    }
+
+
+def _optional(record: CheckpointRecord | None, leader_epoch: int) -> dict[str, Any] | None:
+    return None if record is None else record_view(record, leader_epoch)
+
+
+def _restored(record: RestoredRecord) -> dict[str, Any]:
+    return {
+        "id": record.checkpoint_id,
+        "restore_timestamp": record.restored_ms,
+        "is_savepoint": record.is_savepoint,
+        "external_path": record.location,
+    }
+
+
+def record_view(record: CheckpointRecord, leader_epoch: int = 0) -> dict[str, Any]:
+    """Returns one line of the history."""
+    figures = record.figures
+    view = {
+        "className": _CLASS_NAMES[record.status],
+        "id": record.checkpoint_id,
+        "status": record.status,
+        "is_savepoint": record.is_savepoint,
+        "savepointFormat": record.savepoint_format,
+        "checkpoint_type": _kind(record),
+        "trigger_timestamp": record.triggered_ms,
+        "latest_ack_timestamp": -1 if record.latest_ack_ms is None else record.latest_ack_ms,
+        "checkpointed_size": figures.checkpointed_bytes,
+        "state_size": figures.state_bytes,
+        "end_to_end_duration": record.duration_ms,
+        "alignment_buffered": 0,
+        "processed_data": 0,
+        "persisted_data": 0,
+        "num_subtasks": record.num_subtasks,
+        "num_acknowledged_subtasks": record.num_acknowledged,
+        "tasks": {},
+        # Ours.
+        "epoch": record.epoch,
+        "is_periodic": record.is_periodic,
+        "files": figures.files_new,
+        "files_reused": figures.files_reused,
+        "bytes_inline": figures.inline_bytes,
+        "leader_epoch": leader_epoch,
+        "failure_reason": record.failure_reason,
+    }
+    if record.status == COMPLETED:
+        view |= {"external_path": record.location, "discarded": record.is_discarded}
+    if record.status == FAILED:
+        view |= {
+            "failure_timestamp": record.failed_ms,
+            "failure_message": without_secrets(record.failure_message or ""),
+        }
+    return view
+
+
+def _kind(record: CheckpointRecord) -> str:
+    return "SAVEPOINT" if record.is_savepoint else "CHECKPOINT"
+
+
+def details_view(record: CheckpointRecord, leader_epoch: int = 0) -> dict[str, Any]:
+    """Returns one checkpoint with its tasks and, under `subtasks`, theirs.
+
+    The routes give out `subtasks` one vertex at a time, as Flink's do.
+    """
+    tasks = record.figures.tasks
+    view = record_view(record, leader_epoch)
+    view["tasks"] = {task.task_id: _task(record, task) for task in tasks}
+    view["subtasks"] = {task.task_id: _subtasks(record, task) for task in tasks}
+    return view
+
+
+def _task(record: CheckpointRecord, task: TaskFigures) -> dict[str, Any]:
+    rows = task.subtasks
+    return {
+        "id": record.checkpoint_id,
+        "status": record.status,
+        "latest_ack_timestamp": max((row.acknowledged_ms for row in rows), default=-1),
+        "checkpointed_size": sum(row.checkpointed_bytes for row in rows),
+        "state_size": sum(row.state_bytes for row in rows),
+        "end_to_end_duration": max((row.end_to_end_ms for row in rows), default=-1),
+        "alignment_buffered": 0,
+        "processed_data": 0,
+        "persisted_data": 0,
+        "num_subtasks": len(rows),
+        "num_acknowledged_subtasks": len(rows),
+        # Ours.
+        "name": task.name,
+    }
+
+
+def _subtasks(record: CheckpointRecord, task: TaskFigures) -> dict[str, Any]:
+    summary = subtask_summary(task)
+    return _task(record, task) | {
+        "summary": {
+            "checkpointed_size": asdict(summary.checkpointed_size),
+            "state_size": asdict(summary.state_size),
+            "end_to_end_duration": asdict(summary.end_to_end_duration),
+            "checkpoint_duration": {
+                "sync": asdict(summary.sync_duration),
+                "async": asdict(summary.async_duration),
+            },
+            "alignment": dict.fromkeys(
+                ("buffered", "processed", "persisted", "duration"), _NO_SUMMARY
+            ),
+            "start_delay": asdict(summary.start_delay),
+        },
+        "subtasks": [_subtask(row) for row in task.subtasks],
+    }
+
+
+def _subtask(row: SubtaskFigures) -> dict[str, Any]:
+    return {
+        "className": "completed",
+        "index": row.subtask,
+        "status": "completed",
+        "ack_timestamp": row.acknowledged_ms,
+        "end_to_end_duration": row.end_to_end_ms,
+        "checkpointed_size": row.checkpointed_bytes,
+        "state_size": row.state_bytes,
+        "checkpoint": {"sync": row.sync_ms, "async": row.async_ms},
+        "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": 0},
+        "start_delay": row.start_delay_ms,
+        "unaligned_checkpoint": False,
+        "aborted": False,
+    }

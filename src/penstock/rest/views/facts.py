@@ -1,0 +1,169 @@
+"""What the documents of a job are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.job import JobStatus
+
+if TYPE_CHECKING:
+    from penstock.graph.job_graph import JobGraph, Stage
+    from penstock.runtime.job_metrics import JobMetrics, SubtaskTotals
+
+TASK_STATES: Final = (
+    "CREATED",
+    "SCHEDULED",
+    "DEPLOYING",
+    "INITIALIZING",
+    "RUNNING",
+    "FINISHED",
+    "CANCELING",
+    "CANCELED",
+    "FAILED",
+    "RECONCILING",
+)
+"""Flink's states of a subtask."""
+
+_STATES: Final = {
+    JobStatus.INITIALIZING: "CREATED",
+    JobStatus.CREATED: "SCHEDULED",
+    JobStatus.RESTARTING: "SCHEDULED",
+    JobStatus.RECONCILING: "RECONCILING",
+    JobStatus.FAILING: "CANCELING",
+    JobStatus.CANCELLING: "CANCELING",
+    JobStatus.CANCELED: "CANCELED",
+    JobStatus.SUSPENDED: "CANCELED",
+    JobStatus.FINISHED: "FINISHED",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """A failure of the job, for people.
+
+    Attributes:
+        time_ms: Wall time.
+        name: Class of the exception; the user's own where a function of theirs raised.
+        text: Full text, the user's frames first.
+        task: Name of the task in which it happened, or None.
+        subtask: Index of the subtask, or None.
+        attempt: Which attempt of the job ended with it, from 0.
+        restored_id: Checkpoint from which the next attempt started; None without one.
+    """
+
+    time_ms: int
+    name: str
+    text: str
+    task: str | None = None
+    subtask: int | None = None
+    attempt: int = 0
+    restored_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What runs the epochs.
+
+    Attributes:
+        name: Such as `Spark 4.1.0 (local[2])`.
+        host: Where the driver is.
+        executors: Processes that run tasks.
+        cores: Tasks that they run at once.
+    """
+
+    name: str = "this process"
+    host: str = "localhost"
+    executors: int = 1
+    cores: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A job at one moment.
+
+    Attributes:
+        job_id: 32 hex digits.
+        status: Where it stands.
+        entered: Wall time at which each state was last entered.
+        started_ms: Wall time of its start.
+        ended_ms: Wall time of its end, or None.
+        graph: What runs.
+        metrics: What it has done.
+        rates_at_ms: The moment, on the clock of the metrics.
+        attempt: Number of the attempt, from 0.
+        failures: Newest first.
+        failures_dropped: Whether older failures were forgotten.
+        engine: What runs the epochs.
+        last_checkpoint_ms: Wall time of the latest completed checkpoint, or None.
+        accumulators: Accumulated values, once the job has finished.
+    """
+
+    job_id: str
+    status: JobStatus
+    entered: dict[JobStatus, int]
+    started_ms: int
+    graph: JobGraph
+    metrics: JobMetrics
+    ended_ms: int | None = None
+    rates_at_ms: int = 0
+    attempt: int = 0
+    failures: tuple[FailureRecord, ...] = ()
+    failures_dropped: bool = False
+    engine: EngineFacts = field(default=EngineFacts())
+    last_checkpoint_ms: int | None = None
+    accumulators: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def uptime_ms(self) -> int:
+        """When the running attempt started; 0 when none runs."""
+        return self.entered.get(JobStatus.RUNNING, 0) if self.status is JobStatus.RUNNING else 0
+
+    def totals(self, stage: Stage, index: int) -> SubtaskTotals | None:
+        """Returns what a subtask has done; None before its first epoch."""
+        return self.metrics.totals.subtasks.get((stage.stage_id, index))
+
+
+def task_state(facts: JobFacts, stage: Stage, index: int) -> str:
+    """Returns Flink's name for where a subtask stands."""
+    if facts.status is JobStatus.FAILED:
+        latest = facts.failures[0] if facts.failures else None
+        if latest is None or latest.task is None:
+            return "FAILED"
+        is_culprit = latest.task == stage.name and latest.subtask in (index, None)
+        return "FAILED" if is_culprit else "CANCELED"
+    if facts.status is JobStatus.RUNNING:
+        totals = facts.totals(stage, index)
+        if totals is None:
+            return "INITIALIZING"
+        return "FINISHED" if totals.has_ended else "RUNNING"
+    return _STATES[facts.status]
+
+
+def stage_counts(facts: JobFacts, stage: Stage) -> dict[str, int]:
+    """Returns how many subtasks of a stage are in each state."""
+    counts = dict.fromkeys(TASK_STATES, 0)
+    for index in range(stage.parallelism):
+        counts[task_state(facts, stage, index)] += 1
+    return counts
+
+
+_AGGREGATION: Final = (
+    # As Flink: one failure fails the vertex; otherwise whoever is least advanced speaks for it.
+    "FAILED",
+    "CANCELING",
+    "CANCELED",
+    "INITIALIZING",
+    "RUNNING",
+    "RECONCILING",
+    "DEPLOYING",
+    "SCHEDULED",
+    "CREATED",
+    "FINISHED",
+)
+
+
+def stage_state(facts: JobFacts, stage: Stage) -> str:
+    """Returns the state of a stage as a whole."""
+    counts = stage_counts(facts, stage)
+    return next(state for state in _AGGREGATION if counts[state])
