@@ -264,6 +264,7 @@ _CLUSTER: Final = (
             ("max-retry-attempts", "integer", "3"),
         )
     ),
+    Option("penstock.high-availability.lease-timeout", "duration", "15 s"),
     Option(_HA + "jobmanager.port", "string", "0", ("recovery.jobmanager.port",)),
     Option("rest.address", default="localhost", deprecated=("jobmanager.rpc.address",)),
     Option("rest.bind-address", default="127.0.0.1"),
