@@ -128,6 +128,10 @@ class OperatorLogic:
         """The merged input turned idle or active."""
         self.output.emit_idle(idle=idle)
 
+    def is_idle_behind(self, before: bool) -> bool:
+        """Says whether the output is idle, by what was last told, given whether the input is."""
+        return before
+
     def advance_processing_time(self, now_ms: int) -> None:
         """Fires processing timers up to now; each at most once, whatever the clock jumped."""
         timers = self.context.timers

@@ -122,6 +122,11 @@ class SourceWatermarks:
         """The subtask's watermark."""
         return self._merger.output
 
+    @property
+    def told_idle(self) -> bool:
+        """Whether the last status that was handed on was idle."""
+        return self._merger.told_idle
+
     def status_change(self) -> bool | None:
         """True when the subtask turned idle, False when active again, None when nothing changed.
 

@@ -101,6 +101,9 @@ class TimestampsAndWatermarksLogic(OperatorLogic):
     def advance_input_status(self, *, idle: bool) -> None:
         pass
 
+    def is_idle_behind(self, before: bool) -> bool:
+        return self._is_idle
+
     def end_of_epoch(self) -> None:
         if self.watermark == MAX_WATERMARK:
             return

@@ -44,12 +44,13 @@ class WatermarkMerger:
     Attributes:
         output: The merged watermark.
         idle: Whether the output is idle.
+        told_idle: Whether it was when `status_change` was last asked.
     """
 
     def __init__(self, inputs: Iterable[Hashable] = ()) -> None:
         self.output = MIN_WATERMARK
         self.idle = False
-        self._told_idle = False
+        self.told_idle = False
         self._inputs: dict[Hashable, _Input] = {name: _Input() for name in inputs}
 
     def __contains__(self, name: Hashable) -> bool:
@@ -118,9 +119,9 @@ class WatermarkMerger:
 
     def status_change(self) -> bool | None:
         """Returns the output's status if nobody was told yet, else None."""
-        if self.idle == self._told_idle:
+        if self.idle == self.told_idle:
             return None
-        self._told_idle = self.idle
+        self.told_idle = self.idle
         return self.idle
 
     def _end(self, channel: _Input) -> int | None:
@@ -168,7 +169,7 @@ class WatermarkMerger:
             (name, channel.watermark, channel.idle, channel.aligned, channel.ended)
             for name, channel in self._inputs.items()
         ]
-        return (self.output, self.idle, self._told_idle, inputs)
+        return (self.output, self.idle, self.told_idle, inputs)
 
     def restore(self, state: Any) -> None:
         """Takes back what `snapshot` returned, or None for the beginning."""
@@ -179,7 +180,7 @@ class WatermarkMerger:
                 False,
                 [(name, MIN_WATERMARK, False, True, False) for name in self._inputs],
             )
-        self.output, self.idle, self._told_idle, inputs = state
+        self.output, self.idle, self.told_idle, inputs = state
         self._inputs = {
             name: _Input(watermark, idle=idle, aligned=aligned, ended=ended)
             for name, watermark, idle, aligned, ended in inputs

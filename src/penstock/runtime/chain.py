@@ -12,7 +12,10 @@ from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.records import OperatorMetrics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.core.records import Batch
+    from penstock.graph.job_graph import ChainedOperator
     from penstock.operators.logic import OperatorLogic
     from penstock.runtime.exchange import ExchangeWriter
 
@@ -65,11 +68,13 @@ class ChainOutput:
         for writer in self._writers():
             writer.write_watermark(watermark)
 
-    def repeat_watermark(self, watermark: int) -> None:
+    def repeat_progress(self, watermark: int, *, idle: bool) -> None:
         """Tells other stages once more how far this operator was, after a restore."""
-        if watermark != MIN_WATERMARK:
-            for writer in self._writers():
+        for writer in self._writers():
+            if watermark != MIN_WATERMARK:
                 writer.write_watermark(watermark)
+            if idle:
+                writer.write_idle(idle=True)
 
     def emit_idle(self, *, idle: bool) -> None:
         for target in self._targets():
@@ -101,3 +106,20 @@ class ChainInput:
         if watermark == MAX_WATERMARK:
             self.logic.end_input()
         self.logic.advance_watermark(watermark)
+
+
+def repeat_progress(
+    operators: Sequence[ChainedOperator],
+    logics: Sequence[OperatorLogic],
+    outputs: Sequence[ChainOutput],
+    input_idle: bool,
+) -> None:
+    """Tells other stages, whose channels may be new, how far each operator was and if it is idle.
+
+    Nothing else would: an operator that stays idle says so once.
+    """
+    idle: list[bool] = []
+    for operator, logic, output in zip(operators, logics, outputs, strict=True):
+        before = input_idle if operator.producer is None else idle[operator.producer]
+        idle.append(logic.is_idle_behind(before))
+        output.repeat_progress(logic.watermark, idle=idle[-1])

@@ -127,3 +127,11 @@ def _concatenated(parts: list[Batch]) -> Batch:
 def with_timestamps(batch: Batch) -> list[int]:
     """Returns one timestamp per record, `NO_TIMESTAMP` where there is none."""
     return [NO_TIMESTAMP] * len(batch) if batch.timestamps is None else batch.timestamps
+
+
+def reading_order(edge: Edge) -> tuple[bool, int, int]:
+    """Second inputs first: what connects to a stream (rules, control) is read before its records.
+
+    Flink promises no order between inputs; this one is the least surprising for broadcast state.
+    """
+    return edge.input_index == 0, -edge.input_index, edge.edge_id

@@ -144,6 +144,9 @@ class SourceLogic(OperatorLogic):
             if self._watermarks.status_change():
                 self.output.emit_idle(idle=True)
 
+    def is_idle_behind(self, before: bool) -> bool:
+        return self._watermarks.told_idle
+
     def next_processing_timer(self) -> int | None:
         return None if self.watermark == MAX_WATERMARK else self._watermarks.next_check()
 

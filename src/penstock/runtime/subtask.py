@@ -21,7 +21,8 @@ from penstock.operators.logic import OperatorContext, OperatorLogic
 from penstock.operators.metrics import MetricGroup
 from penstock.operators.timers import TimerService
 from penstock.operators.watermark_valve import WatermarkValve
-from penstock.runtime.chain import ChainInput, ChainOutput
+from penstock.runtime.chain import ChainInput, ChainOutput, repeat_progress
+from penstock.runtime.exchange import reading_order
 from penstock.runtime.frames import Frame, FrameKind, decode_batch
 from penstock.runtime.partial_writer import make_writer
 from penstock.runtime.partitioners import make_partitioner
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.core.handles import FileHandle
-    from penstock.graph.job_graph import Edge, Stage
+    from penstock.graph.job_graph import Stage
     from penstock.runtime.exchange import ExchangeWriter
     from penstock.runtime.specs import SinkSpec
     from penstock.state.keyed import KeyedState
@@ -61,7 +62,7 @@ class Subtask:
         self._area = open_area(program.state)
         self._held: str | None = None
         self._frames: list[Frame] = []
-        self._inputs = sorted(program.graph.inputs_of(stage), key=_reading_order)
+        self._inputs = sorted(program.graph.inputs_of(stage), key=reading_order)
         self._channels = self._number_channels()
         self._valves: list[WatermarkValve] = []
         self._valve_inputs = sorted({edge.input_index for edge in self._inputs})
@@ -161,9 +162,8 @@ class Subtask:
         self._held = None
         self._begin(plan, attempt)
         if mine.version is not None and mine.version.is_restored:
-            # Receivers whose channels are new must learn how far each sender was.
-            for logic, output in zip(self._logics, self._outputs, strict=True):
-                output.repeat_watermark(logic.watermark)
+            valve = self._valves[0] if len(self._valves) == 1 else self._valves_joined
+            repeat_progress(self._stage.operators, self._logics, self._outputs, valve.told_idle)
         for logic in self._logics:
             logic.advance_processing_time(plan.now_ms)
         if self._stage.is_source:
@@ -343,11 +343,3 @@ def _told(valve: WatermarkValve, channel: int, frame: Frame) -> int | None:
     if frame.kind == FrameKind.WATERMARK:
         return valve.advance(channel, frame.payload)
     return valve.set_idle_quietly(channel, idle=frame.kind == FrameKind.IDLE)
-
-
-def _reading_order(edge: Edge) -> tuple[bool, int, int]:
-    """Second inputs first: what connects to a stream (rules, control) is read before its records.
-
-    Flink promises no order between inputs; this one is the least surprising for broadcast state.
-    """
-    return edge.input_index == 0, -edge.input_index, edge.edge_id
