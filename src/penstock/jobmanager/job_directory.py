@@ -1,0 +1,220 @@
+"""A job's directory: all that job manager and driver process know of each other.
+
+Each file has one writer and is replaced as a whole, so either side may be killed at any moment and
+the other one, or its successor, reads what was last said. Names that come from outside (job ids,
+trigger ids, names of documents) are checked before they become part of a path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from penstock.core.errors import PenstockError
+from penstock.jobmanager.dispatching import RefusedError
+from penstock.jobmanager.job_records import (
+    CommandRecord,
+    EndRecord,
+    JobRecord,
+    ProcessRecord,
+    ResultRecord,
+    StatusRecord,
+    SubmissionRecord,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+_DOCUMENT: Final = re.compile(r"[a-z0-9-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,2}")
+_ANY = TypeVar("_ANY", bound=msgspec.Struct)
+
+MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+
+def checked_id(text: str, what: str) -> str:
+    """Returns an id that may become part of a path.
+
+    Raises:
+        RefusedError: It is not 32 hex digits.
+    """
+    if not isinstance(text, str) or not _ID.fullmatch(text):
+        raise RefusedError(f"{text!r:.80} is no {what}; one has 32 hexadecimal digits.")
+    return text
+
+
+def is_document_name(name: str) -> bool:
+    """Whether a document may have this name; such a name leads nowhere else."""
+    return bool(_DOCUMENT.fullmatch(name))
+
+
+class JobDirectory:
+    """The files of one job."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.commands = path / "commands"
+        self.results = path / "results"
+        self.documents = path / "documents"
+        self.package = path / "package.zip"
+        self.log = path / "log.txt"
+
+    @property
+    def job_id(self) -> str:
+        return self.path.name
+
+    def create(self) -> None:
+        """Makes the directories."""
+        for directory in (self.path, self.commands, self.results, self.documents):
+            directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+
+    # -- one record each ------------------------------------------------------------------------
+
+    def job(self) -> JobRecord | None:
+        return self._read("job.json", JobRecord)
+
+    def write_job(self, record: JobRecord) -> None:
+        """Writes it durably: a cancellation must not be forgotten by a power cut."""
+        replace_file(self.path / "job.json", msgspec.json.encode(record), durable=True)
+
+    def submission(self) -> SubmissionRecord | None:
+        return self._read("submission.json", SubmissionRecord)
+
+    def write_submission(self, record: SubmissionRecord) -> None:
+        replace_file(self.path / "submission.json", msgspec.json.encode(record), durable=True)
+
+    def process(self) -> ProcessRecord | None:
+        return self._read("process.json", ProcessRecord)
+
+    def write_process(self, record: ProcessRecord) -> None:
+        replace_file(self.path / "process.json", msgspec.json.encode(record), durable=True)
+
+    def status(self) -> StatusRecord | None:
+        return self._read("status.json", StatusRecord)
+
+    def write_status(self, record: StatusRecord) -> None:
+        replace_file(self.path / "status.json", msgspec.json.encode(record))
+
+    def end(self) -> EndRecord | None:
+        return self._read("end.json", EndRecord)
+
+    def write_end(self, record: EndRecord) -> None:
+        replace_file(self.path / "end.json", msgspec.json.encode(record), durable=True)
+
+    def _read(self, name: str, kind: type[_ANY]) -> _ANY | None:
+        return _decoded(self.path / name, kind)
+
+    # -- commands and results -------------------------------------------------------------------
+
+    def command_ids(self) -> list[str]:
+        """Returns the trigger ids of all commands, oldest first."""
+        found: list[tuple[int, str]] = []
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.commands) as entries:
+            for entry in entries:
+                name = entry.name.removesuffix(".json")
+                if _ID.fullmatch(name):
+                    found.append((entry.stat().st_mtime_ns, name))
+        return [name for _, name in sorted(found)]
+
+    def command(self, trigger_id: str) -> CommandRecord | None:
+        return _decoded(self._file(self.commands, trigger_id), CommandRecord)
+
+    def write_command(self, trigger_id: str, record: CommandRecord) -> None:
+        replace_file(self._file(self.commands, trigger_id), msgspec.json.encode(record))
+
+    def result(self, trigger_id: str) -> ResultRecord | None:
+        return _decoded(self._file(self.results, trigger_id), ResultRecord)
+
+    def write_result(self, trigger_id: str, record: ResultRecord) -> None:
+        replace_file(self._file(self.results, trigger_id), msgspec.json.encode(record))
+
+    @staticmethod
+    def _file(directory: Path, trigger_id: str) -> Path:
+        return directory / f"{checked_id(trigger_id, 'trigger id')}.json"
+
+    # -- documents ------------------------------------------------------------------------------
+
+    def document(self, name: str) -> bytes | None:
+        """Returns a document; None when there is none of this name."""
+        if not is_document_name(name):
+            return None
+        try:
+            return (self.documents / f"{name}.json").read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_document(self, name: str, data: bytes) -> None:
+        if not is_document_name(name):
+            raise PenstockError(f"{name!r} is not the name of a document.")
+        path = self.documents / f"{name}.json"
+        path.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
+        replace_file(path, data)
+
+    def document_versions(self) -> dict[str, int]:
+        """Returns a number for each document that changes when it is written."""
+        found: dict[str, int] = {}
+        for directory, _, names in os.walk(self.documents):
+            for name in names:
+                if not name.endswith(".json"):
+                    continue
+                path = os.path.join(directory, name)
+                with contextlib.suppress(FileNotFoundError):
+                    key = os.path.relpath(path, self.documents).removesuffix(".json")
+                    found[key] = os.stat(path).st_mtime_ns
+        return found
+
+    def log_tail(self, max_bytes: int) -> bytes:
+        return file_tail(self.log, max_bytes)
+
+
+def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Writes a file so that a reader sees all of it or what was there before.
+
+    Args:
+        path: The file.
+        data: Its content.
+        durable: Whether it must outlive a power cut.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with open(os.open(temporary, flags, FILE_MODE), "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(temporary, path)
+    if durable:
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def file_tail(path: Path, max_bytes: int) -> bytes:
+    """Returns the end of a file; nothing when it is missing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - max(max_bytes, 0), 0))
+            return file.read(max(max_bytes, 0))
+    except FileNotFoundError:
+        return b""
+
+
+def _decoded(path: Path, kind: type[_ANY]) -> _ANY | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise PenstockError(
+            f"{path} is damaged: {error}. Delete the job's directory if the job is not needed."
+        ) from None

@@ -1,0 +1,71 @@
+"""Driver processes as the system sees them: alive or not, the same one or a reused number.
+
+A process is known by its number and the time at which it began. Where there is no `/proc`, `ps`
+tells both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from penstock.jobmanager.job_records import ProcessRecord
+
+_PROC: Final = Path("/proc")
+_STATE_FIELD: Final = 0
+_START_FIELD: Final = 19
+"""Fields of `/proc/<pid>/stat` behind the name of the program."""
+
+
+def start_time(pid: int) -> str | None:
+    """Returns when a living process began, in the system's words; None when there is none."""
+    if pid <= 0:
+        return None
+    if (_PROC / "self" / "stat").exists():
+        return _from_proc(pid)
+    done = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    state, _, began = done.stdout.strip().partition(" ")
+    return began.strip() if began and not state.startswith("Z") else None
+
+
+def _from_proc(pid: int) -> str | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()
+    # One that has ended and whose parent has not looked yet is as good as gone.
+    if fields[_STATE_FIELD] in ("Z", "X"):
+        return None
+    # Counted from the start of the machine, so a number of the time before does not match.
+    return f"{_boot_id()}:{fields[_START_FIELD]}"
+
+
+def _boot_id() -> str:
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def is_alive(process: ProcessRecord) -> bool:
+    """Whether this very process lives."""
+    return bool(process.start_time) and start_time(process.pid) == process.start_time
+
+
+def kill(process: ProcessRecord) -> None:
+    """Kills a process and all that it started in its group, if it is still this very one."""
+    if not is_alive(process):
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            os.kill(process.pid, signal.SIGKILL)

@@ -1,0 +1,106 @@
+"""Where a job starts: its own latest checkpoint, else the snapshot a user names, else nowhere.
+
+A job has checkpoints of its own at the start when a job manager starts it again. Attempts before
+this one are locked out of its pointer first: one that still lives publishes nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint import events
+from penstock.checkpoint.completed import CompletedCheckpoint, SnapshotKind, claimed
+from penstock.checkpoint.registry import SharedRegistry
+from penstock.checkpoint.savepoint_claim import claim_snapshot
+from penstock.checkpoint.settings import ClaimMode
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_snapshot
+from penstock.launch.snapshot_details import completed_from
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.pointer import Pointer, PointerEntry
+    from penstock.launch.settings import JobSettings
+    from penstock.launch.snapshot_effects import SnapshotEffects
+
+
+@dataclass(frozen=True, slots=True)
+class StartPoint:
+    """What a job starts from.
+
+    Attributes:
+        loaded: The snapshot.
+        restored: What the checkpoint coordinator is told.
+        claim_mode: Who owns the snapshot; None when it is the job's own.
+        registry: Shared files of the job's own checkpoints.
+    """
+
+    loaded: LoadedSnapshot
+    restored: events.Restored
+    claim_mode: ClaimMode | None
+    registry: SharedRegistry
+
+    def adopt(self, effects: SnapshotEffects, job_id: str) -> None:
+        """Makes the snapshot the job's. Leaves a mark, so only after it was found to fit.
+
+        Raises:
+            CheckpointError: It is to be claimed, and another job has claimed it.
+        """
+        if self.claim_mode is ClaimMode.CLAIM:
+            claim_snapshot(effects.storages, self.loaded.directory, job_id)
+        effects.registry = self.registry
+
+
+def find_start(settings: JobSettings, effects: SnapshotEffects) -> StartPoint | None:
+    """Returns what to start from; None for an empty state.
+
+    Raises:
+        CheckpointError: The snapshot cannot be read, or the checkpoint directory not be used.
+        FencedError: A later attempt of the job runs already.
+    """
+    effects.probe()
+    if settings.leader_epoch > 1:
+        pointer, last_id = effects.take_over()
+        if pointer.completed:
+            return _own(pointer, last_id, effects)
+    if settings.restore_path is None:
+        return None
+    loaded = load_snapshot(effects.storages, settings.restore_path)
+    mode = settings.claim_mode
+    if mode is ClaimMode.CLAIM:
+        registry = SharedRegistry().registered(loaded.manifest)
+    else:
+        registry = SharedRegistry(unclaimed_up_to=loaded.manifest.checkpoint_id)
+    checkpoint = completed_from(loaded, mode)
+    restored = events.Restored((checkpoint,), checkpoint.checkpoint_id, mode)
+    return StartPoint(loaded, restored, mode, registry)
+
+
+def _own(pointer: Pointer, last_id: int, effects: SnapshotEffects) -> StartPoint:
+    snapshots = load_completed(effects.storages, pointer).snapshots
+    owned = [entry.is_owned for entry in pointer.completed]
+    foreign = [entry.checkpoint_id for entry in pointer.completed if not entry.is_owned]
+    registry = SharedRegistry.rebuilt(
+        (loaded.manifest for loaded, is_ours in zip(snapshots, owned, strict=True) if is_ours),
+        unclaimed_up_to=max([*foreign, pointer.unclaimed_up_to]),
+    )
+    restored = events.Restored(
+        tuple(_completed(each, is_ours) for each, is_ours in zip(snapshots, owned, strict=True)),
+        last_id,
+        subsumed=tuple(_subsumed(entry) for entry in pointer.subsumed),
+    )
+    return StartPoint(snapshots[-1], restored, None, registry)
+
+
+def _completed(loaded: LoadedSnapshot, is_owned: bool) -> CompletedCheckpoint:
+    """Returns a checkpoint of the job; one that is not its own is treated with most caution."""
+    mode = ClaimMode.CLAIM if is_owned else ClaimMode.NO_CLAIM
+    found = completed_from(loaded, mode)
+    return found if is_owned else claimed(found, mode)
+
+
+def _subsumed(entry: PointerEntry) -> CompletedCheckpoint:
+    """Returns one whose deletion an earlier attempt may not have finished."""
+    kind = SnapshotKind.SAVEPOINT if entry.is_savepoint else SnapshotKind.CHECKPOINT
+    return CompletedCheckpoint(
+        entry.checkpoint_id, kind, entry.directory, is_deletable=entry.is_owned, details=entry
+    )
