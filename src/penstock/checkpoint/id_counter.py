@@ -22,6 +22,10 @@ class CheckpointIdCounter:
         self._leader_epoch = leader_epoch
         self._new_write_id = new_write_id
 
+    @property
+    def place(self) -> str:
+        return self._record.place
+
     def take_over(self) -> Outcome:
         """Locks older leaders out; the highest id stays."""
         return self._record.fence(leader_epoch=self._leader_epoch, write_id=self._new_write_id())

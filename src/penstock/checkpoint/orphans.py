@@ -5,7 +5,7 @@ The decision is pure (`find_orphans`). A file is an orphan only if all of this h
 * its name is one that we give: a data file, a temporary file, or `_metadata`;
 * no retained snapshot names it;
 * the checkpoint in its name is below every checkpoint that is under way or still to come;
-* it is older than the grace time.
+* it is older than the grace time, or its writer is known to have ended.
 
 `taskowned`, the pointer, the counter and everything of an unknown name is never touched. Without a
 directory per job, other jobs' files lie beside ours, and no sweep is possible.
@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.paths import METADATA, CheckpointLayout, checkpoint_number, created_by
+from penstock.checkpoint.paths import (
+    METADATA,
+    CheckpointLayout,
+    checkpoint_number,
+    created_by,
+    written_by,
+)
 from penstock.checkpoint.storage_local import TEMPORARY_PREFIX
 
 if TYPE_CHECKING:
@@ -76,6 +82,7 @@ def find_orphans(  # noqa: PLR0913 - the facts of a pure decision
     current_id: int,
     now_ms: int,
     grace_ms: int = DEFAULT_GRACE_MS,
+    ended_writer: str = "",
 ) -> tuple[Orphan, ...]:
     """Decides about every file of a job's directory.
 
@@ -86,6 +93,7 @@ def find_orphans(  # noqa: PLR0913 - the facts of a pure decision
         current_id: Lowest checkpoint under way, or the next one.
         now_ms: Wall time.
         grace_ms: How old an orphan must be.
+        ended_writer: Nobody writes under this id any more, so its files need no grace.
     """
     found = []
     for entry in entries:
@@ -95,6 +103,8 @@ def find_orphans(  # noqa: PLR0913 - the facts of a pure decision
         age_ms = now_ms - entry.modified_ms
         if number >= current_id:
             deletable, reason = False, f"checkpoint {number} may still be under way"
+        elif ended_writer and written_by(posixpath.basename(entry.key)) == ended_writer:
+            deletable, reason = True, "no retained checkpoint names it, and its writer has ended"
         elif age_ms <= grace_ms:
             deletable, reason = False, f"written {age_ms} ms ago, the grace time is {grace_ms} ms"
         else:
@@ -140,9 +150,18 @@ def sweep(  # noqa: PLR0913
     orphans = find_orphans(
         entries, layout, referenced, current_id=current_id, now_ms=now_ms, grace_ms=grace_ms
     )
+    if dry_run:
+        return SweepReport(orphans)
+    return delete_orphans(storage, orphans, confirm)
+
+
+def delete_orphans(
+    storage: CheckpointStorage, orphans: tuple[Orphan, ...], confirm: Callable[[], None]
+) -> SweepReport:
+    """Deletes those that are deletable; a failure does not stop it."""
     deleted: list[str] = []
     failed: list[tuple[str, str]] = []
-    for orphan in orphans if not dry_run else ():
+    for orphan in orphans:
         if not orphan.is_deletable:
             continue
         confirm()

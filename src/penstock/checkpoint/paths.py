@@ -25,6 +25,7 @@ _CHECKPOINT: Final = re.compile(r"chk-([1-9][0-9]*)")
 _JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://?(.*)", re.DOTALL)
 _SAME_SCHEME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_DATA_FILE: Final = re.compile(r"[0-9a-f]{64}-([1-9][0-9]*)-([A-Za-z0-9._-]+)")
 _SAFE_FILE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -88,8 +89,14 @@ def data_file_name(sha256: str, checkpoint_id: int, writer_id: str) -> str:
 
 def created_by(file_name: str) -> int | None:
     """Returns the checkpoint id in a name made by `data_file_name`, or None for another name."""
-    found = re.fullmatch(r"[0-9a-f]{64}-([1-9][0-9]*)-[A-Za-z0-9._-]+", file_name)
+    found = _DATA_FILE.fullmatch(file_name)
     return None if found is None else int(found.group(1))
+
+
+def written_by(file_name: str) -> str | None:
+    """Returns the writer in a name made by `data_file_name`, or None for another name."""
+    found = _DATA_FILE.fullmatch(file_name)
+    return None if found is None else found.group(2)
 
 
 def checkpoint_number(directory_name: str) -> int | None:

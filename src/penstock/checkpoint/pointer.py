@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.checkpoint.errors import FencedError
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
@@ -46,10 +47,14 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         completed: Retained snapshots, oldest first; the last one is where recovery starts.
         subsumed: Former ones whose files may not all be deleted yet.
+        unclaimed_up_to: Highest restored id that the job does not own. Shared files created at or
+            below it are somebody else's, for ever: also after a restart that finds only later
+            checkpoints here, which may still name them.
     """
 
     completed: tuple[PointerEntry, ...] = ()
     subsumed: tuple[PointerEntry, ...] = ()
+    unclaimed_up_to: int = 0
 
     @property
     def latest(self) -> PointerEntry | None:
@@ -63,7 +68,8 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def subsuming(self, checkpoint_ids: Collection[int]) -> Pointer:
         """Returns the pointer without some snapshots; owned ones wait for their deletion."""
         gone = [entry for entry in self.completed if entry.checkpoint_id in checkpoint_ids]
-        return Pointer(
+        return msgspec.structs.replace(
+            self,
             completed=tuple(entry for entry in self.completed if entry not in gone),
             subsumed=(*self.subsumed, *(entry for entry in gone if entry.is_owned)),
         )
@@ -126,6 +132,19 @@ class PointerRecord:
         if version is None:
             return ReadPointer(Pointer(), None)
         return ReadPointer(decode_pointer(version, self.place), version)
+
+    def confirm_lead(self) -> None:
+        """Asked before each deletion: a slow former leader must not delete what others may use.
+
+        Raises:
+            FencedError: A later leader has written the pointer.
+        """
+        version = self._record.read()
+        if version is not None and version.leader_epoch > self._leader_epoch:
+            raise FencedError(
+                f"{self.place} is written by the leader of epoch {version.leader_epoch} now, and "
+                f"epoch {self._leader_epoch} is over: nothing is deleted."
+            )
 
     def publish(self, pointer: Pointer, expected: RecordVersion | None) -> Outcome:
         """P7: makes `pointer` the truth, if the record still is `expected`. The only commit point.

@@ -60,6 +60,8 @@ class CheckpointSettings:
         incremental: Whether a checkpoint may refer to files of earlier ones.
         history_size: Checkpoints that the history shows.
         max_queued_requests: Requests that may wait.
+        orphan_ttl_ms: How old a file must be that nothing names before it is deleted; never less
+            than a checkpoint may take.
     """
 
     interval_ms: int | None = None
@@ -80,6 +82,7 @@ class CheckpointSettings:
     incremental: bool = False
     history_size: int = 10
     max_queued_requests: int = MAX_QUEUED_REQUESTS
+    orphan_ttl_ms: int = 24 * 60 * 60 * 1000
 
     def __post_init__(self) -> None:
         _at_least("interval", self.interval_ms, MINIMAL_TIME_MS, is_time=True)
@@ -136,6 +139,11 @@ class CheckpointSettings:
         return 1 if self.min_pause_ms > 0 else self.max_concurrent
 
     @property
+    def orphan_grace_ms(self) -> int:
+        """What the sweep goes by."""
+        return max(self.orphan_ttl_ms, self.timeout_ms)
+
+    @property
     def first_delay_range_ms(self) -> tuple[int, int]:
         """Both ends, inclusive, of the range from which the first delay is drawn."""
         return self.min_pause_ms, self.period_ms or self.min_pause_ms
@@ -172,6 +180,7 @@ class CheckpointSettings:
             write_buffer_bytes=max(read("write-buffer-size"), threshold),
             incremental=read("incremental"),
             history_size=configuration.read("web.checkpoints.history"),
+            orphan_ttl_ms=configuration.read("penstock.checkpoint.orphan-ttl"),
         )
 
 

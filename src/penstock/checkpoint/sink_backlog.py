@@ -25,7 +25,7 @@ class SinkBacklog:
         self._in_flight: CompletedCheckpoint | None = None
         self._retries = 0
         self._failures = 0
-        """Failed commits in a row, over all checkpoints; only a commit that is done ends the row."""
+        """Failed commits in a row, over all checkpoints; only one that is done ends the row."""
         self._blamed = 0
         """Those of them for which the job has failed already."""
         self.retry_ms: int | None = None

@@ -28,7 +28,7 @@ from penstock.runtime.driver import SnapshotWish
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
+    from penstock.checkpoint.settings import CheckpointSettings
     from penstock.core.clock import Clock
     from penstock.core.job import JobStatus
     from penstock.graph.job_graph import JobGraph
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.checkpoint")
 _LONGEST_WAIT_S: Final = 0.2
 _CLOSE_TIMEOUT_S: Final = 30.0
-
 
 Result = Future[CompletedCheckpoint]
 
@@ -90,6 +89,7 @@ class CheckpointService:
         self._driver: JobDriver | None = None
         self._had_backlog = False
         self._is_closed = threading.Event()
+        self.is_fenced = False  # True once another leader has taken over.
         self._steps = StorageSteps(job_id, effects, sinks, self._events.put)
         self._thread = threading.Thread(
             target=self._run, name=f"penstock-checkpoints-{job_id[:8]}", daemon=True
@@ -97,12 +97,10 @@ class CheckpointService:
 
     # -- called by the job --------------------------------------------------------------------
 
-    def start(
-        self, restored: CompletedCheckpoint | None = None, claim_mode: ClaimMode | None = None
-    ) -> None:
-        """Starts the thread; a restored snapshot makes numbers go on from its own."""
+    def start(self, restored: events.Restored | None = None) -> None:
+        """Starts the thread; numbers go on from those of restored snapshots."""
         if restored is not None:
-            self._events.put(events.Restored((restored,), restored.checkpoint_id, claim_mode))
+            self._events.put(restored)
         self._thread.start()
 
     def attempt_started(self, driver: JobDriver) -> None:
@@ -236,6 +234,7 @@ class CheckpointService:
             elif self._tick_ms is not None and now_ms >= self._tick_ms:
                 self._tick_ms = None
                 self._handle(events.Ticked(), now_ms)
+            self._steps.sweep(now_ms, self._coordinator)
 
     def _assign(self, offer: _Offer) -> None:
         """Notes which checkpoints get the state that was offered: all that wait by now."""
@@ -305,6 +304,7 @@ class CheckpointService:
         self._fail_job(wish.message)
 
     def _on_StepDown(self, wish: instructions.StepDown) -> None:
+        self.is_fenced = True
         self._fail_job(wish.message)
         self._end()
 
@@ -321,6 +321,7 @@ class CheckpointService:
                 self._stopped.set_result(wish.savepoint)
 
     def _on_Close(self, wish: instructions.Close) -> None:
+        self._steps.sweep_at_end(self._coordinator)
         self._end()
 
     def _on_CompleteRequest(self, wish: instructions.CompleteRequest) -> None:
@@ -341,8 +342,7 @@ class CheckpointService:
         self.journal.note(wish.fact)
 
     def _unpin(self, number: int) -> None:
-        pinned = self._pins.pop(number, None)
-        if pinned is not None:
+        if (pinned := self._pins.pop(number, None)) is not None:
             self._files.unpin(pinned)
 
 

@@ -45,13 +45,27 @@ def execute_async(
 
 
 def start_job(
-    graph: StreamGraph, configuration: Configuration, listener: Listener | None = None
+    graph: StreamGraph,
+    configuration: Configuration,
+    listener: Listener | None = None,
+    *,
+    job_id: str | None = None,
+    leader_epoch: int = 1,
 ) -> LocalJob:
-    """Starts a job in this process, whoever launches the others."""
+    """Starts a job in this process, whoever launches the others.
+
+    Args:
+        graph: The program.
+        configuration: Its settings.
+        listener: Is told of each epoch.
+        job_id: Chosen by a job manager; None for a new one.
+        leader_epoch: Rises with every attempt that a job manager starts.
+    """
     compiled = compile_graph(graph)
     check_alignment(compiled)
-    job_id = uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from
-    settings = read_settings(configuration, job_id)
+    # The composition root is where ids come from.
+    job_id = job_id or uuid.uuid4().hex  # noqa: TID251
+    settings = read_settings(configuration, job_id, leader_epoch)
     facts = facts_of(job_id, compiled, settings, engine_name(settings.master))
     _log.info("%s", "\n".join(banner_lines(facts, settings, configuration)))
     for warning in banner_warnings(facts, settings):

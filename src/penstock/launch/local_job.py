@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.retention import is_kept
-from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
+from penstock.checkpoint.snapshot_load import load_entry
 from penstock.core.errors import JobExecutionError
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.jobmanager.restart_strategies import GiveUp
@@ -29,12 +29,9 @@ from penstock.launch.checkpoint_service import CheckpointService
 from penstock.launch.engine import Engine, open_engine
 from penstock.launch.job_record import JobRecord, engine_facts
 from penstock.launch.job_snapshot import from_manifest
-from penstock.launch.snapshot_effects import (
-    JobIdentity,
-    SnapshotDetails,
-    SnapshotEffects,
-    completed_from,
-)
+from penstock.launch.snapshot_details import SnapshotDetails
+from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
+from penstock.launch.start_point import find_start
 from penstock.runtime.driver import EpochSummary, JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sink_commits import SinkCommits
@@ -97,21 +94,31 @@ class LocalJob(JobRecord):
             self._thread.join(timeout=30)
             raise
 
-    def trigger_savepoint(self, directory: str | None = None) -> Future[str]:
+    def trigger_savepoint(
+        self, directory: str | None = None, *, native: bool = False
+    ) -> Future[str]:
         """Takes a savepoint while the job goes on."""
         self._check_target(directory)
-        return place_of(self._checkpoints().request_savepoint(directory))
+        return place_of(self._checkpoints().request_savepoint(directory, native=native))
 
-    def stop_with_savepoint(self, *, drain: bool, directory: str | None = None) -> Future[str]:
+    def stop_with_savepoint(
+        self, *, drain: bool, directory: str | None = None, native: bool = False
+    ) -> Future[str]:
         """Takes a savepoint and ends the job."""
         self._check_target(directory)
-        return place_of(self._checkpoints().request_stop(directory, drain=drain))
+        return place_of(self._checkpoints().request_stop(directory, drain=drain, native=native))
 
-    def trigger_checkpoint(self) -> Future[int]:
+    def trigger_checkpoint(self, *, full: bool = False) -> Future[int]:
         """Takes a checkpoint now; the result is its number."""
         result: Future[int] = Future()
-        chain(self._checkpoints().request_checkpoint(), result, lambda done: done.checkpoint_id)
+        done = self._checkpoints().request_checkpoint(full=full)
+        chain(done, result, lambda checkpoint: checkpoint.checkpoint_id)
         return result
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a later attempt of the job, on another process, has taken over."""
+        return self._service is not None and self._service.is_fenced
 
     def checkpoints(self) -> list[CheckpointRecord]:
         """Returns the checkpoints and savepoints of the job, newest first."""
@@ -161,7 +168,8 @@ class LocalJob(JobRecord):
         engine = open_engine(self.graph, settings)
         self.engine_facts = engine_facts(settings.master, engine.spark)
         sinks = SinkCommits(engine.graph, self.job_id, self._clock, engine.spark)
-        identity = JobIdentity(self.job_id, self.graph.job_name, settings.state.directory)
+        name, directory = self.graph.job_name, settings.state.directory
+        identity = JobIdentity(self.job_id, name, directory, settings.leader_epoch)
         effects = SnapshotEffects(identity, settings.checkpoints, self._clock)
         service = CheckpointService(
             self.job_id,
@@ -173,8 +181,13 @@ class LocalJob(JobRecord):
             self._clock,
         )
         try:
-            state, restored = self._restored(engine, effects, sinks)
-            service.start(restored, settings.claim_mode if restored is not None else None)
+            state = None
+            start = find_start(settings, effects)
+            if start is not None:
+                state = self._state_of(start.loaded, engine, effects, sinks)
+                # Last, since it leaves a mark: what does not fit must not be claimed.
+                start.adopt(effects, self.job_id)
+            service.start(None if start is None else start.restored)
             self._service = service
             status = self._run_attempts(engine, service, effects, sinks, state)
             return status
@@ -202,18 +215,6 @@ class LocalJob(JobRecord):
             )
         with contextlib.suppress(OSError):
             shutil.rmtree(job_directory)
-
-    def _restored(
-        self, engine: Engine, effects: SnapshotEffects, sinks: SinkCommits
-    ) -> tuple[JobState | None, CompletedCheckpoint | None]:
-        path = self.settings.restore_path
-        if path is None:
-            return None, None
-        loaded = load_snapshot(effects.storages, path)
-        state = self._state_of(loaded, engine, effects, sinks)
-        # Last, since it leaves a mark: what does not fit must not be claimed.
-        effects.restored(loaded, self.settings.claim_mode)
-        return state, completed_from(loaded, self.settings.claim_mode)
 
     def _state_of(
         self, loaded: LoadedSnapshot, engine: Engine, effects: SnapshotEffects, sinks: SinkCommits
@@ -244,6 +245,8 @@ class LocalJob(JobRecord):
             except Exception as error:
                 if self._cancelled.is_set():
                     return JobStatus.CANCELED
+                if service.is_fenced:
+                    raise
                 decision = self.settings.restart_strategy.failed(
                     self._clock.monotonic_ms(), random.random()
                 )

@@ -42,6 +42,7 @@ class JobSettings:
         claim_mode: Who owns the snapshot that the job starts from.
         dependencies: Python files, archives and requirements of the program.
         lowers: Whether window aggregates run on columns where they can.
+        leader_epoch: Rises with every attempt that a job manager starts; 1 for the first.
     """
 
     master: str
@@ -57,9 +58,10 @@ class JobSettings:
     claim_mode: ClaimMode
     dependencies: Dependencies
     lowers: bool
+    leader_epoch: int = 1
 
 
-def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
+def read_settings(configuration: Configuration, job_id: str, leader_epoch: int = 1) -> JobSettings:
     """Reads and checks the settings of a job."""
     everything = configuration.to_dict()
     prefix = "penstock.spark.conf."
@@ -77,7 +79,7 @@ def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
             for key, value in everything.items()
             if key.startswith(prefix)
         },
-        state=_state(configuration, job_id),
+        state=_state(configuration, job_id, leader_epoch),
         admission=Admission(
             target_ms=configuration.get_duration_ms("penstock.epoch.target-duration"),
             max_records=min(Admission().max_records, ceiling),
@@ -99,10 +101,11 @@ def read_settings(configuration: Configuration, job_id: str) -> JobSettings:
         ),
         claim_mode=ClaimMode(configuration.read("execution.state-recovery.claim-mode")),
         lowers=configuration.get_boolean("penstock.lowering.enabled"),
+        leader_epoch=leader_epoch,
     )
 
 
-def _state(configuration: Configuration, job_id: str) -> StateSettings:
+def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> StateSettings:
     backend = configuration.get_string("state.backend.type", "hashmap")
     if backend not in _BACKENDS:
         raise ConfigurationError(
@@ -112,7 +115,8 @@ def _state(configuration: Configuration, job_id: str) -> StateSettings:
         "state.backend.rocksdb.localdir", ""
     ) or configuration.get_string("io.tmp.dirs", "")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
-    directory = root / job_id
+    # An earlier attempt may still be alive: no two share files.
+    directory = root / (job_id if leader_epoch == 1 else f"{job_id}-{leader_epoch}")
     (directory / "state").mkdir(parents=True, mode=0o700)
     (directory / "scratch").mkdir(mode=0o700)
     return StateSettings(

@@ -15,34 +15,43 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
-from penstock.checkpoint.deletion import DeletionReport, delete_entry, delete_shared
+from penstock.checkpoint.deletion import delete_entry, delete_shared
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
+from penstock.checkpoint.pointer import Pointer, PointerRecord
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
-from penstock.checkpoint.savepoint_claim import claim_snapshot
 from penstock.checkpoint.savepoint_writer import (
     UploadedSavepoint,
     discard_savepoint,
     finish_savepoint,
     upload_savepoint,
 )
-from penstock.checkpoint.settings import CheckpointSettings, ClaimMode, StorageKind
+from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage_probe import probe_storage
 from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.take_over import fence
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.versioned import Committed, Outcome, Unknown
+from penstock.launch.orphan_sweep import OrphanSweep
+from penstock.launch.snapshot_details import (
+    SnapshotDetails,
+    check_complete,
+    details_of,
+    entry_of,
+    figures_of,
+)
 
 if TYPE_CHECKING:
     from penstock.checkpoint import instructions
+    from penstock.checkpoint.figures import CheckpointFigures
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.triggering import TriggerRequest
@@ -52,8 +61,6 @@ from penstock.checkpoint.verify import verify_loaded
 Uploaded = UploadPlan | UploadedSavepoint
 
 _UPLOAD_THREADS: Final = 4
-_LEADER_EPOCH: Final = 1
-"""A job in its user's process has no rival; a job manager passes its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +71,13 @@ class JobIdentity:
         job_id: 32 hex digits.
         job_name: For people.
         state_directory: Local directory of state files.
+        leader_epoch: Rises with every attempt that a job manager starts.
     """
 
     job_id: str
     job_name: str
     state_directory: str
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotDetails:
-    """What completed checkpoints carry for us.
-
-    Attributes:
-        entry: How the pointer names it.
-        manifest: What it says.
-    """
-
-    entry: PointerEntry
-    manifest: Manifest
+    leader_epoch: int = 1
 
 
 class SnapshotEffects:
@@ -110,10 +106,10 @@ class SnapshotEffects:
         self._open_content = local_files(job.state_directory)
         self._threads = ThreadPoolExecutor(_UPLOAD_THREADS, "penstock-upload")
         self._pointer_record = PointerRecord(
-            open_record(self._storage, self._layout.pointer), _LEADER_EPOCH, _new_id
+            open_record(self._storage, self._layout.pointer), job.leader_epoch, _new_id
         )
         self._counter = CheckpointIdCounter(
-            open_record(self._storage, self._layout.counter), _LEADER_EPOCH, _new_id
+            open_record(self._storage, self._layout.counter), job.leader_epoch, _new_id
         )
         self._read: Any = None
         # Files of two writers never meet under one name, whatever becomes of the first.
@@ -121,6 +117,14 @@ class SnapshotEffects:
         self._under_way: dict[int, frozenset[str]] = {}
         self.registry = SharedRegistry()
         self.aborted: set[int] = set()
+        self.orphans = OrphanSweep(
+            self._storage,
+            self._layout,
+            self._writer_id,
+            settings.orphan_grace_ms,
+            clock,
+            self._pointer_record.confirm_lead,
+        )
 
     # -- P0 to P6 -----------------------------------------------------------------------------
 
@@ -155,7 +159,7 @@ class SnapshotEffects:
             executor=self._threads,
             is_cancelled=lambda: number in self.aborted,
         )
-        return plan, _figures(plan)
+        return plan, figures_of(plan)
 
     def write_metadata(self, wish: instructions.WriteMetadata) -> tuple[str, SnapshotDetails]:
         """Writes `_metadata`; returns the place."""
@@ -211,7 +215,7 @@ class SnapshotEffects:
             executor=self._threads,
             is_cancelled=lambda: wish.checkpoint_id in self.aborted,
         )
-        return uploaded, _figures(uploaded.plan)
+        return uploaded, figures_of(uploaded.plan)
 
     def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:
         return Manifest(
@@ -220,7 +224,7 @@ class SnapshotEffects:
             checkpoint_id=number,
             kind=kind,
             created_ms=self._clock.wall_ms(),
-            leader_epoch=_LEADER_EPOCH,
+            leader_epoch=self._job.leader_epoch,
             epoch=0,
             penstock_version=version("penstock"),
         )
@@ -233,10 +237,12 @@ class SnapshotEffects:
             self._storage.make_directory(self._layout.pointer)
             self._read = self._pointer_record.read()
         current: Pointer = self._read.pointer
-        dropped = tuple(_entry(each) for each in wish.dropped if each.is_deletable)
+        dropped = tuple(entry_of(each) for each in wish.dropped if each.is_deletable)
         kept = tuple(each for each in current.subsumed if each.checkpoint_id not in wish.forgotten)
         pointer = Pointer(
-            completed=tuple(_entry(each) for each in wish.retained), subsumed=(*kept, *dropped)
+            completed=tuple(entry_of(each) for each in wish.retained),
+            subsumed=(*kept, *dropped),
+            unclaimed_up_to=max(self.registry.unclaimed_up_to, current.unclaimed_up_to),
         )
         return self._settled(self._pointer_record.publish(pointer, self._read.version))
 
@@ -287,22 +293,19 @@ class SnapshotEffects:
                 f"missing or damaged:{listed}\nRepair the storage, or start from another snapshot."
             ) from error
 
-    def restored(self, loaded: LoadedSnapshot, claim_mode: ClaimMode) -> None:
-        """Takes note of the snapshot that the job starts from, and claims it if it is to be ours.
-
-        Raises:
-            CheckpointError: Another job has claimed it.
-        """
-        if claim_mode is ClaimMode.CLAIM:
-            claim_snapshot(self.storages, loaded.directory, self._job.job_id)
-            self.registry = self.registry.registered(loaded.manifest)
-        else:
-            self.registry = SharedRegistry(unclaimed_up_to=loaded.manifest.checkpoint_id)
+    def take_over(self) -> tuple[Pointer, int]:
+        """Locks lower leader epochs out; returns the pointer and the highest id reserved."""
+        self._storage.make_directory(self._layout.counter)
+        fence(self._counter.take_over, self._counter.place)
+        self._storage.make_directory(self._layout.pointer)
+        fence(self._pointer_record.take_over, self._pointer_record.place)
+        self._read = self._pointer_record.read()
+        return self._read.pointer, self._counter.last()
 
     def register(self, checkpoint: CompletedCheckpoint) -> None:
         """Notes which shared files a published checkpoint uses."""
         self._under_way.pop(checkpoint.checkpoint_id, None)
-        self.registry = self.registry.registered(_details(checkpoint).manifest)
+        self.registry = self.registry.registered(details_of(checkpoint).manifest)
 
     def discard(self, number: int, plan: Uploaded | None) -> None:
         """Removes what is private to an aborted checkpoint or savepoint."""
@@ -314,56 +317,29 @@ class SnapshotEffects:
 
     def delete(self, checkpoint: CompletedCheckpoint) -> None:
         """Deletes a checkpoint that the pointer no longer names."""
-        _check_complete(delete_entry(self.storages, _entry(checkpoint)))
+        confirm = self._pointer_record.confirm_lead
+        check_complete(delete_entry(self.storages, entry_of(checkpoint), confirm))
 
     def release_shared(self, lowest_id: int) -> None:
         """Deletes shared files that no retained checkpoint uses, nor one that is under way."""
         in_use = {path for paths in list(self._under_way.values()) for path in paths}
         self.registry, gone = self.registry.unregistered_below(lowest_id, in_use=in_use)
-        _check_complete(delete_shared(self.storages, gone))
+        confirm = self._pointer_record.confirm_lead
+        check_complete(delete_shared(self.storages, gone, confirm))
+
+    def probe(self) -> None:
+        """Tries the directory before the first record.
+
+        Raises:
+            StorageError: It cannot hold checkpoints; says why and what to do.
+        """
+        settings = self._settings
+        if settings.is_enabled and settings.storage is StorageKind.FILE_SYSTEM:
+            probe_storage(self._storage, self._layout.prefix, _new_id())
 
     def close(self) -> None:
+        self.orphans.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def completed_from(loaded: LoadedSnapshot, claim_mode: ClaimMode) -> CompletedCheckpoint:
-    """Returns a snapshot that was found on storage as the coordinator knows completed ones."""
-    is_owned = claim_mode is ClaimMode.CLAIM
-    manifest = loaded.manifest
-    return CompletedCheckpoint(
-        manifest.checkpoint_id,
-        SnapshotKind.SAVEPOINT if manifest.kind.is_savepoint else SnapshotKind.CHECKPOINT,
-        loaded.directory,
-        manifest.epoch,
-        details=SnapshotDetails(loaded.entry(is_owned=is_owned), manifest),
-    )
-
-
-def _check_complete(report: DeletionReport) -> None:
-    if not report.is_complete:
-        place, reason = report.failed[0]
-        raise CheckpointError(
-            f"{len(report.failed)} files could not be deleted, among them {place}: {reason}"
-        )
-
-
-def _details(checkpoint: CompletedCheckpoint) -> SnapshotDetails:
-    assert isinstance(checkpoint.details, SnapshotDetails)
-    return checkpoint.details
-
-
-def _entry(checkpoint: CompletedCheckpoint) -> PointerEntry:
-    return _details(checkpoint).entry
-
-
-def _figures(plan: UploadPlan) -> CheckpointFigures:
-    return CheckpointFigures(
-        checkpointed_bytes=plan.new_bytes + plan.inline_bytes,
-        state_bytes=plan.new_bytes + plan.inline_bytes + plan.reused_bytes,
-        files_new=len(plan.puts),
-        files_reused=plan.reused_files,
-        inline_bytes=plan.inline_bytes,
-    )
 
 
 def _new_id() -> str:

@@ -15,10 +15,12 @@ from penstock.checkpoint.completed import SnapshotKind
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Outcome, Unknown
+from penstock.launch.snapshot_details import loaded_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.checkpoint.coordinator import CheckpointCoordinator
     from penstock.launch.snapshot_effects import SnapshotEffects
     from penstock.runtime.sink_commits import SinkCommits
 
@@ -186,15 +188,33 @@ class StorageSteps:
             delete()
         except PenstockError as error:
             self._post(events.DeletionFailed(number, str(error)))
+            self._note_rival(error)
         else:
             self._post(events.DeletionCompleted(number))
 
     def on_ReleaseSharedFiles(self, wish: instructions.ReleaseSharedFiles) -> None:
+        failed: PenstockError | None = None
         try:
             self._effects.release_shared(wish.lowest_id)
         except PenstockError as error:
             self._log.warning("Shared files could not be deleted: %s", error)
+            failed = error
         self._post(events.SharedFilesReleased())
+        self._note_rival(failed)
+
+    def _note_rival(self, error: PenstockError | None) -> None:
+        if isinstance(error, FencedError):
+            self._post(events.LeadershipLost(str(error)))
+
+    def sweep(self, now_ms: int, coordinator: CheckpointCoordinator) -> None:
+        """Goes on with the search for files that nothing names."""
+        self._effects.orphans.poke(
+            now_ms, coordinator.lowest_unfinished_id, lambda: map(loaded_of, coordinator.needed)
+        )
+
+    def sweep_at_end(self, coordinator: CheckpointCoordinator) -> None:
+        """The job is over and nothing is written any more."""
+        self._effects.orphans.finish(coordinator.last_id, map(loaded_of, coordinator.needed))
 
     def on_RemovePointers(self, wish: instructions.RemovePointers) -> None:
         try:

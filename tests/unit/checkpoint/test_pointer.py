@@ -202,3 +202,29 @@ def test_a_counter_with_something_else_in_it() -> None:
     )
     with pytest.raises(DamagedError, match="holds b'seven'"):
         counter(storage).reserve()
+
+
+# -- what is not ours, and who may delete -------------------------------------------------------
+
+
+def test_what_was_not_claimed_is_remembered_when_its_entry_is_gone() -> None:
+    pointer = Pointer(completed=(entry(860, is_owned=False), entry(861)), unclaimed_up_to=860)
+    for changed in (
+        pointer.subsuming([860]),
+        pointer.forgetting([1]),
+        pointer.changed(entry(862), dropped=[860]),
+    ):
+        assert changed.unclaimed_up_to == 860
+
+
+def test_only_the_leader_is_confirmed() -> None:
+    record = open_record(MemoryStorage(), "job/pointer")
+    new_id = ids()
+    older, newer = PointerRecord(record, 3, new_id), PointerRecord(record, 4, new_id)
+    older.confirm_lead()
+    assert isinstance(older.publish(Pointer(completed=(entry(1),)), None), Committed)
+    older.confirm_lead()
+    assert isinstance(newer.take_over(), Committed)
+    newer.confirm_lead()
+    with pytest.raises(FencedError, match="epoch 4 now, and epoch 3 is over: nothing is deleted"):
+        older.confirm_lead()

@@ -1,0 +1,47 @@
+"""A job that is started again knows which shared files are not its own (semantics, section 2.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.registry import SharedFile, SharedRegistry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+from penstock.checkpoint.pointer import Pointer, PointerRecord
+from penstock.checkpoint.settings import CheckpointSettings, StorageKind
+from penstock.core.clock import SystemClock
+from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
+
+
+def effects(directory: Path, leader_epoch: int) -> SnapshotEffects:
+    settings = CheckpointSettings(
+        interval_ms=1_000, storage=StorageKind.FILE_SYSTEM, directory=str(directory)
+    )
+    identity = JobIdentity("a" * 32, "job", str(directory / "state"), leader_epoch)
+    return SnapshotEffects(identity, settings, SystemClock())
+
+
+def test_unclaimed_files_outlive_restarts_of_the_process(tmp_path: Path) -> None:
+    first = effects(tmp_path, 1)
+    first.probe()
+    first.registry = SharedRegistry(unclaimed_up_to=860)
+    record: PointerRecord = first._pointer_record
+    assert record.read().pointer == Pointer()
+    from penstock.checkpoint.instructions import Publish
+
+    first.publish(Publish(861, None, (), (), ()))
+    second = effects(tmp_path, 2)
+    pointer, _ = second.take_over()
+    assert pointer.unclaimed_up_to == 860
+    second.registry = SharedRegistry(
+        {"/old/shared/f": SharedFile("/old/shared/f", 1, "0" * 64, 859, 861)},
+        unclaimed_up_to=pointer.unclaimed_up_to,
+    )
+    _, deleted = second.registry.unregistered_below(900)
+    assert deleted == ()
+    # And again in the next pointer, whose publisher restored nothing itself.
+    second.registry = SharedRegistry()
+    second.publish(Publish(862, 861, (), (), ()))
+    assert effects(tmp_path, 3).take_over()[0].unclaimed_up_to == 860
