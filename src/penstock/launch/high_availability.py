@@ -1,0 +1,172 @@
+"""Wires high availability: election, job store, and checkpoint records outside the directory.
+
+zookeeper    every record is a node; files are in `high-availability.storageDir`
+filesystem   every record is in `high-availability.storageDir`; those of checkpoints stay in
+             the checkpoint directory, where they are fenced by leader epoch as well
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.paths import canonical_url
+from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage_records import open_record
+from penstock.core.errors import ConfigurationError
+from penstock.core.versioned import VersionedRecord
+from penstock.jobmanager.election import Election
+from penstock.jobmanager.election_driver import LeaderElection
+from penstock.jobmanager.election_lease import LeaseTimes
+from penstock.jobmanager.ha_job_store import HaJobStore
+from penstock.jobmanager.ha_settings import HaKind, HaSettings
+from penstock.jobmanager.zookeeper_client import ZooKeeper
+from penstock.jobmanager.zookeeper_records import ZooKeeperRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.core.configuration import Configuration
+    from penstock.jobmanager.election_driver import LeadershipListener
+
+_ATTEMPT_BITS = 20
+
+
+def attempt_epoch(leader_epoch: int, attempt: int) -> int:
+    """Returns the epoch in which an attempt writes its checkpoints.
+
+    It rises with every attempt of a leader, and every attempt of a later leader is above it.
+    """
+    assert 0 < attempt < 1 << _ATTEMPT_BITS
+    return (leader_epoch << _ATTEMPT_BITS) + attempt
+
+
+@dataclass(frozen=True, slots=True)
+class HaServices:
+    """What a job manager among others needs.
+
+    Attributes:
+        settings: As they were read.
+        election: Its candidacy; `start` it when the listener is ready.
+        job_store: Jobs of the cluster.
+        close: Ends connections, after the election was stopped.
+    """
+
+    settings: HaSettings
+    election: LeaderElection
+    job_store: HaJobStore
+    close: Callable[[], None]
+
+
+def open_high_availability(
+    configuration: Configuration, *, address: str, listener: LeadershipListener
+) -> HaServices | None:
+    """Opens what the configuration asks for; None when high availability is off.
+
+    Args:
+        configuration: Of the job manager.
+        address: URL at which others reach its REST interface.
+        listener: Is told when it leads, and when it leads no more.
+
+    Raises:
+        ConfigurationError: Settings are missing or malformed, the storage directory cannot keep
+            two leaders apart, or ZooKeeper cannot be reached.
+        EnvironmentError_: A package is not installed.
+    """
+    settings = HaSettings.from_configuration(configuration)
+    if settings is None:
+        return None
+    times = LeaseTimes(settings.lease_timeout_ms)
+    records = CoordinationRecords(settings, configuration)
+    job_store = HaJobStore(
+        records.storage, settings.cluster_id, records.open("execution-plans"), _new_id
+    )
+    candidate = _new_id()[:12]
+    election = LeaderElection(
+        Election(candidate, address, times),
+        records.open("leader/latch"),
+        listener,
+        before_first=lambda: job_store.check_never_elected(records.place),
+    )
+    return HaServices(settings, election, job_store, records.close)
+
+
+def open_checkpoint_records(configuration: Configuration) -> CoordinationRecords | None:
+    """Opens the place of a managed job's pointer and counter, if not the checkpoint directory."""
+    settings = HaSettings.from_configuration(configuration)
+    if settings is None or settings.kind is not HaKind.ZOOKEEPER:
+        return None
+    return CoordinationRecords(settings, configuration)
+
+
+class CoordinationRecords:
+    """Records of one cluster.
+
+    Args:
+        settings: Of high availability.
+        configuration: For keys of the storage.
+
+    Attributes:
+        storage: The shared directory.
+        place: What keeps the records, for errors.
+    """
+
+    def __init__(self, settings: HaSettings, configuration: Configuration) -> None:
+        self._settings = settings
+        storages = Storages(configuration.to_dict())
+        directory = canonical_url(settings.storage_directory)
+        self.storage = storages.at(directory)
+        self._files = storages.at(f"{directory}/{settings.cluster_id}")
+        self._zookeeper: ZooKeeper | None = None
+        if settings.zookeeper is not None:
+            self._zookeeper = ZooKeeper(settings.zookeeper)
+            self.place = self._zookeeper.place
+        else:
+            self.place = self.storage.url
+            _check_safe(self.storage)
+
+    def open(self, name: str, file_prefix: str = "") -> VersionedRecord:
+        """Returns the record of a name.
+
+        Args:
+            name: Below the cluster, such as `leader/latch`.
+            file_prefix: Beginning of the names of files for what is too long for ZooKeeper.
+        """
+        settings = self._settings
+        if self._zookeeper is None or settings.zookeeper is None:
+            return open_record(self.storage, f"{settings.cluster_id}/{name}")
+        path = f"{settings.zookeeper.root}/{settings.cluster_id}/{name}"
+        prefix = file_prefix or name.rpartition("/")[2]
+        return VersionedRecord(
+            ZooKeeperRecord(self._zookeeper, path, self._files, prefix, lambda: _new_id()[:12])
+        )
+
+    def pointer(self, job_id: str) -> VersionedRecord:
+        """Returns the record of a job's completed checkpoints."""
+        return self.open(f"jobs/{job_id}/checkpoints", "completedCheckpoint")
+
+    def counter(self, job_id: str) -> VersionedRecord:
+        """Returns the record of a job's checkpoint ids."""
+        return self.open(f"jobs/{job_id}/checkpoint_id_counter")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._zookeeper is not None:
+            self._zookeeper.close()
+
+
+def _check_safe(storage: CheckpointStorage) -> None:
+    found = storage.capabilities
+    if not (found.cas or found.atomic_create):
+        raise ConfigurationError(
+            f"high-availability.type is filesystem, and {storage.url} can neither create a file "
+            "exactly once nor replace one on condition: two job managers could lead at once. "
+            "Choose a local or mounted directory or s3: for high-availability.storageDir, or set "
+            "high-availability.type to zookeeper."
+        )
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from

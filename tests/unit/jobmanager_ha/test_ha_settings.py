@@ -1,0 +1,145 @@
+"""Settings of high availability: names old and new, what is missing, what cannot work."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.core.configuration import Configuration
+from penstock.core.errors import ConfigurationError, EnvironmentError_
+from penstock.jobmanager.ha_settings import HaKind, HaSettings
+from penstock.launch.high_availability import attempt_epoch, open_high_availability
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Nobody:
+    def granted(self, epoch: int) -> None:
+        raise AssertionError
+
+    def revoked(self, epoch: int) -> None:
+        raise AssertionError
+
+
+def test_off_by_default() -> None:
+    assert HaSettings.from_configuration(Configuration()) is None
+    assert open_high_availability(Configuration(), address="", listener=Nobody()) is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {
+            "high-availability.type": "zookeeper",
+            "high-availability.storageDir": "/shared/ha",
+            "high-availability.cluster-id": "/prod/a",
+            "high-availability.zookeeper.quorum": "a:1, b:2",
+            "high-availability.zookeeper.path.root": "/jobs",
+            "high-availability.zookeeper.client.session-timeout": "20 s",
+        },
+        {
+            "recovery.mode": "ZOOKEEPER",
+            "recovery.zookeeper.storageDir": "/shared/ha",
+            "recovery.zookeeper.path.namespace": "/prod/a",
+            "recovery.zookeeper.quorum": "a:1, b:2",
+            "recovery.zookeeper.path.root": "/jobs",
+            "recovery.zookeeper.client.session-timeout": "20 s",
+        },
+        {
+            "high-availability": "zookeeper",
+            "high-availability.zookeeper.storageDir": "/shared/ha",
+            "high-availability.zookeeper.path.namespace": "prod/a/",
+            "high-availability.zookeeper.quorum": "a:1;b:2",
+            "high-availability.zookeeper.path.root": "jobs",
+            "high-availability.zookeeper.client.session-timeout": "20000",
+        },
+    ],
+)
+def test_three_generations_of_names(settings: dict[str, str]) -> None:
+    found = HaSettings.from_configuration(Configuration.from_dict(settings))
+    assert found is not None
+    assert (found.kind, found.lease_timeout_ms) == (HaKind.ZOOKEEPER, 20_000)
+    assert found.cluster_directory == "/shared/ha/prod/a"
+    assert found.zookeeper is not None
+    assert (found.zookeeper.quorum, found.zookeeper.root) == ("a:1,b:2", "/jobs")
+    assert found.zookeeper.connection_timeout_ms == 15_000
+
+
+def test_filesystem_has_a_lease_of_its_own() -> None:
+    settings = {"high-availability.type": "filesystem", "high-availability.storageDir": "/ha"}
+    found = HaSettings.from_configuration(Configuration.from_dict(settings))
+    assert found is not None
+    assert (found.kind, found.lease_timeout_ms, found.cluster_id) == (
+        HaKind.FILESYSTEM,
+        15_000,
+        "default",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"type": "filesystem"}, "high-availability.storageDir is not set. Set it to a directory"),
+        ({"type": "zookeeper", "storageDir": "/a"}, "zookeeper.quorum is not set"),
+        ({"type": "zebra", "storageDir": "/a"}, "'zebra'"),
+        (
+            {"type": "filesystem", "storageDir": "/a", "cluster-id": "/../etc"},
+            "cluster-id is '/../etc'; it must be one or more names",
+        ),
+        ({"type": "filesystem", "storageDir": "/a", "cluster-id": "/"}, "cluster-id is '/'"),
+    ],
+)
+def test_what_is_wrong_is_said(settings: dict[str, str], message: str) -> None:
+    prefixed = {f"high-availability.{key}": text for key, text in settings.items()}
+    with pytest.raises(ConfigurationError) as raised:
+        HaSettings.from_configuration(Configuration.from_dict(prefixed))
+    assert message in str(raised.value)
+
+
+def opened(settings: dict[str, str]) -> None:
+    configuration = Configuration.from_dict(settings)
+    open_high_availability(configuration, address="http://here", listener=Nobody())
+
+
+def test_a_store_that_keeps_nobody_apart_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"set high-availability\.type to zookeeper"):
+        opened(
+            {
+                "high-availability.type": "filesystem",
+                "high-availability.storageDir": "memory://ha/jobs",
+            }
+        )
+
+
+def test_without_kazoo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    with pytest.raises(EnvironmentError_, match=r"pip install 'penstock\[zookeeper\]'"):
+        opened(
+            {
+                "high-availability.type": "zookeeper",
+                "high-availability.storageDir": str(tmp_path),
+                "high-availability.zookeeper.quorum": "127.0.0.1:1",
+            }
+        )
+
+
+def test_zookeeper_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"'127.0.0.1:1' answered within 300 ms"):
+        opened(
+            {
+                "high-availability.type": "zookeeper",
+                "high-availability.storageDir": str(tmp_path),
+                "high-availability.zookeeper.quorum": "127.0.0.1:1",
+                "high-availability.zookeeper.client.connection-timeout": "300 ms",
+            }
+        )
+
+
+def test_epochs_of_attempts_rise() -> None:
+    order = [(1, 1), (1, 2), (1, 9_999), (2, 1), (3, 1)]
+    epochs = [attempt_epoch(leader, attempt) for leader, attempt in order]
+    assert epochs == sorted(set(epochs))
+    assert epochs[0] > 1
