@@ -3,22 +3,32 @@
 from datetime import timedelta
 
 from penstock.common import WatermarkStrategy
+from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.datastream.window import EventTimeSessionWindows
 
+Click = tuple[str, int]
 CLICKS = [("ann", 1_000), ("ann", 4_000), ("bob", 5_000), ("ann", 60_000), ("bob", 2_000)]
 TOO_LATE = OutputTag("too late")
 
 
+class BehindEachClick(WatermarkGenerator):
+    """Event time follows every click, a second behind; the built-in ones follow every read."""
+
+    def on_event(self, event: Click, event_timestamp: int, output: WatermarkOutput) -> None:
+        output.emit_watermark(event_timestamp - 1_000)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        pass
+
+
 def main() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
-    one_second = WatermarkStrategy.for_bounded_out_of_orderness(
-        timedelta(seconds=1)
-    ).with_timestamp_assigner(lambda click, _: click[1])
+    clicks = env.from_collection(CLICKS).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_generator(BehindEachClick).with_timestamp_assigner(lambda c: c[1])
+    )
     sessions = (
-        env.from_collection(CLICKS)
-        .assign_timestamps_and_watermarks(one_second)
-        .key_by(lambda click: click[0])
+        clicks.key_by(lambda click: click[0])
         .window(EventTimeSessionWindows.with_gap(timedelta(seconds=10)))
         .side_output_late_data(TOO_LATE)
         .apply(

@@ -22,14 +22,15 @@ class SilenceAlert(KeyedProcessFunction):
     def process_element(
         self, value: tuple[str, int], ctx: KeyedProcessFunction.Context
     ) -> Iterator[str]:
-        self.last.update(value[1])
+        last = self.last.value()
+        if last is not None and value[1] <= last + SILENCE_MS:
+            ctx.timer_service().delete_event_time_timer(last + SILENCE_MS)
         ctx.timer_service().register_event_time_timer(value[1] + SILENCE_MS)
+        self.last.update(value[1])
         return iter(())
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[str]:
-        # A later reading has set a later timer of its own.
-        if self.last.value() + SILENCE_MS == timestamp:
-            yield f"{ctx.get_current_key()} is silent since {self.last.value()} ms"
+        yield f"{ctx.get_current_key()} is silent since {timestamp - SILENCE_MS} ms"
 
 
 def main() -> None:
