@@ -25,8 +25,9 @@ from penstock.jobmanager.zookeeper_client import ZooKeeper
 from penstock.jobmanager.zookeeper_records import ZooKeeperRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.election_driver import LeadershipListener
@@ -51,12 +52,14 @@ class HaServices:
         settings: As they were read.
         election: Its candidacy; `start` it when the listener is ready.
         job_store: Jobs of the cluster.
+        forget: Removes the checkpoint records of a job that has ended, given its id.
         close: Ends connections, after the election was stopped.
     """
 
     settings: HaSettings
     election: LeaderElection
     job_store: HaJobStore
+    forget: Callable[[str], None]
     close: Callable[[], None]
 
 
@@ -79,7 +82,7 @@ def open_high_availability(
     if settings is None:
         return None
     times = LeaseTimes(settings.lease_timeout_ms)
-    records = CoordinationRecords(settings, configuration)
+    records = CoordinationRecords(settings, configuration.to_dict())
     job_store = HaJobStore(
         records.storage, settings.cluster_id, records.open("execution-plans"), _new_id
     )
@@ -90,15 +93,75 @@ def open_high_availability(
         listener,
         before_first=lambda: job_store.check_never_elected(records.place),
     )
-    return HaServices(settings, election, job_store, records.close)
+    return HaServices(settings, election, job_store, records.forget, records.close)
 
 
-def open_checkpoint_records(configuration: Configuration) -> CoordinationRecords | None:
-    """Opens the place of a managed job's pointer and counter, if not the checkpoint directory."""
-    settings = HaSettings.from_configuration(configuration)
-    if settings is None or settings.kind is not HaKind.ZOOKEEPER:
+@dataclass(frozen=True, slots=True)
+class Coordination:
+    """What a driver process needs to find the records of its job.
+
+    Attributes:
+        settings: Of high availability.
+        options: Configuration, for keys of the storage.
+    """
+
+    settings: HaSettings
+    options: Mapping[str, str]
+
+
+def read_coordination(configuration: Configuration, leader_epoch: int) -> Coordination | None:
+    """Returns how an attempt of a highly available job finds its records.
+
+    None for a job without a job manager, whatever the configuration says: it has no rival, and
+    nobody would start it again.
+    """
+    if leader_epoch < 1 << _ATTEMPT_BITS:
         return None
-    return CoordinationRecords(settings, configuration)
+    settings = HaSettings.from_configuration(configuration)
+    return None if settings is None else Coordination(settings, configuration.to_dict())
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecords:
+    """Records of one job's checkpoints.
+
+    Attributes:
+        pointer: Completed checkpoints.
+        counter: Ids of checkpoints.
+        close: Ends the connection.
+    """
+
+    pointer: VersionedRecord
+    counter: VersionedRecord
+    close: Callable[[], None]
+
+
+def open_job_records(
+    coordination: Coordination | None, job_id: str, checkpoint_directory: str | None
+) -> JobRecords | None:
+    """Opens pointer and counter of a job; None when they are in the checkpoint directory.
+
+    Raises:
+        ConfigurationError: They are there, and nothing would keep two leaders apart.
+    """
+    if coordination is None:
+        return None
+    if coordination.settings.kind is not HaKind.ZOOKEEPER:
+        if checkpoint_directory:
+            storage = Storages(coordination.options).at(checkpoint_directory)
+            _check_safe(storage, "execution.checkpointing.dir")
+        return None
+    records = CoordinationRecords(coordination.settings, coordination.options)
+    return JobRecords(records.pointer(job_id), records.counter(job_id), records.close)
+
+
+def open_records(
+    records: JobRecords | None, storage: CheckpointStorage, layout: CheckpointLayout
+) -> tuple[VersionedRecord, VersionedRecord]:
+    """Returns pointer and counter of a job: given ones, or those in its checkpoint directory."""
+    if records is not None:
+        return records.pointer, records.counter
+    return open_record(storage, layout.pointer), open_record(storage, layout.counter)
 
 
 class CoordinationRecords:
@@ -106,16 +169,16 @@ class CoordinationRecords:
 
     Args:
         settings: Of high availability.
-        configuration: For keys of the storage.
+        options: Configuration, for keys of the storage.
 
     Attributes:
         storage: The shared directory.
         place: What keeps the records, for errors.
     """
 
-    def __init__(self, settings: HaSettings, configuration: Configuration) -> None:
+    def __init__(self, settings: HaSettings, options: Mapping[str, str]) -> None:
         self._settings = settings
-        storages = Storages(configuration.to_dict())
+        storages = Storages(options)
         directory = canonical_url(settings.storage_directory)
         self.storage = storages.at(directory)
         self._files = storages.at(f"{directory}/{settings.cluster_id}")
@@ -125,7 +188,7 @@ class CoordinationRecords:
             self.place = self._zookeeper.place
         else:
             self.place = self.storage.url
-            _check_safe(self.storage)
+            _check_safe(self.storage, "high-availability.storageDir")
 
     def open(self, name: str, file_prefix: str = "") -> VersionedRecord:
         """Returns the record of a name.
@@ -151,20 +214,27 @@ class CoordinationRecords:
         """Returns the record of a job's checkpoint ids."""
         return self.open(f"jobs/{job_id}/checkpoint_id_counter")
 
+    def forget(self, job_id: str) -> None:
+        """Removes the records of a job that has ended; those in its directory stay there."""
+        settings = self._settings
+        if self._zookeeper is not None and settings.zookeeper is not None:
+            top = f"{settings.zookeeper.root}/{settings.cluster_id}"
+            self._zookeeper.remove(f"{top}/jobs/{job_id}")
+
     def close(self) -> None:
         """Ends the connection."""
         if self._zookeeper is not None:
             self._zookeeper.close()
 
 
-def _check_safe(storage: CheckpointStorage) -> None:
+def _check_safe(storage: CheckpointStorage, key: str) -> None:
     found = storage.capabilities
     if not (found.cas or found.atomic_create):
         raise ConfigurationError(
             f"high-availability.type is filesystem, and {storage.url} can neither create a file "
             "exactly once nor replace one on condition: two job managers could lead at once. "
-            "Choose a local or mounted directory or s3: for high-availability.storageDir, or set "
-            "high-availability.type to zookeeper."
+            f"Choose a local or mounted directory or s3: for {key}, or set high-availability.type "
+            "to zookeeper."
         )
 
 

@@ -22,11 +22,13 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry
 from penstock.core.errors import JobExecutionError
+from penstock.core.fault_points import fault_span
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.jobmanager.restart_strategies import GiveUp
 from penstock.launch.checkpoint_results import chain, place_of, take_last_checkpoint
 from penstock.launch.checkpoint_service import CheckpointService
 from penstock.launch.engine import Engine, open_engine
+from penstock.launch.high_availability import open_job_records
 from penstock.launch.job_record import JobRecord, engine_facts
 from penstock.launch.job_snapshot import from_manifest
 from penstock.launch.snapshot_details import SnapshotDetails
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     Listener = Callable[[EpochSummary], None]
 
 _log = logging.getLogger("penstock.job")
+_RESTORE = fault_span("job.restore")
 
 
 class LocalJob(JobRecord):
@@ -169,7 +172,9 @@ class LocalJob(JobRecord):
         self.engine_facts = engine_facts(settings.master, engine.spark)
         sinks = SinkCommits(engine.graph, self.job_id, self._clock, engine.spark)
         name, directory = self.graph.job_name, settings.state.directory
-        identity = JobIdentity(self.job_id, name, directory, settings.leader_epoch)
+        place = settings.checkpoints.directory
+        records = open_job_records(settings.coordination, self.job_id, place)
+        identity = JobIdentity(self.job_id, name, directory, settings.leader_epoch, records)
         effects = SnapshotEffects(identity, settings.checkpoints, self._clock)
         service = CheckpointService(
             self.job_id,
@@ -193,6 +198,8 @@ class LocalJob(JobRecord):
             return status
         finally:
             service.close(status)
+            if records is not None:
+                records.close()
             sinks.close()
             engine.close()
             self._remove_directories(status, sinks)
@@ -224,7 +231,8 @@ class LocalJob(JobRecord):
             loaded.manifest,
             allow_non_restored=self.settings.ignore_unclaimed_state,
         )
-        effects.fetch(loaded)
+        with _RESTORE:
+            effects.fetch(loaded)
         sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)
         return state
 

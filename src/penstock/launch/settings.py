@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
 from penstock.core.errors import ConfigurationError, UnsupportedError
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
+from penstock.launch.high_availability import Coordination, read_coordination
 from penstock.runtime.admission import LARGEST, Admission
 from penstock.runtime.records import StateSettings
 
@@ -43,6 +44,7 @@ class JobSettings:
         dependencies: Python files, archives and requirements of the program.
         lowers: Whether window aggregates run on columns where they can.
         leader_epoch: Rises with every attempt that a job manager starts; 1 for the first.
+        coordination: Where the records of a highly available job are; None for any other.
     """
 
     master: str
@@ -59,6 +61,7 @@ class JobSettings:
     dependencies: Dependencies
     lowers: bool
     leader_epoch: int = 1
+    coordination: Coordination | None = None
 
 
 def read_settings(configuration: Configuration, job_id: str, leader_epoch: int = 1) -> JobSettings:
@@ -102,6 +105,7 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
         claim_mode=ClaimMode(configuration.read("execution.state-recovery.claim-mode")),
         lowers=configuration.get_boolean("penstock.lowering.enabled"),
         leader_epoch=leader_epoch,
+        coordination=read_coordination(configuration, leader_epoch),
     )
 
 

@@ -34,12 +34,12 @@ from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.storage_probe import probe_storage
-from penstock.checkpoint.storage_records import open_record
 from penstock.checkpoint.take_over import fence
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.versioned import Committed, Outcome, Unknown
+from penstock.launch.high_availability import JobRecords, open_records
 from penstock.launch.orphan_sweep import OrphanSweep
 from penstock.launch.snapshot_details import (
     SnapshotDetails,
@@ -72,12 +72,14 @@ class JobIdentity:
         job_name: For people.
         state_directory: Local directory of state files.
         leader_epoch: Rises with every attempt that a job manager starts.
+        records: Pointer and counter, when they are not in the checkpoint directory.
     """
 
     job_id: str
     job_name: str
     state_directory: str
     leader_epoch: int = 1
+    records: JobRecords | None = None
 
 
 class SnapshotEffects:
@@ -105,12 +107,9 @@ class SnapshotEffects:
         self._layout = layout_of(job.job_id, create_subdir=settings.create_subdirectory)
         self._open_content = local_files(job.state_directory)
         self._threads = ThreadPoolExecutor(_UPLOAD_THREADS, "penstock-upload")
-        self._pointer_record = PointerRecord(
-            open_record(self._storage, self._layout.pointer), job.leader_epoch, _new_id
-        )
-        self._counter = CheckpointIdCounter(
-            open_record(self._storage, self._layout.counter), job.leader_epoch, _new_id
-        )
+        pointer, counter = open_records(job.records, self._storage, self._layout)
+        self._pointer_record = PointerRecord(pointer, job.leader_epoch, _new_id)
+        self._counter = CheckpointIdCounter(counter, job.leader_epoch, _new_id)
         self._read: Any = None
         # Files of two writers never meet under one name, whatever becomes of the first.
         self._writer_id = _new_id()[:12]
