@@ -155,6 +155,10 @@ class JobDirectory:
         path.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
         replace_file(path, data)
 
+    def remove_document(self, name: str) -> None:
+        if is_document_name(name):
+            (self.documents / f"{name}.json").unlink(missing_ok=True)
+
     def document_versions(self) -> dict[str, int]:
         """Returns a number for each document that changes when it is written."""
         found: dict[str, int] = {}

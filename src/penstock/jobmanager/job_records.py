@@ -32,7 +32,7 @@ class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     package_sha256: str
 
 
-class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A driver process.
 
     Attributes:
@@ -40,12 +40,14 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
         start_time: When the system says that it began, so that a reused number is noticed.
         attempt: From 1; a later attempt overrules an earlier one.
         leader_epoch: Epoch of the attempt's writes: rises with each attempt and each leader.
+        previous_death: How the process before it died, for the history of failures.
     """
 
-    pid: int
-    start_time: str
+    pid: int = 0
+    start_time: str = ""
     attempt: int
     leader_epoch: int
+    previous_death: str | None = None
 
 
 class StatusRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,158 @@
+"""The process of one job: runs a user's program for a job manager.
+
+    python -m penstock.launch.driver_process <job directory> <attempt>
+
+1. The package is unpacked into a private directory, and comes first on the path.
+2. The program runs as `python program.py arguments…` would; its `execute()` becomes the job.
+3. The end of the job, or why there is none, is written to `end.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import runpy
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.clock import SystemClock
+from penstock.core.config_file import COMMAND_LINE_VARIABLE
+from penstock.core.errors import PenstockError, ProgramError
+from penstock.core.setting_values import parse_list
+from penstock.jobmanager.job_directory import JobDirectory
+from penstock.jobmanager.job_records import ProcessRecord, SubmissionRecord
+from penstock.jobmanager.processes import start_time
+from penstock.launch import local
+from penstock.launch.job_package import resolve, unpack_package
+from penstock.launch.job_record import failure_of
+from penstock.launch.managed_job import OVERRULED, ManagedJob
+from penstock.launch.settings import IN_PROCESS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_log = logging.getLogger("penstock.job")
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
+CHECKPOINTS: Final = "checkpoints"
+"""Below the job manager's directory: where checkpoints of programs go that name no place."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the job of a directory to its end."""
+    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
+    directory = JobDirectory(Path(arguments[0]))
+    process = _registered(directory, int(arguments[1]))
+    submission = directory.submission()
+    if process is None or submission is None:
+        _log.error(
+            "%s does not expect attempt %s: this process ends.", directory.path, arguments[1]
+        )
+        return OVERRULED
+    checkpoints = str(directory.path.parent.parent / CHECKPOINTS)
+    job = ManagedJob(directory, process, checkpoints, SystemClock())
+    job.start()
+    private = Path(tempfile.mkdtemp(prefix="penstock-program-"))
+    try:
+        failure = _run_program(directory, submission, private, job)
+        if failure is not None:
+            _log.error("%s", failure_of(failure, 0, 0).text)
+        end = job.finish(failure)
+        counts = directory.process()
+        if counts is not None and counts.attempt == process.attempt:
+            directory.write_end(end)
+        _log.info("The job has ended: %s", end.status)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+        _stop_spark()
+    return 0
+
+
+def _registered(directory: JobDirectory, attempt: int) -> ProcessRecord | None:
+    """Completes the record that the manager made: it may have died before it knew our number."""
+    expected = directory.process()
+    if expected is None or expected.attempt != attempt:
+        return None
+    began = start_time(os.getpid()) or ""
+    process = ProcessRecord(
+        pid=os.getpid(),
+        start_time=began,
+        attempt=attempt,
+        leader_epoch=expected.leader_epoch,
+        previous_death=expected.previous_death,
+    )
+    directory.write_process(process)
+    return process
+
+
+def _run_program(
+    directory: JobDirectory, submission: SubmissionRecord, private: Path, job: ManagedJob
+) -> BaseException | None:
+    """Runs the program; returns what it raised."""
+    try:
+        package = directory.package.read_bytes()
+        if hashlib.sha256(package).hexdigest() != submission.package_sha256:
+            raise ProgramError(f"{directory.package} is not the package that was submitted.")
+        unpack_package(package, private)
+        configuration = resolve(submission.configuration, private)
+        sys.path[:0] = [str(private), *_import_paths(configuration)]
+        if configuration.get("penstock.spark.master") == IN_PROCESS:
+            # There are no workers to ship files to, and this process has them on its path.
+            configuration.pop("python.files", None)
+        os.environ[COMMAND_LINE_VARIABLE] = json.dumps(configuration)
+        local.set_launcher(job.launch)
+        if submission.module is not None:
+            sys.argv = [submission.module, *submission.arguments]
+            runpy.run_module(submission.module, run_name="__main__", alter_sys=True)
+        else:
+            program = private / (submission.program or "")
+            sys.argv = [str(program), *submission.arguments]
+            runpy.run_path(str(program), run_name="__main__")
+    except SystemExit as error:
+        if error.code in (None, 0):
+            return None
+        return ProgramError(f"the program ended itself with sys.exit({error.code!r:.200}).")
+    except BaseException as error:
+        return error
+    return None
+
+
+def _import_paths(configuration: dict[str, str]) -> list[str]:
+    """Returns what `python.files` means for this process: archives, or directories of modules."""
+    paths: list[str] = []
+    for item in parse_list(configuration.get("python.files", "")):
+        path = Path(item)
+        is_archive = path.suffix in (".zip", ".egg", ".whl")
+        holds_modules = path.is_dir() and not (path / "__init__.py").exists()
+        paths.append(str(path if is_archive or holds_modules else path.parent))
+    return paths
+
+
+def _stop_spark() -> None:
+    """Ends the session, if the program made one: the JVM must not outlive us."""
+    session = sys.modules.get("pyspark.sql")
+    if session is None:
+        return
+    try:
+        active = session.SparkSession.getActiveSession()
+        if active is not None:
+            active.stop()
+    except Exception:
+        _log.warning("Spark could not be stopped.", exc_info=True)
+
+
+if __name__ == "__main__":
+    status = 1
+    try:
+        status = main(sys.argv[1:])
+    except PenstockError as problem:
+        _log.error("%s", problem)
+    # Threads of the program must not keep the process: its job has ended.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
