@@ -30,6 +30,7 @@ from penstock.checkpoint.errors import (
     UnknownOutcomeError,
 )
 from penstock.checkpoint.storage import Capabilities, CheckpointStorage, Entry, check_key
+from penstock.core.fault_points import fault_point
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,11 @@ TEMPORARY_PREFIX: Final = ".tmp-"
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _LASTING: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG}
 _numbers = itertools.count()
+_WRITE: Final = fault_point("storage.write")
+_BEFORE_LINK: Final = fault_point("storage.link.before")
+_AFTER_LINK: Final = fault_point("storage.link.after")
+_BEFORE_DELETE: Final = fault_point("storage.delete.before")
+_AFTER_DELETE: Final = fault_point("storage.delete.after")
 
 
 class LocalStorage(CheckpointStorage):
@@ -68,7 +74,9 @@ class LocalStorage(CheckpointStorage):
                 )
             temporary = self._write_temporary(directory, content, path)
             try:
+                _BEFORE_LINK.reach(path)
                 self._link(temporary, path)
+                _AFTER_LINK.reach(path)
             finally:
                 with contextlib.suppress(OSError):
                     self._disk.unlink(temporary)
@@ -90,7 +98,9 @@ class LocalStorage(CheckpointStorage):
         # Not synced: a deletion undone by a power cut leaves an orphan, which the sweep finds.
         path = self._path(key)
         with self._errors("delete", path), contextlib.suppress(FileNotFoundError):
+            _BEFORE_DELETE.reach(path)
             self._disk.unlink(path)
+            _AFTER_DELETE.reach(path)
 
     def list(self, prefix: str) -> Iterator[Entry]:
         directory = self._path(prefix) if prefix else self.url
@@ -176,10 +186,13 @@ class LocalStorage(CheckpointStorage):
                 continue
         try:
             try:
+                left = _WRITE.limit(path, content.size_bytes)
                 for piece in content.pieces(f"the source of {path}"):
-                    view = memoryview(piece)
+                    view = memoryview(piece if left is None else piece[:left])
                     while view:
                         view = view[self._disk.write(descriptor, view) :]
+                    if left is not None and (left := left - len(piece)) <= 0:
+                        _WRITE.tear()
                 self._disk.fsync(descriptor)
             finally:
                 self._disk.close(descriptor)

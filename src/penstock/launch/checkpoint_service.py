@@ -12,7 +12,6 @@ import random  # noqa: TID251 - the composition root is where chance comes from
 import threading
 import uuid
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint import events, instructions
@@ -20,8 +19,10 @@ from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.facts import CheckpointCompleted, CheckpointFailed
+from penstock.core.fault_points import fault_span
 from penstock.launch.checkpoint_journal import CheckpointJournal
 from penstock.launch.job_snapshot import to_snapshot
+from penstock.launch.pinned_states import Offer, PinnedStates
 from penstock.launch.storage_steps import StorageSteps
 from penstock.runtime.driver import SnapshotWish
 
@@ -41,15 +42,9 @@ _log = logging.getLogger("penstock.checkpoint")
 _LONGEST_WAIT_S: Final = 0.2
 _CLOSE_TIMEOUT_S: Final = 30.0
 
+_HISTORY: Final = fault_span("checkpoint.history")
+
 Result = Future[CompletedCheckpoint]
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """The state at the end of an epoch, with the names of its files, which are pinned."""
-
-    event: events.EpochCompleted
-    pinned: frozenset[str]
 
 
 class CheckpointService:
@@ -69,13 +64,12 @@ class CheckpointService:
         self._graph = graph
         self._effects = effects
         self._sinks = sinks
-        self._files = files
         self._clock = clock
         self._settings = settings
         self._coordinator = CheckpointCoordinator(settings)
         subtasks = sum(stage.parallelism for stage in graph.stages)
         self.journal = CheckpointJournal(job_id, clock, settings.history_size, subtasks)
-        self._events: queue.SimpleQueue[events.Event | _Offer] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[events.Event | Offer] = queue.SimpleQueue()
         self._lock = threading.Lock()
         """Guards what the job's threads and ours both change: the next five."""
         self._wish: SnapshotWish | None = None
@@ -84,7 +78,8 @@ class CheckpointService:
         self._requests: dict[str, Result] = {}
         self._stopped: Result = Future()
         self._recovery: Future[CompletedCheckpoint | None] | None = None
-        self._pins: dict[int, frozenset[str]] = {}
+        self._pins = PinnedStates(files)
+        self._broken = ""
         self._tick_ms: int | None = None
         self._driver: JobDriver | None = None
         self._had_backlog = False
@@ -164,7 +159,8 @@ class CheckpointService:
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():
-            raise CheckpointError(f"job {self._job_id} has ended; it takes no snapshot any more.")
+            ended = f"job {self._job_id} has ended; it takes no snapshot any more."
+            raise CheckpointError(self._broken or ended)
 
     def close(self, status: JobStatus) -> None:
         """The job has ended: cleans up as the retention policy says, then returns."""
@@ -189,7 +185,8 @@ class CheckpointService:
                 waiting.append(self._recovery)
         for future in waiting:
             if not future.done():
-                future.set_exception(CheckpointError(f"job {self._job_id} has ended."))
+                reason = self._broken or f"job {self._job_id} has ended."
+                future.set_exception(CheckpointError(reason))
 
     # -- called by the driver -----------------------------------------------------------------
 
@@ -205,8 +202,8 @@ class CheckpointService:
                 self._wish = None
         state = driver.state
         snapshot = to_snapshot(self._graph, state, self._sinks.snapshot())
-        pinned = self._files.pin(state.versions.values())
-        self._events.put(_Offer(events.EpochCompleted(state.epoch, snapshot, stopped), pinned))
+        pinned = self._pins.offered(state.versions.values())
+        self._events.put(Offer(events.EpochCompleted(state.epoch, snapshot, stopped), pinned))
 
     def wait_stopped(self) -> None:
         """Waits until the savepoint that the job stops with counts and its output is visible.
@@ -226,7 +223,7 @@ class CheckpointService:
         while not self._is_closed.is_set():
             event = self._next_event()
             now_ms = self._clock.monotonic_ms()
-            if isinstance(event, _Offer):
+            if isinstance(event, Offer):
                 self._assign(event)
                 self._handle(event.event, now_ms)
             elif event is not None:
@@ -236,7 +233,7 @@ class CheckpointService:
                 self._handle(events.Ticked(), now_ms)
             self._steps.sweep(now_ms, self._coordinator)
 
-    def _assign(self, offer: _Offer) -> None:
+    def _assign(self, offer: Offer) -> None:
         """Notes which checkpoints get the state that was offered: all that wait by now."""
         with self._lock:
             chosen = [
@@ -246,12 +243,11 @@ class CheckpointService:
             ]
             for number in chosen:
                 del self._wanted_ids[number]
-                self._pins[number] = self._files.pin_again(offer.pinned)
             if not self._wanted_ids:
                 self._wish = None
-        self._files.unpin(offer.pinned)
+        self._pins.assign(offer.pinned, chosen)
 
-    def _next_event(self) -> events.Event | _Offer | None:
+    def _next_event(self) -> events.Event | Offer | None:
         wait_s = _LONGEST_WAIT_S
         if self._tick_ms is not None:
             left_ms = self._tick_ms - self._clock.monotonic_ms()
@@ -266,9 +262,11 @@ class CheckpointService:
             for instruction in self._coordinator.handle(event, now_ms):
                 self._obey(instruction)
         except Exception as error:
-            # A mistake of ours must not leave the job running without checkpoints.
+            # A mistake of ours must not leave the job without checkpoints, or waiting for answers.
             _log.exception("the checkpoint coordinator failed")
-            self._fail_job(f"the checkpoint coordinator failed: {error}")
+            self._broken = f"the checkpoint coordinator failed: {type(error).__name__}: {error}"
+            self._fail_job(self._broken)
+            self._end()
 
     def _obey(self, instruction: instructions.Instruction) -> None:
         name = type(instruction).__name__
@@ -292,7 +290,7 @@ class CheckpointService:
             self._wanted_ids.pop(wish.checkpoint_id, None)
             if not self._wanted_ids:
                 self._wish = None
-        self._unpin(wish.checkpoint_id)
+        self._pins.release(wish.checkpoint_id)
 
     def _on_Recover(self, wish: instructions.Recover) -> None:
         with self._lock:
@@ -336,14 +334,15 @@ class CheckpointService:
 
     def _on_Announce(self, wish: instructions.Announce) -> None:
         if isinstance(wish.fact, CheckpointCompleted | CheckpointFailed):
-            self._unpin(wish.fact.checkpoint_id)
+            self._pins.release(wish.fact.checkpoint_id)
         if isinstance(wish.fact, CheckpointCompleted):
             self._steps.forget(wish.fact.checkpoint_id)
-        self.journal.note(wish.fact)
-
-    def _unpin(self, number: int) -> None:
-        if (pinned := self._pins.pop(number, None)) is not None:
-            self._files.unpin(pinned)
+        try:
+            with _HISTORY:
+                self.journal.note(wish.fact)
+        except Exception:
+            # What is told about checkpoints must not break them.
+            _log.exception("a fact about a checkpoint could not be noted")
 
 
 def _format(*, native: bool) -> SavepointFormat:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import random  # noqa: TID251 - the composition root is where chance comes from
@@ -209,9 +208,8 @@ class LocalJob(JobRecord):
         state = self.settings.state
         job_directory = Path(state.directory).parent
         checkpoints = self.settings.checkpoints
-        keeps = sinks.has_promised or (
-            checkpoints.is_enabled and is_kept(checkpoints.retention, status)
-        )
+        is_retained = checkpoints.is_enabled and is_kept(checkpoints.retention, status)
+        keeps = sinks.has_promised or is_retained
         scratch = Path(state.scratch_directory)
         if keeps and any(scratch.glob("sink-*")):
             job_directory = Path(state.directory)
@@ -220,8 +218,7 @@ class LocalJob(JobRecord):
                 self.job_id,
                 scratch,
             )
-        with contextlib.suppress(OSError):
-            shutil.rmtree(job_directory)
+        shutil.rmtree(job_directory, ignore_errors=True)
 
     def _state_of(
         self, loaded: LoadedSnapshot, engine: Engine, effects: SnapshotEffects, sinks: SinkCommits

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint import events, instructions
 from penstock.checkpoint.completed import SnapshotKind
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.core.errors import PenstockError
+from penstock.core.fault_points import fault_span
 from penstock.core.versioned import Committed, Outcome, Unknown
 from penstock.launch.snapshot_details import loaded_of
 
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
     from penstock.checkpoint.coordinator import CheckpointCoordinator
     from penstock.launch.snapshot_effects import SnapshotEffects
     from penstock.runtime.sink_commits import SinkCommits
+
+# Where processes of tests die: the steps of the commit protocol (`faults.md` section 1).
+_ID: Final = fault_span("checkpoint.id")
+_UPLOAD: Final = fault_span("checkpoint.upload")
+_ACKNOWLEDGE: Final = fault_span("checkpoint.acknowledge")
+_METADATA: Final = fault_span("checkpoint.metadata")
+_POINTER: Final = fault_span("checkpoint.pointer")
+_REGISTRY: Final = fault_span("checkpoint.registry")
+_SINKS: Final = fault_span("sink.commit")
+_DISCARD: Final = fault_span("checkpoint.discard")
+_DELETE: Final = fault_span("checkpoint.delete")
+_RELEASE: Final = fault_span("checkpoint.release")
+_REMOVAL: Final = fault_span("checkpoint.removal")
 
 
 class StorageSteps:
@@ -58,7 +72,8 @@ class StorageSteps:
 
     def on_ReserveId(self, wish: instructions.ReserveId) -> None:
         try:
-            number = self._effects.reserve_id(wish.at_least)
+            with _ID:
+                number = self._effects.reserve_id(wish.at_least)
         except FencedError as error:
             self._post(events.LeadershipLost(str(error)))
         except PenstockError as error:
@@ -70,10 +85,12 @@ class StorageSteps:
         def work() -> events.Event:
             number = wish.checkpoint_id
             try:
-                plan, figures = self._effects.upload(wish)
+                with _UPLOAD:
+                    plan, figures = self._effects.upload(wish)
             except PenstockError as error:
                 return events.UploadFailed(number, str(error))
-            self._plans[number] = plan
+            with _ACKNOWLEDGE:
+                self._plans[number] = plan
             return events.UploadCompleted(number, plan, figures)
 
         self._in_background(work, lambda error: events.UploadFailed(wish.checkpoint_id, error))
@@ -91,7 +108,8 @@ class StorageSteps:
     ) -> None:
         def work() -> events.Event:
             try:
-                place, details = self._effects.write_metadata(wish)
+                with _METADATA:
+                    place, details = self._effects.write_metadata(wish)
             except UnknownOutcomeError as error:
                 return events.MetadataUnknown(wish.checkpoint_id, str(error))
             except PenstockError as error:
@@ -119,7 +137,8 @@ class StorageSteps:
 
     def on_Publish(self, wish: instructions.Publish) -> None:
         self._publishing = wish
-        self._answer_publication(wish.checkpoint_id, lambda: self._effects.publish(wish))
+        with _POINTER:
+            self._answer_publication(wish.checkpoint_id, lambda: self._effects.publish(wish))
 
     def on_ReReadPointer(self, wish: instructions.ReReadPointer) -> None:
         unknown = self._unknown
@@ -142,7 +161,8 @@ class StorageSteps:
             return
         if isinstance(outcome, Committed):
             assert self._publishing is not None
-            self._effects.register(self._publishing.retained[-1])
+            with _REGISTRY:
+                self._effects.register(self._publishing.retained[-1])
             self._post(events.Published(number))
         elif isinstance(outcome, Unknown):
             self._unknown = outcome
@@ -158,7 +178,8 @@ class StorageSteps:
     def on_CommitSinks(self, wish: instructions.CommitSinks) -> None:
         number = wish.checkpoint.checkpoint_id
         try:
-            self._sinks.commit(wish.checkpoint.epoch, number)
+            with _SINKS:
+                self._sinks.commit(wish.checkpoint.epoch, number)
         except Exception as error:
             self._post(events.SinkCommitFailed(number, str(error)))
         else:
@@ -171,7 +192,8 @@ class StorageSteps:
             plan = self._plans.get(number)
             self.forget(number)
             try:
-                self._effects.discard(number, plan)
+                with _DISCARD:
+                    self._effects.discard(number, plan)
             except PenstockError as error:
                 return events.DeletionFailed(number, str(error))
             return events.DeletionCompleted(number)
@@ -185,7 +207,8 @@ class StorageSteps:
 
     def _delete(self, number: int, delete: Callable[[], None]) -> None:
         try:
-            delete()
+            with _DELETE:
+                delete()
         except PenstockError as error:
             self._post(events.DeletionFailed(number, str(error)))
             self._note_rival(error)
@@ -195,7 +218,8 @@ class StorageSteps:
     def on_ReleaseSharedFiles(self, wish: instructions.ReleaseSharedFiles) -> None:
         failed: PenstockError | None = None
         try:
-            self._effects.release_shared(wish.lowest_id)
+            with _RELEASE:
+                self._effects.release_shared(wish.lowest_id)
         except PenstockError as error:
             self._log.warning("Shared files could not be deleted: %s", error)
             failed = error
@@ -218,7 +242,8 @@ class StorageSteps:
 
     def on_RemovePointers(self, wish: instructions.RemovePointers) -> None:
         try:
-            outcome = self._effects.remove_pointers(wish.checkpoint_ids)
+            with _REMOVAL:
+                outcome = self._effects.remove_pointers(wish.checkpoint_ids)
         except PenstockError as error:
             self._post(events.PointerRemovalUnknown(str(error)))
             return

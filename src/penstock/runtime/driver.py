@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.connectors.source import Budget
 from penstock.core.errors import JobExecutionError
+from penstock.core.fault_points import fault_span
 from penstock.runtime.admission import Admission
 from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
 from penstock.runtime.level_task import raise_error
@@ -41,6 +42,8 @@ _TRIES_OF_AN_EPOCH: Final = 4
 _POLL_MS: Final = 20
 _QUIET_TICK_MS: Final = 200
 """How often a job without input runs an epoch, so that idleness and custom generators see time."""
+_FOLD: Final = fault_span("epoch.fold")
+_PREPARED: Final = fault_span("sink.prepare")
 _BUDGET_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -188,8 +191,10 @@ class JobDriver:
     def _run_epoch(self, started_ms: int) -> EpochSummary:
         reports = self._consistent_reports()
         before = self.state
-        self.state = before.folded(self._graph, reports)
-        self._sinks.prepared(self.state.epoch, reports)
+        with _FOLD:
+            self.state = before.folded(self._graph, reports)
+        with _PREPARED:
+            self._sinks.prepared(self.state.epoch, reports)
         if self._commits_epochs:
             self._sinks.commit(self.state.epoch, final=self._has_ended())
         self.files.released(before.versions.values(), self.state.versions.values())

@@ -11,12 +11,15 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.sink import CommitContext, Committer
+from penstock.core.fault_points import fault_point
 from penstock.graph.nodes import NodeKind
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.graph.job_graph import JobGraph
     from penstock.runtime.records import SubtaskReport
+
+_BETWEEN = fault_point("sink.commit.between")
 
 
 class SinkCommits:
@@ -56,6 +59,7 @@ class SinkCommits:
                 due = [committable for prepared, committable in pending if prepared <= epoch]
                 context = self._context(uid, epoch, checkpoint_id, final=final)
                 committer.commit(due, context)
+                _BETWEEN.reach(uid)
                 if due:
                     self._pending[uid] = [each for each in pending if each[0] > epoch]
 

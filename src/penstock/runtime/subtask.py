@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.core import pickling
 from penstock.core.clock import EpochClock
+from penstock.core.fault_points import fault_span
 from penstock.core.keygroups import key_group_range
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.graph.nodes import NodeKind
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from penstock.runtime.exchange import ExchangeWriter
     from penstock.runtime.specs import SinkSpec
     from penstock.state.keyed import KeyedState
+
+_COMMIT = fault_span("state.commit")
 
 
 class Subtask:
@@ -179,7 +182,8 @@ class Subtask:
         for writer in self._writers:
             writer.flush()
         flushed = time.perf_counter()
-        self._finish(plan, attempt, report)
+        with _COMMIT:
+            self._finish(plan, attempt, report)
         report.commit_ms = (time.perf_counter() - flushed) * 1000
         report.busy_ms = (time.perf_counter() - started) * 1000
         yield from self._drained()
