@@ -1,0 +1,129 @@
+// Requests to the service. Nothing else in these pages talks to it.
+
+const ANSWER_MS = 15_000;
+const TOKEN_KEY = "penstock.token";
+
+/** What the service answered when it did not do what was asked. */
+export class ServiceError extends Error {
+  constructor(status, messages, leader = null) {
+    super(messages.join(" "));
+    this.status = status;
+    this.leader = leader;
+  }
+}
+
+/** The service was not reached, or cannot answer now; asking again may help. */
+export class AwayError extends Error {
+  constructor(message, leader = null) {
+    super(message);
+    this.leader = leader;
+  }
+}
+
+/** Difference between the clocks of the service and of this browser. */
+export const clock = { offset: 0, now: () => Date.now() + clock.offset };
+
+export function setToken(token) {
+  if (token) sessionStorage.setItem(TOKEN_KEY, token);
+  else sessionStorage.removeItem(TOKEN_KEY);
+}
+
+export function headers(extra = {}) {
+  const token = sessionStorage.getItem(TOKEN_KEY);
+  return { ...(token ? { Authorization: `Bearer ${token}` } : {}), ...extra };
+}
+
+async function request(path, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, {
+      cache: "no-store",
+      credentials: "same-origin",
+      signal: AbortSignal.timeout(ANSWER_MS),
+      ...options,
+      headers: headers(options.headers),
+    });
+  } catch (error) {
+    throw new AwayError(error.name === "TimeoutError" ? "no answer in time" : "not reached");
+  }
+  readClock(answer);
+  if (answer.ok) return answer;
+  const messages = await errorsOf(answer);
+  const leader = answer.headers.get("X-Penstock-Leader");
+  if ([502, 503, 504].includes(answer.status)) throw new AwayError(messages.join(" "), leader);
+  throw new ServiceError(answer.status, messages, leader);
+}
+
+async function errorsOf(answer) {
+  try {
+    const { errors } = await answer.json();
+    if (Array.isArray(errors) && errors.length > 0) return errors.map(String);
+  } catch {
+    // Not JSON: the status line is all there is to tell.
+  }
+  return [`${answer.status} ${answer.statusText}`.trim()];
+}
+
+// The header has whole seconds, so smaller differences say nothing.
+function readClock(answer) {
+  const date = Date.parse(answer.headers.get("Date") ?? "");
+  if (Number.isNaN(date)) return;
+  const offset = date + 500 - Date.now();
+  clock.offset = Math.abs(offset) < 2_000 ? 0 : offset;
+}
+
+/** Returns a document; undefined when the service has none under this path (404). */
+export async function getJson(path) {
+  try {
+    const answer = await request(path, { headers: { Accept: "application/json" } });
+    return await answer.json();
+  } catch (error) {
+    if (error instanceof ServiceError && error.status === 404) return undefined;
+    if (error instanceof SyntaxError) throw new AwayError("an answer that is not JSON");
+    throw error;
+  }
+}
+
+export async function getText(path) {
+  const answer = await request(path, { headers: { Accept: "text/plain" } });
+  return answer.text();
+}
+
+/** Asks for a change. */
+export async function change(method, path, body) {
+  const answer = await request(path, {
+    method,
+    headers: { "Content-Type": "application/json", "X-Requested-With": "penstock" },
+    body: JSON.stringify(body),
+  });
+  const text = await answer.text();
+  return text ? JSON.parse(text) : {};
+}
+
+/** 32 hex digits, so that an operation asked for twice is done once. */
+export function newTriggerId() {
+  const random = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Waits for an operation and returns what came of it; survives a service that is away. */
+export async function operation(path, trigger) {
+  for (let wait = 200; ; wait = Math.min(wait * 1.5, 2_000)) {
+    try {
+      const answer = await getJson(`${path}/${trigger}`);
+      if (answer === undefined) throw new ServiceError(404, ["The service does not know it."]);
+      if (answer.status?.id === "COMPLETED") return outcome(answer.operation ?? {});
+    } catch (error) {
+      if (!(error instanceof AwayError)) throw error;
+    }
+    await pause(wait);
+  }
+}
+
+function outcome(result) {
+  const cause = result["failure-cause"];
+  if (cause) throw new ServiceError(500, [cause["stack-trace"] ?? cause.class ?? "It failed."]);
+  return result;
+}

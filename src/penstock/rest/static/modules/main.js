@@ -1,0 +1,114 @@
+// Starts the pages: address -> page -> documents -> description -> screen.
+
+import { clock, setToken } from "./api.js";
+import { patch, h } from "./dom.js";
+import { Live } from "./live.js";
+import { drawNotices, onNotices } from "./notices.js";
+import * as job from "./page_job.js";
+import * as jobmanager from "./page_jobmanager.js";
+import * as overview from "./page_overview.js";
+import { parse } from "./router.js";
+import { connectionBar, topBar } from "./shell.js";
+
+const PAGES = { overview, job, jobmanager };
+const COMMON = { config: { path: "config", once: true } };
+const TICK_MS = 1_000;
+
+const live = new Live(schedule);
+const places = Object.fromEntries(
+  ["top", "connection", "main", "notices"].map((id) => [id, document.getElementById(id)]),
+);
+let route = parse(location.hash);
+let local = {};
+let isDue = false;
+
+/** Draws at the next frame, however often it is asked for until then. */
+function schedule() {
+  if (isDue) return;
+  isDue = true;
+  requestAnimationFrame(() => {
+    isDue = false;
+    draw();
+  });
+}
+
+function draw() {
+  const interval = live.data.config?.["refresh-interval"];
+  if (interval > 0) live.intervalMs = interval;
+  const page = {
+    route,
+    data: live.data,
+    errors: live.errors,
+    connection: live.connection,
+    features: live.data.config?.features ?? {},
+    local,
+    now: clock.now(),
+    width: places.main.clientWidth,
+    refresh: () => live.refresh(),
+    update(change) {
+      change();
+      follow();
+      schedule();
+    },
+  };
+  const { title, content } = PAGES[route.page].view(page);
+  document.title = title ? `${title} · Penstock` : "Penstock";
+  const isAway = live.connection.state === "away";
+  places.main.classList.toggle("away", isAway);
+  patch(places.top, topBar(page));
+  patch(places.connection, connectionBar(page, retry));
+  patch(places.main, live.connection.needsToken ? tokenForm() : content);
+  patch(places.notices, drawNotices());
+}
+
+// The documents of a page depend on its address and on what is opened in it.
+function follow() {
+  const { resources, events } = PAGES[route.page].needs(route, local);
+  live.watch({ ...COMMON, ...resources }, events);
+}
+
+function retry() {
+  live.restart();
+}
+
+function tokenForm() {
+  const onsubmit = (event) => {
+    event.preventDefault();
+    setToken(event.target.elements.token.value.trim());
+    live.restart();
+  };
+  return h(
+    "form",
+    { class: "panel token", onsubmit },
+    h("h1", null, "This service asks for its token"),
+    h(
+      "p",
+      null,
+      "It was written to a file of the user who started the job manager; the first lines of its log name the file. The token stays in this tab.",
+    ),
+    h("label", null, "Token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
+    h("button", { class: "primary" }, "Continue"),
+  );
+}
+
+function navigate() {
+  const before = route;
+  route = parse(location.hash);
+  const isOther = before.page !== route.page || before.job !== route.job;
+  if (isOther) local = {};
+  follow();
+  schedule();
+  const isMoved = isOther || before.tab !== route.tab || before.view !== route.view;
+  if (isMoved) scrollTo(0, 0);
+}
+
+addEventListener("hashchange", navigate);
+addEventListener("resize", schedule);
+onNotices(schedule);
+setInterval(() => document.hidden || schedule(), TICK_MS);
+document.querySelector(".skip").onclick = (event) => {
+  event.preventDefault();
+  places.main.focus();
+};
+follow();
+schedule();

@@ -1,0 +1,128 @@
+// One job: its name and state, what can be asked of it, and a tab for each kind of thing to know.
+
+import { askCancel, askSavepoint, askStop } from "./actions.js";
+import * as checkpoints from "./tab_checkpoints.js";
+import * as configuration from "./tab_configuration.js";
+import { h } from "./dom.js";
+import * as exceptions from "./tab_exceptions.js";
+import { age, count, elapsed, time } from "./format.js";
+import * as graph from "./tab_graph.js";
+import * as logs from "./tab_logs.js";
+import { copyButton, empty, missing, tabs } from "./parts.js";
+import { link } from "./router.js";
+import { badge, isEnded } from "./states.js";
+
+const TABS = { graph, checkpoints, exceptions, configuration, logs };
+const NAMES = {
+  graph: "Graph",
+  checkpoints: "Checkpoints",
+  exceptions: "Exceptions",
+  configuration: "Configuration",
+  logs: "Logs",
+};
+
+export function needs(route, local) {
+  const base = `jobs/${encodeURIComponent(route.job)}`;
+  return {
+    resources: {
+      job: { path: base, document: "job" },
+      checkpoints: { path: `${base}/checkpoints`, document: "checkpoints" },
+      exceptions: { path: `${base}/exceptions`, document: "exceptions" },
+      ...TABS[route.tab].needs(base, route, local),
+    },
+    events: `${base}/events`,
+  };
+}
+
+export function view(page) {
+  const { route, data } = page;
+  const { job } = data;
+  const title = job?.name ?? "Job";
+  if (!job) return { title, content: [crumbs(route.job), unknownJob(page)] };
+  const content = [
+    crumbs(title),
+    header(page, job),
+    tabs("Parts of the job", tabEntries(page)),
+    h("div", { class: "tab", key: route.tab }, TABS[route.tab].view(page, job)),
+  ];
+  return { title, content };
+}
+
+function crumbs(title) {
+  return h(
+    "nav",
+    { class: "crumbs", "aria-label": "Where this is" },
+    h("a", { href: "#/" }, "Jobs"),
+    h("span", { "aria-hidden": "true" }, "/"),
+    h("span", { class: "clipped" }, title),
+  );
+}
+
+function unknownJob(page) {
+  if (!("job" in page.data) || page.errors.job) return missing(page, "job", "job");
+  return empty(
+    "There is no such job",
+    "It may have been removed from the history of ended jobs. ",
+    h("a", { href: "#/" }, "See all jobs"),
+    ".",
+  );
+}
+
+function tabEntries({ route, data }) {
+  const found = data.exceptions?.exceptionHistory?.entries?.length ?? 0;
+  const extra = { exceptions: found ? count(found) : null };
+  return Object.keys(TABS).map((tab) => [
+    NAMES[tab],
+    link("jobs", route.job, tab),
+    tab === route.tab,
+    extra[tab],
+  ]);
+}
+
+function header(page, job) {
+  const hasEnded = isEnded(job.state);
+  const lasted = hasEnded ? job.duration : Math.max(page.now - job["start-time"], 0);
+  const { restarts } = job;
+  const latest = page.data.checkpoints?.latest?.completed;
+  return h(
+    "div",
+    { class: "job-head" },
+    h(
+      "div",
+      { class: "job-title" },
+      h("h1", { class: "breaks", title: job.name }, job.name),
+      badge(job.state),
+    ),
+    h("div", { class: "actions", role: "group", "aria-label": "Ask of the job" }, actions(page, job, hasEnded)),
+    h(
+      "dl",
+      { class: "job-facts" },
+      fact("Job ID", [h("code", { class: "id" }, job.jid), copyButton(job.jid)]),
+      fact("Started", time(job["start-time"])),
+      hasEnded ? fact("Ended", time(job["end-time"])) : null,
+      fact("Duration", elapsed(lasted)),
+      typeof restarts === "number" ? fact("Restarts", count(restarts)) : null,
+      latest ? fact("Last checkpoint", age(latest.latest_ack_timestamp, page.now)) : null,
+    ),
+  );
+}
+
+function fact(name, value) {
+  return h("div", { key: name }, h("dt", null, name), h("dd", null, value));
+}
+
+function actions(page, job, hasEnded) {
+  if (hasEnded) return null;
+  const ask = (what) => () => what(page, job);
+  const canCancel = page.features["web-cancel"] !== false;
+  const away = page.connection.state === "away";
+  const ending = {
+    disabled: away || !canCancel,
+    title: canCancel ? null : "Switched off by web.cancel.enable",
+  };
+  return [
+    h("button", { type: "button", disabled: away, onclick: ask(askSavepoint) }, "Savepoint"),
+    h("button", { type: "button", ...ending, onclick: ask(askStop) }, "Stop"),
+    h("button", { type: "button", class: "danger", ...ending, onclick: ask(askCancel) }, "Cancel"),
+  ];
+}

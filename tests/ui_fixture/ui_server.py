@@ -1,0 +1,134 @@
+"""A small server with the routes of the service and made-up documents, for the web pages alone.
+
+Run as a program it serves one look until it is stopped:
+
+    python tests/ui_fixture/ui_server.py normal 8090
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import mimetypes
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from ui_scenarios import LOOKS, Look
+
+STATIC = Path(__file__).resolve().parents[2] / "src" / "penstock" / "rest" / "static"
+POLICY = "default-src 'self'"
+mimetypes.add_type("text/javascript", ".js")
+
+
+class UiServer:
+    """Serves a look; remembers what it was asked to change."""
+
+    def __init__(self, look: Look, port: int = 0) -> None:
+        self.look = look
+        self.asked: list[tuple[str, str, dict[str, Any], dict[str, str]]] = []
+        self.refusal: tuple[int, str] | None = None
+        """What changing requests are answered with, if not with success."""
+        self.fetched: list[str] = []
+        self._port = port
+        self._start()
+
+    def _start(self) -> None:
+        server = self
+
+        class Handler(_Handler):
+            ui = server
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
+        self._http.daemon_threads = True
+        self._port = self._http.server_port
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def stop(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def start_again(self) -> None:
+        """Comes back on the same port."""
+        self._start()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    ui: UiServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args: Any) -> None:
+        """Keeps quiet."""
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        moment = self.ui.look.now_ms / 1_000 if timestamp is None else timestamp
+        return email.utils.formatdate(moment, usegmt=True)
+
+    def do_GET(self) -> None:
+        path = self.path.split("?")[0].strip("/")
+        look = self.ui.look
+        if path in look.documents:
+            self.ui.fetched.append(path)
+            self._json(200, look.documents[path])
+        elif path in look.texts:
+            self._send(200, "text/plain; charset=utf-8", look.texts[path].encode())
+        else:
+            self._file(path or "index.html")
+
+    def do_POST(self) -> None:
+        self._change()
+
+    def do_PATCH(self) -> None:
+        self._change()
+
+    def _change(self) -> None:
+        length = int(self.headers.get("Content-Length", "0"))
+        body = json.loads(self.rfile.read(length) or b"{}")
+        self.ui.asked.append((self.command, self.path, body, dict(self.headers)))
+        if self.ui.refusal is not None:
+            status, text = self.ui.refusal
+            self._json(status, {"errors": [text]})
+            return
+        trigger = body.get("triggerId", "0" * 32)
+        base = self.path.split("?")[0].strip("/").rsplit("/", 1)[0]
+        location = f"{body.get('target-directory') or 's3://streams/savepoints'}/savepoint-ab12cd-1"
+        done = {"status": {"id": "COMPLETED"}, "operation": {"location": location}}
+        self.ui.look.documents[f"{base}/savepoints/{trigger}"] = done
+        number = {"status": {"id": "COMPLETED"}, "operation": {"checkpointId": 126}}
+        self.ui.look.documents[f"{base}/checkpoints/{trigger}"] = number
+        self._json(202, {"request-id": trigger} if self.command == "POST" else {})
+
+    def _file(self, name: str) -> None:
+        path = (STATIC / name).resolve()
+        if not path.is_file() or STATIC not in path.parents:
+            self._json(404, {"errors": [f"Not found: {name}"]})
+            return
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        self._send(200, kind, path.read_bytes())
+
+    def _json(self, status: int, document: Any) -> None:
+        self._send(status, "application/json", json.dumps(document).encode())
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+if __name__ == "__main__":
+    shown = UiServer(LOOKS[sys.argv[1]](int(time.time() * 1_000)), int(sys.argv[2]))
+    print(shown.url, flush=True)
+    threading.Event().wait()
