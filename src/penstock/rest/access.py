@@ -1,0 +1,128 @@
+"""Who may do what: one pure decision about a request's method, path and headers.
+
+1. The `Host` must be one of ours, so that a rebound name of a stranger's page is refused.
+2. A token that is sent must be right. Behind an address that others can reach every request needs
+   it, except health and the files of the page.
+3. What changes something must be JSON, which a stranger's page cannot send without asking first,
+   and must come from where the page came from. It needs the token, or the header that our page and
+   command line send, or must be Flink's own Java client, which no browser can pass for: it sends
+   no `User-Agent`.
+4. To submit a job is to run code: it needs the token, unless `web.submit.enable` says otherwise.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.rest.settings import RestSettings
+
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+HEALTH: Final = frozenset({"/health/live", "/health/ready"})
+SUBMISSION_TYPES: Final = ("application/json", "multipart/form-data", "application/zip")
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[\w.-]+)(?::\d{1,5})?", re.ASCII)
+_FETCHED_HERE: Final = ("same-origin", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not served.
+
+    Attributes:
+        status: HTTP status.
+        message: What to do instead.
+    """
+
+    status: int
+    message: str
+
+
+def is_flink_client(headers: Mapping[str, str]) -> bool:
+    """Says whether a request comes from Flink's Java client.
+
+    It names no user agent, and neither what every browser adds by itself.
+    """
+    marks = ("user-agent", "origin", "referer", "cookie", "sec-fetch-site", "x-requested-with")
+    return not any(mark in headers for mark in marks)
+
+
+def is_submission(method: str, path: str) -> bool:
+    """Says whether a request hands in a job."""
+    return method == "POST" and path.removeprefix("/v1").rstrip("/") == "/jobs"
+
+
+def has_token(headers: Mapping[str, str], settings: RestSettings) -> bool:
+    """Compares the token in constant time."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if settings.token is None or scheme.lower() != "bearer":
+        return False
+    return hmac.compare_digest(given.strip().encode(), settings.token.encode())
+
+
+def refusal(
+    method: str, path: str, headers: Mapping[str, str], settings: RestSettings, *, is_page: bool
+) -> Refusal | None:
+    """Decides about a request.
+
+    Args:
+        method: HTTP method.
+        path: Without query.
+        headers: By lower-case name.
+        settings: Of the service.
+        is_page: Whether the path is a file of the web page.
+    """
+    if not _is_host_allowed(headers.get("host", ""), settings):
+        return Refusal(
+            403,
+            "This service is not known by the name in the Host header. Add the name to "
+            "penstock.rest.allowed-hosts if it is yours.",
+        )
+    trusted = has_token(headers, settings)
+    if "authorization" in headers and not trusted:
+        return Refusal(401, "The token is not the one of this job manager.")
+    if settings.is_open_to_network and not trusted and not (is_page or path in HEALTH):
+        return Refusal(401, "Send the job manager's token: Authorization: Bearer <token>.")
+    if method in READING:
+        return None
+    return _refusal_of_change(method, path, headers, settings, trusted=trusted)
+
+
+def _refusal_of_change(
+    method: str, path: str, headers: Mapping[str, str], settings: RestSettings, *, trusted: bool
+) -> Refusal | None:
+    if not _is_from_here(headers):
+        return Refusal(403, "Requests from other sites' pages are refused.")
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    submits = is_submission(method, path)
+    allowed = SUBMISSION_TYPES if submits else SUBMISSION_TYPES[:1]
+    if kind not in allowed:
+        return Refusal(415, f"Send the body as {' or '.join(allowed)}.")
+    if trusted:
+        return None
+    if submits and not settings.submit_enabled:
+        return Refusal(
+            403,
+            "A job is accepted with the job manager's token only, which its own user's "
+            "`penstock run` finds by itself; or set web.submit.enable: true.",
+        )
+    if "x-requested-with" in headers or (is_flink_client(headers) and not submits):
+        return None
+    return Refusal(403, "Send the job manager's token, or the header X-Requested-With.")
+
+
+def _is_host_allowed(host: str, settings: RestSettings) -> bool:
+    match = _HOST.fullmatch(host)
+    return match is not None and match["name"].strip("[]").lower() in settings.allowed_hosts
+
+
+def _is_from_here(headers: Mapping[str, str]) -> bool:
+    if headers.get("sec-fetch-site", "none") not in _FETCHED_HERE:
+        return False
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()

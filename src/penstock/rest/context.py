@@ -1,0 +1,86 @@
+"""What routes share: the dispatcher, the settings, documents, and ids that were checked.
+
+An id is checked before it becomes part of a document's name: job, vertex and trigger ids are 32 hex
+digits, a checkpoint is a number. Nothing else that a client says is ever joined to a path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+from fastapi import Path, Request
+from starlette.exceptions import HTTPException
+
+from penstock.core.clock import SystemClock
+from penstock.jobmanager import documents
+from penstock.jobmanager.dispatching import UnknownJobError
+from penstock.rest.views.current import current_job, stub_job
+
+if TYPE_CHECKING:
+    from penstock.core.clock import Clock
+    from penstock.jobmanager.dispatching import Dispatcher, JobSummary
+    from penstock.rest.event_hub import EventHub
+    from penstock.rest.settings import RestSettings
+
+HEX_32: Final = r"^[0-9a-f]{32}$"
+
+JobId = Annotated[str, Path(pattern=HEX_32, description="32 hex digits.", examples=["0" * 32])]
+VertexId = Annotated[str, Path(pattern=HEX_32, description="32 hex digits.")]
+TriggerId = Annotated[str, Path(pattern=HEX_32, description="32 hex digits.")]
+CheckpointId = Annotated[int, Path(ge=0, le=2**63 - 1)]
+
+
+@dataclass(slots=True)
+class RestContext:
+    """One service.
+
+    Attributes:
+        dispatcher: Has the jobs.
+        settings: Of the service.
+        hub: Hands out events.
+        clock: Says when.
+    """
+
+    dispatcher: Dispatcher
+    settings: RestSettings
+    hub: EventHub
+    clock: Clock = field(default_factory=SystemClock)
+
+    def summary(self, job_id: str) -> JobSummary:
+        """Returns a job as lists show it."""
+        for summary in self.dispatcher.jobs():
+            if summary.job_id == job_id:
+                return summary
+        raise UnknownJobError(f"Job {job_id} was not found.")
+
+    def find(self, job_id: str, name: str) -> Any:
+        """Returns a document, or None while there is none."""
+        content = self.dispatcher.document(job_id, name)
+        return None if content is None else msgspec.json.decode(content)
+
+    def document(self, job_id: str, name: str) -> Any:
+        """Returns a document that must be there."""
+        found = self.find(job_id, name)
+        if found is None:
+            raise HTTPException(
+                404, f"Job {job_id} has no document '{name}': not yet, or not any more."
+            )
+        return found
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """Returns the document of a job as of now, whatever its driver wrote last."""
+        summary = self.summary(job_id)
+        now_ms = self.clock.wall_ms()
+        found = self.find(job_id, documents.JOB)
+        # A driver that has not got as far writes less.
+        if found is None or "vertices" not in found:
+            return stub_job(summary, now_ms)
+        return current_job(found, summary, now_ms)
+
+
+def context_of(request: Request) -> RestContext:
+    """Returns the context of the application that serves a request."""
+    context: RestContext = request.app.state.context
+    return context

@@ -1,0 +1,112 @@
+"""On a standby, requests go to the leader: clients of Flink follow no redirect.
+
+A request is passed on once and no further. Without a leader the answer is 503.
+"""
+
+from __future__ import annotations
+
+import http.client
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from penstock.rest.errors import LEADER_HEADER, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    from penstock.jobmanager.dispatching import Dispatcher
+
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+_PASSED_ON: Final = "x-penstock-passed-on"
+_TIMEOUT_S: Final = 30.0
+_OWN: Final = ("/health/", "/metrics", "/openapi.json")
+_KEPT: Final = ("authorization", "content-type", "accept", "user-agent", "x-requested-with")
+
+
+class ToLeader:
+    """ASGI middleware behind the guard.
+
+    Args:
+        app: Serves when this process leads.
+        dispatcher: Knows who leads.
+    """
+
+    def __init__(self, app: Application, dispatcher: Dispatcher) -> None:
+        self._app = app
+        self._dispatcher = dispatcher
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _is_own(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        leadership = await run_in_threadpool(self._dispatcher.leadership)
+        if leadership.is_leader:
+            await self._app(scope, receive, send)
+            return
+        response = await self._passed_on(scope, receive, leadership.leader_url)
+        await response(scope, receive, send)
+
+    async def _passed_on(
+        self, scope: MutableMapping[str, Any], receive: Receive, leader_url: str | None
+    ) -> Response:
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        is_stream = scope["path"].endswith("/events")
+        if leader_url is None or _PASSED_ON in headers or is_stream:
+            text = "No job manager leads at the moment; try again in a few seconds."
+            if leader_url is not None:
+                text = f"This job manager is a standby; the leader is {leader_url}."
+            return problem(503, text, leader_url=leader_url)
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body", False):
+                break
+        path = scope["raw_path"].decode("latin-1")
+        if scope["query_string"]:
+            path += "?" + scope["query_string"].decode("latin-1")
+        kept = {name: headers[name] for name in _KEPT if name in headers} | {_PASSED_ON: "1"}
+        try:
+            return await run_in_threadpool(_ask, leader_url, scope["method"], path, body, kept)
+        except (OSError, http.client.HTTPException) as error:
+            return problem(
+                503, f"The leader {leader_url} does not answer: {error}.", leader_url=leader_url
+            )
+
+
+def _is_own(path: str) -> bool:
+    """Says whether a standby answers for itself: its health, and the files of the page."""
+    if path.startswith(_OWN) or path in ("/", "/index.html"):
+        return True
+    return path.endswith((".js", ".css", ".svg", ".woff2", ".ico", ".png")) and "/jobs/" not in path
+
+
+def _ask(url: str, method: str, path: str, body: bytes, headers: dict[str, str]) -> Response:
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "localhost", parts.port, timeout=_TIMEOUT_S)
+    try:
+        # Without a user agent, should the client have none: the leader goes by that.
+        connection.putrequest(method, path, skip_accept_encoding=True)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.putheader("content-length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        content = answer.read()
+        passed = {"content-type": answer.getheader("content-type") or "application/json"}
+        leader = answer.getheader(LEADER_HEADER)
+        if leader is not None:
+            passed[LEADER_HEADER] = leader
+        return Response(content, answer.status, passed)
+    finally:
+        connection.close()

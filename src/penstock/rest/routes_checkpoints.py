@@ -1,0 +1,84 @@
+"""What can be read of a job's checkpoints."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from penstock.jobmanager import documents
+from penstock.rest.context import CheckpointId, JobId, RestContext, VertexId
+from penstock.rest.routes_jobs import Context
+from penstock.rest.timeline_svg import timeline_svg
+from penstock.rest.views.checkpoints import checkpoints_view
+
+router = APIRouter()
+
+
+@router.get("/jobs/{job_id}/checkpoints")
+def checkpoints(job_id: JobId, context: Context) -> Any:
+    """Counts, summary, the latest of each kind, history."""
+    # Not parsed: a long history is handed on as it is.
+    content = context.dispatcher.document(job_id, documents.CHECKPOINTS)
+    if content is None:
+        context.summary(job_id)
+        return checkpoints_view(None, [])
+    return Response(content, media_type="application/json")
+
+
+@router.get("/jobs/{job_id}/checkpoints/config")
+def checkpoint_config(job_id: JobId, context: Context) -> Any:
+    """What governs checkpoints, with the source of each value."""
+    return context.document(job_id, documents.CHECKPOINT_CONFIG)
+
+
+@router.get("/jobs/{job_id}/checkpoints/timeline.svg", response_class=Response)
+def checkpoint_timeline(job_id: JobId, context: Context) -> Response:
+    """Recent checkpoints as bars in time."""
+    found = context.find(job_id, documents.CHECKPOINTS)
+    history = [] if found is None else found["history"]
+    if found is None:
+        context.summary(job_id)
+    return Response(timeline_svg(history), media_type="image/svg+xml")
+
+
+@router.get("/jobs/{job_id}/checkpoints/details/latest")
+def latest_checkpoint_details(
+    job_id: JobId,
+    context: Context,
+    status: Annotated[Literal["COMPLETED", "FAILED", "IN_PROGRESS"] | None, Query()] = None,
+) -> Any:
+    """The newest checkpoint, or the newest of a status."""
+    for line in context.document(job_id, documents.CHECKPOINTS)["history"]:
+        if status in (None, line["status"]):
+            return checkpoint_details(job_id, line["id"], context)
+    raise HTTPException(404, f"Job {job_id} has no such checkpoint yet.")
+
+
+@router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}")
+def checkpoint_details(job_id: JobId, checkpoint_id: CheckpointId, context: Context) -> Any:
+    """One checkpoint with its tasks."""
+    found = _details(job_id, checkpoint_id, context)
+    found.pop("subtasks", None)
+    return found
+
+
+@router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}")
+def checkpoint_subtasks(
+    job_id: JobId, checkpoint_id: CheckpointId, vertex_id: VertexId, context: Context
+) -> Any:
+    """One task of one checkpoint with its subtasks."""
+    found = _details(job_id, checkpoint_id, context).get("subtasks", {}).get(vertex_id)
+    if found is None:
+        raise HTTPException(
+            404, f"Checkpoint {checkpoint_id} has no figures of vertex {vertex_id} (yet)."
+        )
+    return found
+
+
+def _details(job_id: str, checkpoint_id: int, context: RestContext) -> dict[str, Any]:
+    name = documents.CHECKPOINT.format(checkpoint=checkpoint_id)
+    found: dict[str, Any] = context.document(job_id, name)
+    return found

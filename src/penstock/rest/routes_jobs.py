@@ -1,0 +1,183 @@
+"""What can be read of jobs: lists, the job itself, its vertices, plan, configuration, failures."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import Response
+
+from penstock.jobmanager import documents
+from penstock.rest.context import JobId, RestContext, VertexId, context_of
+from penstock.rest.figures import vertex_metric_pairs, with_values
+from penstock.rest.plan_svg import plan_svg
+from penstock.rest.views.current import overview_row
+
+router = APIRouter()
+Context = Annotated[RestContext, Depends(context_of)]
+Get = Annotated[str | None, Query(max_length=10_000, description="Names, separated by commas.")]
+
+
+@router.get("/jobs")
+def list_jobs(context: Context) -> dict[str, Any]:
+    """Ids and states of all jobs."""
+    return {
+        "jobs": [
+            {"id": summary.job_id, "status": summary.status.name}
+            for summary in context.dispatcher.jobs()
+        ]
+    }
+
+
+@router.get("/jobs/overview")
+def jobs_overview(context: Context) -> dict[str, Any]:
+    """All jobs, newest first."""
+    now_ms = context.clock.wall_ms()
+    return {"jobs": [overview_row(summary, now_ms) for summary in context.dispatcher.jobs()]}
+
+
+@router.get("/jobs/{job_id}")
+def job(job_id: JobId, context: Context) -> dict[str, Any]:
+    """One job with its vertices."""
+    return context.job(job_id)
+
+
+@router.get("/jobs/{job_id}/status")
+def job_status(job_id: JobId, context: Context) -> dict[str, Any]:
+    """Where a job stands."""
+    return {"status": context.summary(job_id).status.name}
+
+
+@router.get("/jobs/{job_id}/plan")
+def job_plan(job_id: JobId, context: Context) -> dict[str, Any]:
+    """Vertices and exchanges."""
+    plan = context.find(job_id, documents.PLAN)
+    return {"plan": context.job(job_id)["plan"]} if plan is None else dict(plan)
+
+
+@router.get("/jobs/{job_id}/plan.svg", response_class=Response)
+def job_plan_picture(job_id: JobId, context: Context) -> Response:
+    """The plan as a picture."""
+    return Response(plan_svg(context.job(job_id)["plan"]), media_type="image/svg+xml")
+
+
+@router.get("/jobs/{job_id}/config")
+def job_config(job_id: JobId, context: Context) -> Any:
+    """Execution configuration in Flink's words."""
+    return context.document(job_id, documents.CONFIG)
+
+
+@router.get("/jobs/{job_id}/effective-config")
+def job_effective_config(job_id: JobId, context: Context) -> Any:
+    """Every setting with its source."""
+    return context.document(job_id, documents.EFFECTIVE_CONFIG)
+
+
+@router.get("/jobs/{job_id}/exceptions")
+def job_exceptions(job_id: JobId, context: Context) -> Any:
+    """Why the job failed, newest first."""
+    found = context.find(job_id, documents.EXCEPTIONS)
+    if found is not None:
+        return found
+    context.summary(job_id)
+    history = {"entries": [], "truncated": False}
+    return {
+        "exceptionHistory": history,
+        "root-exception": None,
+        "timestamp": None,
+        "all-exceptions": [],
+        "truncated": False,
+    }
+
+
+@router.get("/jobs/{job_id}/execution-result")
+def job_execution_result(job_id: JobId, context: Context) -> Any:
+    """The result of a job that has ended."""
+    summary = context.summary(job_id)
+    if not summary.status.is_globally_terminal_state():
+        return {"status": {"id": "IN_PROGRESS"}}
+    found = context.find(job_id, documents.EXECUTION_RESULT)
+    if found is not None and found["status"]["id"] == "COMPLETED":
+        return found
+    # Its driver died before it could say so.
+    names = {"FINISHED": "SUCCEEDED", "CANCELED": "CANCELED"}
+    result: dict[str, Any] = {
+        "id": job_id,
+        "application-status": names.get(summary.status.name, "FAILED"),
+        "accumulator-results": {},
+        "net-runtime": (summary.ended_ms or summary.started_ms) - summary.started_ms,
+    }
+    failures = job_exceptions(job_id, context)["exceptionHistory"]["entries"]
+    if failures and result["application-status"] == "FAILED":
+        result["failure-cause"] = {
+            "class": failures[0]["exceptionName"],
+            "stack-trace": failures[0]["stacktrace"],
+        }
+    return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
+
+
+@router.get("/jobs/{job_id}/accumulators")
+def job_accumulators(job_id: JobId, context: Context) -> Any:
+    """Accumulated values."""
+    return context.document(job_id, documents.ACCUMULATORS)
+
+
+@router.get("/jobs/{job_id}/metrics")
+def job_metrics(job_id: JobId, context: Context, get: Get = None) -> list[dict[str, Any]]:
+    """Names of the job's metrics; with `get` their values."""
+    found = context.document(job_id, documents.METRICS)
+    return with_values(found["job"], get)
+
+
+@router.get("/jobs/{job_id}/vertices/{vertex_id}")
+def vertex(job_id: JobId, vertex_id: VertexId, context: Context) -> Any:
+    """Subtasks of one vertex."""
+    found = context.document(job_id, documents.VERTEX.format(vertex=vertex_id))
+    return found | {"now": context.clock.wall_ms()}
+
+
+@router.get("/jobs/{job_id}/vertices/{vertex_id}/metrics")
+def vertex_metrics(
+    job_id: JobId, vertex_id: VertexId, context: Context, get: Get = None
+) -> list[dict[str, Any]]:
+    """Names of a vertex' metrics, by subtask and operator; with `get` their values."""
+    pairs = vertex_metric_pairs(context.document(job_id, documents.METRICS), vertex_id)
+    return with_values(pairs, get)
+
+
+@router.get("/jobs/{job_id}/vertices/{vertex_id}/watermarks")
+def vertex_watermarks(job_id: JobId, vertex_id: VertexId, context: Context) -> list[dict[str, Any]]:
+    """The input watermark of each subtask."""
+    pairs = vertex_metric_pairs(context.document(job_id, documents.METRICS), vertex_id)
+    wanted = [name for name in pairs if name.count(".") == 1 and "Watermark" in name]
+    return with_values(pairs, ",".join(wanted)) if wanted else []
+
+
+@router.get("/jobs/{job_id}/vertices/{vertex_id}/backpressure")
+def vertex_backpressure(job_id: JobId, vertex_id: VertexId, context: Context) -> dict[str, Any]:
+    """How long subtasks waited for those behind them."""
+    found = vertex(job_id, vertex_id, context)
+    subtasks = [
+        {
+            "subtask": each["subtask"],
+            "backpressureLevel": _level(each["figures"]["back-pressured-share"]),
+            "ratio": each["figures"]["back-pressured-share"],
+            "idleRatio": each["figures"]["idle-share"],
+            "busyRatio": each["figures"]["busy-share"],
+        }
+        for each in found["subtasks"]
+    ]
+    worst = max((each["ratio"] for each in subtasks), default=0.0)
+    return {
+        "status": "ok",
+        "backpressureLevel": _level(worst),
+        "end-timestamp": found["now"],
+        "subtasks": subtasks,
+    }
+
+
+def _level(ratio: float) -> str:
+    """Flink's thresholds."""
+    if ratio <= 0.1:
+        return "ok"
+    return "low" if ratio <= 0.5 else "high"

@@ -1,0 +1,170 @@
+"""Serves the REST interface: binds the port, makes the token, runs uvicorn.
+
+A client that is slow with its headers is cut off by a timer of the connection, one that is slow
+with its body by the guard.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import socket
+import threading
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from penstock.core.errors import ConfigurationError
+from penstock.rest.app import create_app
+from penstock.rest.token_file import remove_token, write_token
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from penstock.jobmanager.dispatching import Dispatcher
+    from penstock.rest.settings import RestSettings
+
+_log = logging.getLogger("penstock.rest")
+
+HEADER_TIMEOUT_S: Final = 10.0
+_MOST_CONNECTIONS: Final = 500
+_HEADER_BYTES: Final = 16 * 1024
+_START_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 5
+
+
+class _ImpatientProtocol(H11Protocol):
+    """Closes a connection whose first request does not come."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._patience = self.loop.call_later(HEADER_TIMEOUT_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._patience.cancel()
+        super().connection_lost(exc)
+
+
+class RestServer:
+    """A bound port and what is served there.
+
+    Attributes:
+        settings: With the port that was bound and the token that counts.
+        url: For people.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, settings: RestSettings, bound: socket.socket
+    ) -> None:
+        port = bound.getsockname()[1]
+        self._bound = bound
+        self._own_token: str | None = None
+        token = settings.token
+        if token is None:
+            token = self._own_token = write_token(port)
+        self.settings = dataclasses.replace(settings, port=port, token=token)
+        self.url = f"http://{_shown_host(settings)}:{port}"
+        self.app = create_app(dispatcher, self.settings)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self.app,
+                http=_ImpatientProtocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=True,
+                proxy_headers=False,
+                timeout_keep_alive=5,
+                timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+                limit_concurrency=_MOST_CONNECTIONS,
+                h11_max_incomplete_event_size=_HEADER_BYTES,
+            )
+        )
+        self._thread: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Serves until SIGTERM, SIGINT or `stop`, in the calling thread."""
+        try:
+            self._server.run(sockets=[self._bound])
+        finally:
+            self._close()
+
+    def start(self) -> None:
+        """Serves in a thread of its own; returns when requests are answered."""
+        self._thread = threading.Thread(target=self._serve, name="penstock-rest", daemon=True)
+        self._thread.start()
+        waiting = threading.Event()
+        for _ in range(int(_START_TIMEOUT_S / 0.01)):
+            if self._server.started or not self._thread.is_alive():
+                break
+            waiting.wait(0.01)
+
+    def _serve(self) -> None:
+        import asyncio
+
+        # Not `run`, which would take the process' signals.
+        asyncio.run(self._server._serve([self._bound]))
+
+    def stop(self) -> None:
+        """Ends the service."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(2 * _STOP_TIMEOUT_S)
+            self._close()
+
+    def _close(self) -> None:
+        self._bound.close()
+        if self._own_token is not None:
+            remove_token(self.settings.port, self._own_token)
+
+
+def open_server(
+    dispatcher: Dispatcher, settings: RestSettings, *, or_free_port: bool = False
+) -> RestServer:
+    """Binds the port and makes the service; it does not serve yet.
+
+    Args:
+        dispatcher: Has the jobs.
+        settings: Where and how.
+        or_free_port: Takes a free port if the wanted one is in use.
+
+    Raises:
+        ConfigurationError: The port is in use, or not ours to take.
+    """
+    bound = _bind(settings.host, settings.port, or_free_port=or_free_port)
+    try:
+        return RestServer(dispatcher, settings, bound)
+    except BaseException:
+        bound.close()
+        raise
+
+
+def _bind(host: str, port: int, *, or_free_port: bool) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host.strip("[]"), port))
+    except OSError as error:
+        bound.close()
+        if or_free_port and port != 0:
+            return _bind(host, 0, or_free_port=False)
+        raise ConfigurationError(
+            f"the REST interface cannot listen at {host}:{port}: {error}. Another job manager may "
+            "be running there; choose another port with rest.port."
+        ) from None
+    return bound
+
+
+def _shown_host(settings: RestSettings) -> str:
+    host = settings.host.strip("[]")
+    if host in ("127.0.0.1", "0.0.0.0", "::", "::1"):
+        return "localhost" if host != "::1" else "[::1]"
+    return f"[{host}]" if ":" in host else host

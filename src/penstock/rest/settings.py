@@ -1,0 +1,126 @@
+"""Settings of the REST interface, read from `rest.*`, `web.*`, `penstock.rest.*` and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.configuration import Configuration
+from penstock.core.errors import ConfigurationError
+from penstock.rest.token_file import is_loopback, read_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_PACKAGE_BYTES: Final = 256 * 1024 * 1024
+MAX_STREAMS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RestSettings:
+    """What the routes and their guards depend on.
+
+    Attributes:
+        host: Address that is bound.
+        port: Port that is bound; 0 for a free one.
+        token: What whoever submits a job must hold; None when nobody can.
+        allowed_hosts: Names by which a browser or client may call this service.
+        savepoint_roots: Below which savepoints may be asked for; empty for anywhere.
+        submit_enabled: Whether a job may be submitted without the token.
+        cancel_enabled: Whether jobs may be cancelled.
+        refresh_interval_ms: How often pages ask.
+        configuration: Of this process, to be shown.
+        max_body_bytes: Largest body that is no package.
+        max_package_bytes: Largest job package.
+        max_streams: Event streams at once.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8081
+    token: str | None = field(default=None, repr=False)
+    allowed_hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
+    savepoint_roots: tuple[str, ...] = ()
+    submit_enabled: bool = False
+    cancel_enabled: bool = True
+    refresh_interval_ms: int = 3_000
+    configuration: Configuration = field(default_factory=Configuration)
+    max_body_bytes: int = MAX_BODY_BYTES
+    max_package_bytes: int = MAX_PACKAGE_BYTES
+    max_streams: int = MAX_STREAMS
+
+    @property
+    def is_open_to_network(self) -> bool:
+        """Whether others than this machine can reach the service."""
+        return not is_loopback(self.host)
+
+
+def rest_settings(
+    configuration: Configuration, host: str | None = None, port: int | None = None
+) -> RestSettings:
+    """Reads the settings; the token is that of `penstock.rest.token-file`, or None.
+
+    Args:
+        configuration: Where from.
+        host: Address to bind instead of the configured one.
+        port: Port to bind instead of the configured one.
+
+    Raises:
+        ConfigurationError: The service would be open to a network and not protected.
+    """
+    host = host or configuration.get_string("rest.bind-address")
+    if port is None:
+        port = _bind_port(configuration)
+    file = configuration.get_string("penstock.rest.token-file")
+    roots = tuple(configuration.get_list("penstock.rest.savepoint-roots"))
+    if not is_loopback(host):
+        _check_protected(host, file, roots)
+    return RestSettings(
+        host=host,
+        port=port,
+        token=read_token(Path(file)) if file else None,
+        allowed_hosts=_allowed_hosts(
+            host,
+            configuration.get_string("rest.address"),
+            configuration.get_list("penstock.rest.allowed-hosts"),
+        ),
+        savepoint_roots=roots,
+        submit_enabled=bool(configuration.get_boolean("web.submit.enable")),
+        cancel_enabled=bool(configuration.get_boolean("web.cancel.enable")),
+        refresh_interval_ms=configuration.get_duration_ms("web.refresh-interval"),
+        configuration=configuration,
+    )
+
+
+def _bind_port(configuration: Configuration) -> int:
+    text = configuration.get_string("rest.bind-port")
+    if not text:
+        return int(configuration.get_integer("rest.port"))
+    if not text.isdigit():
+        raise ConfigurationError(
+            f"rest.bind-port is '{text}', but it must be one port; 0 is a free one."
+        )
+    return int(text)
+
+
+def _check_protected(host: str, token_file: str | None, roots: tuple[str, ...]) -> None:
+    if not token_file:
+        raise ConfigurationError(
+            f"rest.bind-address is {host}, which others can reach, and penstock.rest.token-file is "
+            "not set: whoever reaches the port could run code. Put a token into a file of mode "
+            "0600 and name it there, or bind 127.0.0.1."
+        )
+    if not roots:
+        raise ConfigurationError(
+            f"rest.bind-address is {host}, which others can reach, and "
+            "penstock.rest.savepoint-roots is not set: a request could name any directory as the "
+            "target of a savepoint. List the directories below which savepoints may lie."
+        )
+
+
+def _allowed_hosts(host: str, address: str, more: Iterable[str]) -> frozenset[str]:
+    hosts = {"localhost", "127.0.0.1", "::1", address.lower(), *(each.lower() for each in more)}
+    if host not in ("0.0.0.0", "::"):
+        hosts.add(host.strip("[]").lower())
+    return frozenset(hosts)

@@ -1,0 +1,142 @@
+"""A submission on its way: a form with two parts, or one JSON document.
+
+    multipart/form-data    `submission`: JSON as below without the package; `package`: the zip file
+    application/json       {"program", "module", "arguments", "configuration", "package": base64}
+
+Nothing in it is ever executed or unpacked here, and it holds no pickle. Names inside the zip are
+checked: all are plain, relative, and no links; the sum of their sizes is bounded.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import re
+import stat
+import zipfile
+from typing import Any, Final
+
+from penstock.core.errors import ProgramError
+from penstock.jobmanager.dispatching import Submission
+
+MAX_MEMBERS: Final = 10_000
+MAX_UNPACKED_BYTES: Final = 1024 * 1024 * 1024
+MAX_ARGUMENTS: Final = 10_000
+_MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_PROGRAM: Final = re.compile(r"[^/\\\0]{1,255}")
+_DISPOSITION: Final = re.compile(rb';\s*name="(?P<name>[a-z]+)"')
+
+
+def read_submission(body: bytes, content_type: str) -> Submission:
+    """Reads and checks the body of a request that submits a job.
+
+    Raises:
+        ProgramError: It is not what it should be; the text says what.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        parts = _parts(body, content_type)
+        if parts.keys() != {"submission", "package"}:
+            raise ProgramError("the form needs the parts 'submission' (JSON) and 'package' (zip).")
+        request, package = _json(parts["submission"]), parts["package"]
+    elif kind == "application/json":
+        request = _json(body)
+        try:
+            package = base64.b64decode(str(request.pop("package", "")), validate=True)
+        except binascii.Error:
+            raise ProgramError("'package' is a zip file in base64.") from None
+    else:
+        raise ProgramError("send a submission as multipart/form-data or application/json.")
+    return _checked(request, package)
+
+
+def _parts(body: bytes, content_type: str) -> dict[str, bytes]:
+    match = re.search(r'boundary="?([\w\'()+,./:=?-]{1,70})"?', content_type, re.ASCII)
+    if match is None:
+        raise ProgramError("the form has no boundary.")
+    mark = b"--" + match[1].encode()
+    parts: dict[str, bytes] = {}
+    # The first piece comes before the first mark, the last one is what ends the form.
+    for piece in (b"\r\n" + body).split(b"\r\n" + mark)[1:-1]:
+        head, found, content = piece.partition(b"\r\n\r\n")
+        name = _DISPOSITION.search(head)
+        if not found or name is None or len(parts) > 2:
+            raise ProgramError("a part of the form has no name.")
+        parts[name["name"].decode()] = content
+    return parts
+
+
+def _json(content: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(content)
+    except (ValueError, RecursionError):
+        raise ProgramError("the request is not JSON.") from None
+    if not isinstance(request, dict):
+        raise ProgramError("the request is not a JSON object.")
+    return request
+
+
+def _checked(request: dict[str, Any], package: bytes) -> Submission:
+    program, module = request.get("program"), request.get("module")
+    if (program is None) == (module is None):
+        raise ProgramError("name either a 'program' or a 'module' to run.")
+    if program is not None and not (isinstance(program, str) and _PROGRAM.fullmatch(program)):
+        raise ProgramError("'program' is the name of a file in the package, without a directory.")
+    if module is not None and not (isinstance(module, str) and _MODULE.fullmatch(module)):
+        raise ProgramError("'module' is a dotted name, such as jobs.wordcount.")
+    arguments, settings = request.get("arguments") or [], request.get("configuration") or {}
+    if not _are_texts(arguments) or len(arguments) > MAX_ARGUMENTS:
+        raise ProgramError(f"'arguments' is a list of at most {MAX_ARGUMENTS:,} texts.")
+    if not isinstance(settings, dict) or not _are_texts([*settings, *settings.values()]):
+        raise ProgramError("'configuration' has texts as keys and values.")
+    names = check_zip(package)
+    if program is not None and program not in names:
+        raise ProgramError(f"the package holds no '{program}'.")
+    return Submission(program, package, module, tuple(arguments), tuple(sorted(settings.items())))
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(each, str) for each in values)
+
+
+def check_zip(package: bytes) -> frozenset[str]:
+    """Checks a package without unpacking it; returns the names in it.
+
+    Raises:
+        ProgramError: It is no zip file, or holds what may not be unpacked.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(package)) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
+        raise ProgramError("the package is not a zip file, or it is damaged.") from None
+    if len(members) > MAX_MEMBERS:
+        raise ProgramError(f"the package holds more than {MAX_MEMBERS:,} files.")
+    if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
+        raise ProgramError(f"the package unpacks to more than {MAX_UNPACKED_BYTES:,} bytes.")
+    for member in members:
+        if _is_unsafe(member):
+            raise ProgramError(
+                f"the package holds {member.orig_filename[:200]!r}, which cannot be unpacked "
+                "safely: names are relative, without '..', and nothing is a link."
+            )
+    return frozenset(member.filename for member in members)
+
+
+def _is_unsafe(member: zipfile.ZipInfo) -> bool:
+    name = member.orig_filename
+    parts = name.rstrip("/").split("/")
+    mode = member.external_attr >> 16
+    kind = stat.S_IFMT(mode)
+    return (
+        not name
+        or name.startswith("/")
+        or "\\" in name
+        or ":" in parts[0]
+        or any(ord(character) < 32 for character in name)
+        or any(part in ("", ".", "..") for part in parts)
+        or kind not in (0, stat.S_IFREG, stat.S_IFDIR)
+        or bool(member.flag_bits & 0x1)
+    )
