@@ -8,6 +8,7 @@ answer in time fails for the caller, and a *change* that may be on its way is of
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +57,7 @@ class ZooKeeper:
         self._client = kazoo.client.KazooClient(
             hosts=settings.quorum,
             timeout=settings.session_timeout_ms / 1000,
+            logger=_client_log(),
             connection_retry=kazoo.retry.KazooRetry(
                 max_tries=-1,
                 delay=min(0.1, settings.retry_wait_ms / 1000),
@@ -194,6 +196,14 @@ class ZooKeeper:
                 retryable=False,
             )
         return StorageError(f"cannot {verb} {self.place}{path}: {_text(error)}")
+
+
+def _client_log() -> logging.Logger:
+    """Returns kazoo's logger; it warns of each failed connection, where we say it once."""
+    found = logging.getLogger("penstock.zookeeper")
+    if found.level == logging.NOTSET:
+        found.setLevel(logging.ERROR)
+    return found
 
 
 def _text(error: Exception) -> str:
