@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.common import Configuration
-from penstock.core.errors import ConfigurationError, UnsupportedError
+from penstock.core.errors import ConfigurationError
 from penstock.datastream import StreamExecutionEnvironment
 
 pytestmark = pytest.mark.spark
@@ -63,10 +63,3 @@ def test_what_does_not_exist_is_named(tmp_path: Path) -> None:
     env.from_collection([1]).print()
     with pytest.raises(ConfigurationError, match=r"python.files names '.*missing.py'"):
         env.execute()
-
-
-def test_the_web_page_is_refused() -> None:
-    env = environment()
-    env.from_collection([1]).print()
-    with pytest.raises(UnsupportedError, match="not there yet"):
-        env.execute(ui=True)

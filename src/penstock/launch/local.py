@@ -7,6 +7,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from penstock.graph.compile import compile_graph
+from penstock.launch import embedded_service
 from penstock.launch.banner import banner_lines, banner_warnings, engine_name, facts_of
 from penstock.launch.local_job import LocalJob
 from penstock.launch.settings import read_settings
@@ -63,6 +64,10 @@ def start_job(
     """
     compiled = compile_graph(graph)
     check_alignment(compiled)
+    # A managed job has the page of its manager.
+    has_page = job_id is None and bool(configuration.read("penstock.ui.enabled"))
+    if has_page:
+        embedded_service.check_available()
     # The composition root is where ids come from.
     job_id = job_id or uuid.uuid4().hex  # noqa: TID251
     settings = read_settings(configuration, job_id, leader_epoch)
@@ -73,6 +78,8 @@ def start_job(
     job = LocalJob(compiled, settings, job_id, listener)
     job.start()
     _log.info("Job has been submitted with JobID %s", job_id)
+    if has_page:
+        embedded_service.serve(job, configuration)
     return job
 
 

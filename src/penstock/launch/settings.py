@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
-from penstock.core.errors import ConfigurationError, UnsupportedError
+from penstock.core.errors import ConfigurationError
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.launch.high_availability import Coordination, read_coordination
 from penstock.runtime.admission import LARGEST, Admission
@@ -68,11 +68,6 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
     """Reads and checks the settings of a job."""
     everything = configuration.to_dict()
     prefix = "penstock.spark.conf."
-    if configuration.read("penstock.ui.enabled"):
-        raise UnsupportedError(
-            "the web page of a job (ui=True, penstock.ui.enabled) is not there yet. Follow a job "
-            "with JobClient: last_epoch, get_job_status(), checkpoints()."
-        )
     checkpoints = CheckpointSettings.from_configuration(configuration)
     ceiling = configuration.get_integer("penstock.epoch.max-records", LARGEST)
     return JobSettings(

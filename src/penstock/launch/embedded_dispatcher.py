@@ -1,0 +1,247 @@
+"""The service of one job in its own process: `env.execute(ui=True)`.
+
+The same routes and page as a job manager's, over one `LocalJob`. There is nothing to submit here
+and nobody to restart the process; all else works: savepoint, stop, cancel, figures, history, log.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.checkpoint.deletion import dispose
+from penstock.checkpoint.storage_open import Storages
+from penstock.core.errors import PenstockError
+from penstock.jobmanager.dispatching import (
+    Command,
+    CommandKind,
+    JobSummary,
+    Leadership,
+    Operation,
+    OperationStatus,
+    RefusedError,
+    Submission,
+    UnknownJobError,
+)
+from penstock.launch.job_views import JobViews
+from penstock.rest.views.job import task_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.core.configuration import Configuration
+    from penstock.launch.local_job import LocalJob
+
+_REFRESH_S: Final = 0.3
+_MOST_OPERATIONS: Final = 1_000
+_MOST_LOG_LINES: Final = 5_000
+
+
+class EmbeddedDispatcher:
+    """A dispatcher with one job, which runs already.
+
+    Args:
+        job: The job.
+        configuration: What it was configured with.
+    """
+
+    def __init__(self, job: LocalJob, configuration: Configuration) -> None:
+        self._job = job
+        self._documents: dict[str, bytes] = {}
+        self._views = JobViews(job, configuration, self._write, self._remove)
+        self._changed = threading.Condition()
+        self._change = 0
+        self._changes: dict[str, int] = {}
+        self._operations: collections.OrderedDict[str, Operation] = collections.OrderedDict()
+        self._workers = ThreadPoolExecutor(2, "penstock-commands")
+        self._log = _LogLines()
+        self._closed = threading.Event()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="penstock-views", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the threads; documents stay as they are."""
+        self._closed.set()
+        self._thread.join()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._log.close()
+
+    # -- the dispatcher's protocol ------------------------------------------------------------
+
+    def leadership(self) -> Leadership:
+        return Leadership(True, 0, None)
+
+    def jobs(self) -> list[JobSummary]:
+        job = self._job
+        facts = job.facts()
+        statistics = job.statistics
+        completed = None if statistics is None else statistics.latest.completed
+        return [
+            JobSummary(
+                job.job_id,
+                job.graph.job_name,
+                facts.status,
+                facts.started_ms,
+                facts.ended_ms,
+                facts.entered[facts.status],
+                task_counts(facts),
+                job.restarts,
+                None if completed is None else completed.triggered_ms + completed.duration_ms,
+            )
+        ]
+
+    def document(self, job_id: str, name: str) -> bytes | None:
+        self._check(job_id)
+        return self._documents.get(name)
+
+    def submit(self, submission: Submission) -> str:
+        raise RefusedError(
+            "this page belongs to one job, in the process of its program. Start `penstock "
+            "jobmanager` and submit jobs to that."
+        )
+
+    def trigger(self, job_id: str, command: Command, trigger_id: str | None = None) -> str:
+        self._check(job_id)
+        if self._job.status.is_terminal_state():
+            raise RefusedError(f"job {job_id} is {self._job.status.name}; nothing can be asked.")
+        if command.kind is CommandKind.CANCEL:
+            self._job.cancel()
+            return self._started(trigger_id, OperationStatus.COMPLETED)[0]
+        return self._perform(trigger_id, lambda: self._obey(command))
+
+    def operation(self, job_id: str, trigger_id: str) -> Operation | None:
+        self._check(job_id)
+        return self._operations.get(trigger_id)
+
+    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
+        def work() -> dict[str, Any]:
+            report = dispose(Storages(), path)
+            if not report.is_complete:
+                place, reason = report.failed[0]
+                raise RefusedError(f"{len(report.failed)} files stay, such as {place}: {reason}")
+            return {}
+
+        return self._perform(trigger_id, work)
+
+    def disposal(self, trigger_id: str) -> Operation | None:
+        return self._operations.get(trigger_id)
+
+    def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
+        if job_id is not None:
+            self._check(job_id)
+        return self._log.text().encode("utf-8", "replace")[-max_bytes:]
+
+    def events(self, job_id: str) -> Iterator[str]:
+        self._check(job_id)
+        seen = self._change
+        while True:
+            with self._changed:
+                while self._change <= seen and not self._is_over:
+                    self._changed.wait()
+                names = [name for name, change in self._changes.items() if change > seen]
+                is_over, seen = self._is_over, self._change
+            yield from names
+            if is_over:
+                return
+
+    # -- details ------------------------------------------------------------------------------
+
+    def _check(self, job_id: str) -> None:
+        if job_id != self._job.job_id:
+            raise UnknownJobError(
+                f"Job {job_id} was not found; this page belongs to job {self._job.job_id}."
+            )
+
+    def _started(
+        self, trigger_id: str | None, status: OperationStatus = OperationStatus.IN_PROGRESS
+    ) -> tuple[str, bool]:
+        """Notes an operation; says whether it is new."""
+        # The composition root is where ids come from.
+        trigger_id = trigger_id or uuid.uuid4().hex  # noqa: TID251
+        with self._changed:
+            if trigger_id in self._operations:
+                return trigger_id, False
+            self._operations[trigger_id] = Operation(trigger_id, status)
+            while len(self._operations) > _MOST_OPERATIONS:
+                self._operations.popitem(last=False)
+        return trigger_id, True
+
+    def _perform(self, trigger_id: str | None, work: Callable[[], dict[str, Any]]) -> str:
+        trigger_id, is_new = self._started(trigger_id)
+        if is_new:
+            self._workers.submit(self._complete, trigger_id, work)
+        return trigger_id
+
+    def _complete(self, trigger_id: str, work: Callable[[], dict[str, Any]]) -> None:
+        try:
+            done = Operation(trigger_id, OperationStatus.COMPLETED, **work())
+        except PenstockError as error:
+            done = Operation(trigger_id, OperationStatus.FAILED, error=str(error))
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            done = Operation(trigger_id, OperationStatus.FAILED, error=text)
+        self._operations[trigger_id] = done
+
+    def _obey(self, command: Command) -> dict[str, Any]:
+        job = self._job
+        if command.kind is CommandKind.CHECKPOINT:
+            return {"checkpoint_id": job.trigger_checkpoint(full=command.full).result()}
+        if command.kind is CommandKind.STOP:
+            stopped = job.stop_with_savepoint(
+                drain=command.drain, directory=command.directory, native=command.native
+            )
+            return {"location": stopped.result()}
+        location = job.trigger_savepoint(command.directory, native=command.native).result()
+        if command.cancel_job:
+            job.cancel()
+        return {"location": location}
+
+    def _run(self) -> None:
+        has_ended = False
+        while not has_ended and not self._closed.is_set():
+            has_ended = self._job.result.done()
+            self._views.refresh()
+            self._closed.wait(0 if has_ended else _REFRESH_S)
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def _write(self, name: str, content: bytes) -> None:
+        with self._changed:
+            self._documents[name] = content
+            self._change += 1
+            self._changes[name] = self._change
+            self._changed.notify_all()
+
+    def _remove(self, name: str) -> None:
+        with self._changed:
+            self._documents.pop(name, None)
+            self._changes.pop(name, None)
+
+
+class _LogLines(logging.Handler):
+    """The last lines that Penstock logged in this process."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._lines: collections.deque[str] = collections.deque(maxlen=_MOST_LOG_LINES)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s  %(message)s"))
+        logging.getLogger("penstock").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.append(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+    def text(self) -> str:
+        return "\n".join(list(self._lines)) + "\n"
+
+    def close(self) -> None:
+        logging.getLogger("penstock").removeHandler(self)
+        super().close()
