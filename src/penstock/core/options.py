@@ -284,6 +284,8 @@ _CLUSTER: Final = (
     Option("io.tmp.dirs", deprecated=("taskmanager.tmp.dirs",)),
     Option("penstock.spark.master", default="local[*]"),
     Option("penstock.ui.enabled", "boolean", "false"),
+    Option("penstock.jobmanager.directory"),
+    Option("jobstore.max-capacity", "integer", "100"),
     Option("penstock.rest.token-file"),
     Option("penstock.rest.allowed-hosts", "list"),
     Option("penstock.rest.savepoint-roots", "list"),

@@ -37,6 +37,11 @@ MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
 
+def is_id(text: str) -> bool:
+    """Whether a name may be that of a job."""
+    return bool(_ID.fullmatch(text))
+
+
 def checked_id(text: str, what: str) -> str:
     """Returns an id that may become part of a path.
 
@@ -126,6 +131,11 @@ class JobDirectory:
 
     def write_command(self, trigger_id: str, record: CommandRecord) -> None:
         replace_file(self._file(self.commands, trigger_id), msgspec.json.encode(record))
+
+    def forget_command(self, trigger_id: str) -> None:
+        """Removes a command that is done, and what came of it."""
+        for directory in (self.commands, self.results):
+            self._file(directory, trigger_id).unlink(missing_ok=True)
 
     def result(self, trigger_id: str) -> ResultRecord | None:
         return _decoded(self._file(self.results, trigger_id), ResultRecord)

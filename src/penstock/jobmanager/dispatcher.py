@@ -1,0 +1,332 @@
+"""Runs jobs, each in a driver process of its own: the dispatcher of a job manager.
+
+    <directory>/lock                one job manager at a time
+               /jobs/<job id>/      a job, see `job_directory`
+               /jobs/.new-<job id>/ a submission under way; removed at the next start
+
+One thread looks at every job that has not ended, five times a second. Jobs and the job manager need
+each other only through files: a driver whose job manager is killed goes on, and the next job
+manager on the directory finds it there.
+
+Among others (`high availability`) a dispatcher leads or stands by. `lead` hands it the jobs of the
+cluster; `stand_by` makes it kill its drivers and refuse everything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock.core.configuration import Configuration
+from penstock.core.errors import PenstockError
+from penstock.core.job import JobStatus
+from penstock.jobmanager import job_intake
+from penstock.jobmanager.dispatching import (
+    CommandKind,
+    Leadership,
+    NotLeaderError,
+    UnknownJobError,
+)
+from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail
+from penstock.jobmanager.savepoint_disposals import SavepointDisposals
+from penstock.jobmanager.supervised_job import SupervisedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from penstock.core.clock import Clock
+    from penstock.jobmanager.dispatching import Command, JobSummary, Operation, Submission
+    from penstock.jobmanager.driver_launcher import Launcher
+    from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
+    from penstock.jobmanager.supervision import Ending
+
+_LOOK_S: Final = 0.2
+_EVENTS_S: Final = 0.3
+_log = logging.getLogger("penstock.jobmanager")
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherSettings:
+    """What a dispatcher depends on.
+
+    Attributes:
+        directory: The job manager's own.
+        configuration: Of the job manager; its `-D` settings are defaults of the jobs'.
+        max_ended: How many ended jobs are remembered.
+        log: The job manager's log, or None.
+    """
+
+    directory: Path
+    configuration: Configuration = field(default_factory=Configuration)
+    max_ended: int = 100
+    log: Path | None = None
+
+
+class SharedJobs(Protocol):
+    """Jobs of a cluster of job managers, as its leader keeps them for a successor."""
+
+    def add(self, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
+        """Keeps a job that was submitted; nothing of it has run yet."""
+
+    def request_cancel(self, job_id: str, now_ms: int) -> None:
+        """Notes that a job is to end, before anything is done about it."""
+
+    def end(self, record: JobRecord) -> None:
+        """Notes that a job has ended for good."""
+
+
+class JobDispatcher:
+    """The `Dispatcher` of a job manager.
+
+    Args:
+        settings: Directory and limits.
+        launcher: Starts driver processes.
+        clock: Says when.
+        new_id: Gives 32 hex digits that are unique for ever.
+        random: Gives numbers from 0 to 1, for delays.
+        shared: Where jobs are kept for other job managers; None without any.
+        url: Where this job manager's REST interface is.
+    """
+
+    def __init__(  # noqa: PLR0913 - clock, ids and chance are arguments
+        self,
+        settings: DispatcherSettings,
+        launcher: Launcher,
+        clock: Clock,
+        *,
+        new_id: Callable[[], str],
+        random: Callable[[], float],
+        shared: SharedJobs | None = None,
+        url: str | None = None,
+    ) -> None:
+        self._settings = settings
+        self._launcher = launcher
+        self._clock = clock
+        self._new_id = new_id
+        self._random = random
+        self._shared = shared
+        self.url = url
+        self._lock = threading.RLock()
+        self._jobs: dict[str, SupervisedJob] = {}
+        self._leadership = Leadership(False, 0, None)
+        self._root = settings.directory / "jobs"
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        options = settings.configuration.to_dict()
+        self._disposals = SavepointDisposals(options, self._is_running)
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="penstock-dispatcher", daemon=True)
+        job_intake.remove_drafts(self._root)
+        for record in job_intake.recorded_jobs(self._root):
+            if JobStatus[record.status].is_globally_terminal_state():
+                self._jobs[record.job_id] = self._supervised(record)
+
+    # -- leadership -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to look after jobs."""
+        self._thread.start()
+
+    def lead(self, epoch: int = 0, jobs: Iterable[JobRecord] | None = None) -> None:
+        """Takes over the jobs that have not ended.
+
+        Args:
+            epoch: Leader epoch; 0 for a job manager that is alone.
+            jobs: Those of the cluster, their submissions being in their directories already; None
+                for those of the directory.
+        """
+        with self._lock:
+            self._leadership = Leadership(True, epoch, self.url)
+            found = job_intake.recorded_jobs(self._root) if jobs is None else jobs
+            for record in found:
+                if record.job_id in self._jobs:
+                    continue
+                job = self._supervised(record, is_recovered=True)
+                if epoch:
+                    # It writes in an older epoch, and could do nothing of use.
+                    job.kill()
+                self._jobs[record.job_id] = job
+                _log.info("Job %s (%s) is taken over.", record.job_id, record.name)
+
+    def stand_by(self, leader_url: str | None = None) -> None:
+        """Ends the leadership: drivers are killed, and whoever asks is sent away."""
+        with self._lock:
+            self._leadership = Leadership(False, self._leadership.epoch, leader_url)
+            for job_id, job in list(self._jobs.items()):
+                if not job.has_ended:
+                    job.kill()
+                    del self._jobs[job_id]
+
+    def leadership(self) -> Leadership:
+        return self._leadership
+
+    def _check_leads(self) -> None:
+        if not self._leadership.is_leader:
+            leader = self._leadership.leader_url
+            known = f"ask {leader}" if leader else "no leader is known; ask again in a moment"
+            raise NotLeaderError(f"this job manager does not lead: {known}.", leader)
+
+    def close(self) -> list[tuple[str, int]]:
+        """Stops looking after jobs; those that run go on.
+
+        Returns:
+            Job id and process number of those that go on.
+        """
+        self._is_closed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._disposals.close()
+        with self._lock:
+            living = [(job.job_id, job.process) for job in self._jobs.values()]
+        return [(job_id, process.pid) for job_id, process in living if process is not None]
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    def jobs(self) -> list[JobSummary]:
+        self._check_leads()
+        with self._lock:
+            found = [job.summary() for job in self._jobs.values()]
+        return sorted(found, key=lambda job: (job.started_ms, job.job_id), reverse=True)
+
+    def document(self, job_id: str, name: str) -> bytes | None:
+        return self._job(job_id).document(name)
+
+    def submit(self, submission: Submission) -> str:
+        self._check_leads()
+        job_id = checked_id(self._new_id(), "job id")
+        record, stored = job_intake.records_of(
+            submission, job_id, self._clock.wall_ms(), self._settings.configuration
+        )
+        if self._shared is not None:
+            self._shared.add(record, stored, submission.package)
+        job_intake.store(self._root, record, stored, submission.package)
+        with self._lock:
+            self._check_leads()
+            self._jobs[job_id] = self._supervised(record)
+        _log.info("Job %s (%s) was submitted.", job_id, record.name)
+        return job_id
+
+    def trigger(self, job_id: str, command: Command, trigger_id: str | None = None) -> str:
+        trigger_id = checked_id(trigger_id or self._new_id(), "trigger id")
+        job = self._job(job_id)
+        if command.kind is CommandKind.CANCEL and self._shared is not None and not job.has_ended:
+            self._shared.request_cancel(job_id, self._clock.wall_ms())
+        with self._lock:
+            job.trigger(command, trigger_id)
+        return trigger_id
+
+    def operation(self, job_id: str, trigger_id: str) -> Operation | None:
+        return self._job(job_id).operation(checked_id(trigger_id, "trigger id"))
+
+    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
+        self._check_leads()
+        trigger_id = checked_id(trigger_id or self._new_id(), "trigger id")
+        self._disposals.dispose(path, trigger_id)
+        return trigger_id
+
+    def disposal(self, trigger_id: str) -> Operation | None:
+        self._check_leads()
+        return self._disposals.operation(checked_id(trigger_id, "trigger id"))
+
+    def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
+        if job_id is not None:
+            return self._job(job_id).directory.log_tail(max_bytes)
+        log = self._settings.log
+        return b"" if log is None else file_tail(log, max_bytes)
+
+    def events(self, job_id: str) -> Iterator[str]:
+        job = self._job(job_id)
+        seen = job.directory.document_versions()
+        status = job.status
+        is_last = False
+        while not is_last:
+            # Asked first: what is written before the end is told before it.
+            is_last = job.has_ended or self._is_closed.wait(_EVENTS_S)
+            versions = job.directory.document_versions()
+            changed = [name for name, number in versions.items() if seen.get(name) != number]
+            if status is not job.status and "job" not in changed:
+                changed.append("job")
+            seen, status = versions, job.status
+            yield from sorted(changed)
+
+    def _job(self, job_id: str) -> SupervisedJob:
+        self._check_leads()
+        with self._lock:
+            job = self._jobs.get(job_id)
+        if job is None:
+            raise UnknownJobError(f"there is no job {job_id!r:.80}.")
+        return job
+
+    def _is_running(self, job_id: str) -> bool:
+        with self._lock:
+            job = self._jobs.get(job_id)
+        return job is not None and not job.has_ended
+
+    def _supervised(self, record: JobRecord, *, is_recovered: bool = False) -> SupervisedJob:
+        epoch = self._leadership.epoch
+        return SupervisedJob(
+            JobDirectory(self._root / record.job_id),
+            record,
+            launcher=self._launcher,
+            clock=self._clock,
+            attempt_epoch=lambda attempt: attempt_epoch(epoch, attempt),
+            configuration=self._settings.configuration,
+            is_recovered=is_recovered,
+        )
+
+    # -- the thread -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_closed.wait(_LOOK_S):
+            with self._lock:
+                jobs = list(self._jobs.values()) if self._leadership.is_leader else []
+            for job in jobs:
+                if not self._is_closed.is_set():
+                    self._look(job)
+
+    def _look(self, job: SupervisedJob) -> None:
+        try:
+            with self._lock:
+                if self._jobs.get(job.job_id) is not job:
+                    return
+                ending = job.look(self._random())
+            if ending is not None:
+                self._ended(job, ending)
+        except Exception:
+            # One job must not keep the others from being looked after; it is tried again.
+            _log.exception("Job %s cannot be looked after.", job.job_id)
+
+    def _ended(self, job: SupervisedJob, ending: Ending) -> None:
+        if self._shared is not None and ending.status.is_globally_terminal_state():
+            try:
+                self._shared.end(job.record)
+            except NotLeaderError as error:
+                _log.warning("The end of job %s is not recorded: %s", job.job_id, error)
+        self._forget_surplus()
+
+    def _forget_surplus(self) -> None:
+        """Removes the oldest ended jobs beyond the limit, and their directories."""
+        with self._lock:
+            ended = [job for job in self._jobs.values() if job.has_ended]
+            ended.sort(key=lambda job: (job.record.ended_ms or 0, job.job_id))
+            for job in ended[: max(len(ended) - self._settings.max_ended, 0)]:
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(job.directory.path)
+                del self._jobs[job.job_id]
+
+
+ATTEMPT_BITS: Final = 20
+
+
+def attempt_epoch(leader_epoch: int, attempt: int) -> int:
+    """Returns the epoch in which an attempt writes its checkpoints.
+
+    It rises with every attempt of a leader, and every attempt of a later leader is above it.
+    """
+    if attempt >= 1 << ATTEMPT_BITS:
+        raise PenstockError(f"attempt {attempt} is beyond the {1 << ATTEMPT_BITS} that there are.")
+    return (leader_epoch << ATTEMPT_BITS) + attempt

@@ -1,0 +1,132 @@
+"""Jobs come in: a submission is checked and stored, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.configuration import Configuration, Rank
+from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.jobmanager.dispatching import RefusedError
+from penstock.jobmanager.job_directory import FILE_MODE, JobDirectory, is_id
+from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
+from penstock.jobmanager.restart_strategies import restart_strategy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.jobmanager.dispatching import Submission
+
+_DRAFT: Final = ".new-"
+_NOT_THE_JOBS: Final = ("rest.", "web.", "jobmanager.", "penstock.rest.", "penstock.jobmanager.")
+"""Settings that are about the service, and that its jobs do not get."""
+
+
+def records_of(
+    submission: Submission, job_id: str, now_ms: int, defaults: Configuration
+) -> tuple[JobRecord, SubmissionRecord]:
+    """Checks a submission.
+
+    Args:
+        submission: What was sent.
+        job_id: Its id.
+        now_ms: Wall time.
+        defaults: Configuration of the job manager; what its command line says is passed on.
+
+    Raises:
+        RefusedError: It cannot run; says why.
+    """
+    if (submission.program is None) == (submission.module is None):
+        raise RefusedError("a job needs a program or a module, and not both.")
+    name = submission.program or submission.module or ""
+    if submission.program is not None:
+        path = PurePosixPath(submission.program)
+        if path.is_absolute() or ".." in path.parts or "\0" in submission.program:
+            raise RefusedError(
+                f"{submission.program!r:.80} is not the name of a file in the package."
+            )
+    elif not all(part.isidentifier() for part in name.split(".")):
+        raise RefusedError(f"{name!r:.80} is not the name of a module.")
+    configuration = _passed_on(defaults) | dict(submission.configuration)
+    _check(configuration)
+    stored = SubmissionRecord(
+        program=submission.program,
+        module=submission.module,
+        arguments=submission.arguments,
+        configuration=configuration,
+        package_sha256=hashlib.sha256(submission.package).hexdigest(),
+    )
+    shown = configuration.get("pipeline.name") or PurePosixPath(name).stem
+    record = JobRecord(job_id=job_id, name=shown, submitted_ms=now_ms, changed_ms=now_ms)
+    return record, stored
+
+
+def store(root: Path, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
+    """Writes a job's directory; it is there with all it needs, or it is not there."""
+    draft = JobDirectory(root / f"{_DRAFT}{record.job_id}")
+    shutil.rmtree(draft.path, ignore_errors=True)
+    draft.create()
+    descriptor = os.open(draft.package, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with open(descriptor, "wb") as file:
+        file.write(package)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.write_submission(submission)
+    draft.write_job(record)
+    draft.path.rename(root / record.job_id)
+    descriptor = os.open(root, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_drafts(root: Path) -> None:
+    """Removes submissions that a job manager died over: nobody was told that they exist."""
+    for path in root.glob(f"{_DRAFT}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def recorded_jobs(root: Path) -> list[JobRecord]:
+    """Returns all jobs of a directory, oldest first.
+
+    Raises:
+        PenstockError: A job cannot be read. It is not skipped: it may have to go on.
+    """
+    found: list[JobRecord] = []
+    for path in root.iterdir():
+        if not is_id(path.name):
+            continue
+        record = JobDirectory(path).job()
+        if record is None or record.job_id != path.name:
+            raise PenstockError(
+                f"{path} holds no job.json of this job. Bring it back from a copy, or delete the "
+                "directory if the job is not needed."
+            )
+        found.append(record)
+    return sorted(found, key=lambda record: (record.submitted_ms, record.job_id))
+
+
+def _passed_on(defaults: Configuration) -> dict[str, str]:
+    """Returns what the job manager's command line says about jobs."""
+    return {
+        key: setting.value
+        for key, setting in defaults.settings().items()
+        if setting.rank is Rank.COMMAND_LINE and not key.startswith(_NOT_THE_JOBS)
+    }
+
+
+def _check(settings: dict[str, str]) -> None:
+    """Finds mistakes in settings that the job manager itself goes by."""
+    configuration = Configuration()
+    for key, value in settings.items():
+        configuration.put(key, value, Rank.COMMAND_LINE, "-D")
+    try:
+        restart_strategy(configuration, checkpointing=False)
+        configuration.get_duration_ms("task.cancellation.timeout")
+        configuration.get_duration_ms("execution.checkpointing.interval")
+    except ConfigurationError as error:
+        raise RefusedError(str(error)) from None

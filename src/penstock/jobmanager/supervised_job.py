@@ -1,0 +1,366 @@
+"""One job on this job manager: its directory, its supervisor, its process.
+
+`look` is called several times a second by the dispatcher's thread: it sees what the process and the
+directory say, asks the supervisor what follows, does it, and remembers it in the directory.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.core.configuration import Configuration, Rank
+from penstock.core.job import JobStatus
+from penstock.jobmanager import documents, processes
+from penstock.jobmanager.dispatching import (
+    Command,
+    CommandKind,
+    JobSummary,
+    Operation,
+    OperationStatus,
+    RefusedError,
+)
+from penstock.jobmanager.driver_launcher import bound_log, exit_text
+from penstock.jobmanager.job_overview import exceptions_document, job_document
+from penstock.jobmanager.job_records import (
+    CommandRecord,
+    JobRecord,
+    ProcessRecord,
+    StatusRecord,
+)
+from penstock.jobmanager.life_cycle import JobLifeCycle
+from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
+from penstock.jobmanager.supervision import (
+    Ending,
+    EndJob,
+    Instruction,
+    JobSupervisor,
+    KillDriver,
+    Observation,
+    StartDriver,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.core.clock import Clock
+    from penstock.jobmanager.driver_launcher import Child, Launcher
+    from penstock.jobmanager.job_directory import JobDirectory
+
+_KEPT_COMMANDS: Final = 200
+_MOST_OPEN_COMMANDS: Final = 1000
+_CHECKPOINT_INTERVAL: Final = "execution.checkpointing.interval"
+_log = logging.getLogger("penstock.jobmanager")
+
+
+class SupervisedJob:
+    """A job that this job manager runs, or remembers.
+
+    Args:
+        directory: The job's directory.
+        record: What is known of it.
+        launcher: Starts its processes.
+        clock: Says when.
+        attempt_epoch: Returns the epoch in which an attempt writes.
+        configuration: Of the job manager: defaults of the job's.
+        is_recovered: Whether the job was there before this job manager, or this leadership.
+    """
+
+    def __init__(  # noqa: PLR0913 - the collaborators of one job
+        self,
+        directory: JobDirectory,
+        record: JobRecord,
+        *,
+        launcher: Launcher,
+        clock: Clock,
+        attempt_epoch: Callable[[int], int],
+        configuration: Configuration,
+        is_recovered: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.record = record
+        self._launcher = launcher
+        self._clock = clock
+        self._attempt_epoch = attempt_epoch
+        self._configuration = configuration
+        self._child: Child | None = None
+        self._restarts_before = record.restarts
+        self._status: StatusRecord | None = None
+        self._death: str | None = None
+        self._kill_reason: str | None = None
+        status = JobStatus[record.status]
+        if is_recovered and not status.is_globally_terminal_state():
+            status = JobStatus.RECONCILING
+        self._supervisor = JobSupervisor(
+            JobLifeCycle(clock.wall_ms(), status),
+            attempt=record.attempt,
+            strategy=self._restart_strategy,
+            cancellation_timeout_ms=self._cancellation_timeout_ms,
+            cancel_requested=record.cancel_requested_ms is not None,
+            is_recovered=is_recovered,
+        )
+        self._supervisor.has_ended = status.is_globally_terminal_state()
+
+    # -- what is known --------------------------------------------------------------------------
+
+    @property
+    def job_id(self) -> str:
+        return self.record.job_id
+
+    @property
+    def status(self) -> JobStatus:
+        return self._supervisor.life.status
+
+    @property
+    def has_ended(self) -> bool:
+        return self._supervisor.has_ended
+
+    @property
+    def process(self) -> ProcessRecord | None:
+        """The process that lives, if one does."""
+        found = self.directory.process() if not self.has_ended else None
+        return found if found is not None and self._is_alive() else None
+
+    def summary(self) -> JobSummary:
+        """Returns the job as lists show it."""
+        record, status = self.record, self._status
+        return JobSummary(
+            self.job_id,
+            record.name,
+            self.status,
+            record.submitted_ms,
+            record.ended_ms,
+            record.changed_ms,
+            {} if status is None else status.tasks,
+            record.restarts + (0 if status is None else status.restarts),
+            None if status is None else status.last_checkpoint_ms,
+        )
+
+    def document(self, name: str) -> bytes | None:
+        """Returns a document; that of the job itself says what the job manager knows."""
+        data = self.directory.document(name)
+        if name == documents.JOB:
+            summary = self.summary()
+            return job_document(data, summary, self.record.timestamps, self._clock.wall_ms())
+        if name == documents.EXCEPTIONS:
+            return exceptions_document(data, self.record)
+        return data
+
+    # -- commands -------------------------------------------------------------------------------
+
+    def trigger(self, command: Command, trigger_id: str) -> None:
+        """Hands a command to the driver; the same trigger id again changes nothing.
+
+        Raises:
+            RefusedError: The job cannot obey now.
+        """
+        if self.directory.command(trigger_id) is not None:
+            return
+        if self.has_ended:
+            raise RefusedError(f"job {self.job_id} has ended: it is {self.status.name}.")
+        if command.kind is CommandKind.CANCEL:
+            self._note_cancellation()
+        elif self.status is not JobStatus.RUNNING:
+            raise RefusedError(
+                f"job {self.job_id} is {self.status.name}; a {command.kind.value} needs a RUNNING "
+                "job. Ask again when it runs."
+            )
+        self._forget_old_commands()
+        record = CommandRecord(
+            attempt=self._supervisor.attempt,
+            kind=command.kind.value,
+            directory=command.directory,
+            drain=command.drain,
+            native=command.native,
+            full=command.full,
+            cancel_job=command.cancel_job,
+        )
+        self.directory.write_command(trigger_id, record)
+
+    def operation(self, trigger_id: str) -> Operation | None:
+        """Returns what became of a command."""
+        command = self.directory.command(trigger_id)
+        if command is None:
+            return None
+        result = self.directory.result(trigger_id)
+        if result is not None:
+            return Operation(
+                trigger_id,
+                OperationStatus[result.status],
+                result.location,
+                result.checkpoint_id,
+                result.error,
+            )
+        if self.has_ended:
+            if command.kind == CommandKind.CANCEL.value:
+                return Operation(trigger_id, OperationStatus.COMPLETED)
+            error = f"the job ended ({self.status.name}) before the {command.kind} was done."
+            return Operation(trigger_id, OperationStatus.FAILED, error=error)
+        return Operation(trigger_id, OperationStatus.IN_PROGRESS)
+
+    def _note_cancellation(self) -> None:
+        """First of all, and durably: whoever finds the job later must not start it."""
+        if self.record.cancel_requested_ms is None:
+            now_ms = self._clock.wall_ms()
+            self._save(msgspec.structs.replace(self.record, cancel_requested_ms=now_ms))
+        self._supervisor.cancel()
+
+    def _forget_old_commands(self) -> None:
+        known = self.directory.command_ids()
+        done = [each for each in known if self.directory.result(each) is not None]
+        if len(known) - len(done) >= _MOST_OPEN_COMMANDS:
+            raise RefusedError(
+                f"{len(known) - len(done)} requests to job {self.job_id} are under way; wait for "
+                "some of them."
+            )
+        for trigger_id in done[:-_KEPT_COMMANDS]:
+            self.directory.forget_command(trigger_id)
+
+    # -- called by the dispatcher's thread ------------------------------------------------------
+
+    def look(self, random: float) -> Ending | None:
+        """Does what is due; returns how the job ended, in the look that sees it end."""
+        seen = self._observe()
+        now_ms = self._clock.wall_ms()
+        instructions = self._supervisor.observe(seen, self._clock.monotonic_ms(), now_ms, random)
+        ending = None
+        for instruction in instructions:
+            ending = self._obey(instruction, now_ms) or ending
+        self._note(now_ms, ending)
+        return ending
+
+    def kill(self) -> None:
+        """Kills the process, if one lives: the leadership of this job manager is over."""
+        found = self.directory.process()
+        if found is not None:
+            processes.kill(found)
+
+    def _observe(self) -> Observation:
+        attempt = self._supervisor.attempt
+        is_alive = self._is_alive()
+        # After the question whether it lives: the last thing that it does is to say how it ended.
+        end = self.directory.end()
+        status = self.directory.status()
+        if status is not None and status.attempt == attempt:
+            self._status = status
+        ending = None
+        if end is not None and end.attempt == attempt and attempt > 0:
+            ending = Ending(JobStatus[end.status], end.error, end.error_type)
+        reported = None
+        if status is not None and status.attempt == attempt:
+            reported = JobStatus[status.status]
+        return Observation(
+            is_alive,
+            reported,
+            0 if reported is None or status is None else status.restarts,
+            ending,
+            self._died_how(),
+        )
+
+    def _is_alive(self) -> bool:
+        if self._child is not None:
+            return self._child.poll() is None
+        found = self.directory.process()
+        return found is not None and processes.is_alive(found)
+
+    def _died_how(self) -> str:
+        status = None if self._child is None else self._child.poll()
+        if self._kill_reason is not None:
+            return f"because it was killed: {self._kill_reason}"
+        return "" if status is None else exit_text(status)
+
+    def _obey(self, instruction: Instruction, now_ms: int) -> Ending | None:
+        match instruction:
+            case StartDriver(attempt):
+                self._start(attempt)
+            case KillDriver(reason):
+                _log.warning("The process of job %s is killed: %s.", self.job_id, reason)
+                self._kill_reason = reason
+                self.kill()
+            case EndJob(ending):
+                self._log_end(ending)
+                return ending
+        return None
+
+    def _start(self, attempt: int) -> None:
+        # The group of the last one may have members left, and an adopted one may live.
+        self.kill()
+        self._kill_reason = None
+        self._status = None
+        death, self._death = self._death, None
+        process = ProcessRecord(
+            attempt=attempt, leader_epoch=self._attempt_epoch(attempt), previous_death=death
+        )
+        # Known before the process is: a successor of ours must not give the number again.
+        self._save(msgspec.structs.replace(self.record, attempt=attempt))
+        self.directory.write_process(process)
+        submission = self.directory.submission()
+        configuration = {} if submission is None else submission.configuration
+        self._child = self._launcher.start(
+            self.directory, attempt, configuration.get("python.client.executable")
+        )
+        _log.info("Job %s: attempt %d starts.", self.job_id, attempt)
+
+    def _note(self, now_ms: int, ending: Ending | None) -> None:
+        """Remembers what has changed."""
+        record, life = self.record, self._supervisor.life
+        if life.status is JobStatus.RESTARTING and self._death is None:
+            self._death = f"The job's process ended {self._died_how() or 'without a word'}."
+        changed = record.status != life.status.name
+        entered = {name: at for name, at in life.timestamps.items() if at}
+        name = record.name
+        if self._status is not None and self._status.name:
+            name = self._status.name
+        noted = msgspec.structs.replace(
+            record,
+            name=name,
+            status=life.status.name,
+            changed_ms=now_ms if changed else record.changed_ms,
+            timestamps={**record.timestamps, **entered},
+            restarts=self._restarts_before + self._supervisor.process_restarts,
+        )
+        if ending is not None:
+            noted = msgspec.structs.replace(
+                noted, ended_ms=now_ms, error=ending.error, error_type=ending.error_type
+            )
+        if noted != record:
+            self._save(noted)
+        bound_log(self.directory.log)
+
+    def _save(self, record: JobRecord) -> None:
+        self.directory.write_job(record)
+        self.record = record
+
+    def _log_end(self, ending: Ending) -> None:
+        if ending.status is JobStatus.FAILED:
+            _log.error("Job %s has failed: %s", self.job_id, ending.error)
+        else:
+            _log.info("Job %s is %s.", self.job_id, self.status.name)
+
+    # -- settings of the job --------------------------------------------------------------------
+
+    def _restart_strategy(self) -> RestartStrategy:
+        """Makes the strategy as the program has set it, once it has said so."""
+        configuration = self._job_configuration()
+        is_checkpointing = configuration.read(_CHECKPOINT_INTERVAL) is not None
+        if self._status is not None:
+            is_checkpointing = self._status.is_checkpointing
+            for key, value in self._status.restart_settings.items():
+                configuration.put(key, value, Rank.CODE, "program")
+        return restart_strategy(configuration, checkpointing=is_checkpointing)
+
+    def _cancellation_timeout_ms(self) -> int:
+        told = None if self._status is None else self._status.cancellation_timeout_ms
+        if told is not None:
+            return told
+        return int(self._job_configuration().get_duration_ms("task.cancellation.timeout"))
+
+    def _job_configuration(self) -> Configuration:
+        configuration = Configuration(self._configuration)
+        submission = self.directory.submission()
+        if submission is not None:
+            for key, value in submission.configuration.items():
+                configuration.put(key, value, Rank.COMMAND_LINE, "-D")
+        return configuration

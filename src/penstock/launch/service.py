@@ -1,0 +1,151 @@
+"""The job manager as a service: dispatcher, REST interface and web page in one process.
+
+    penstock jobmanager
+
+Ctrl-C and SIGTERM end the service and nothing else: jobs go on in their own processes, and the next
+job manager on the same directory takes them over. So does one that follows a killed one.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import random  # noqa: TID251 - the composition root is where chance comes from
+import signal
+import sys
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.clock import SystemClock
+from penstock.core.errors import ConfigurationError, EnvironmentError_
+from penstock.jobmanager.directory_lock import DirectoryLock
+from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
+from penstock.jobmanager.driver_launcher import DriverLauncher
+
+if TYPE_CHECKING:
+    from penstock.core.configuration import Configuration
+
+DRIVER_MODULE: Final = "penstock.launch.driver_process"
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
+_LOG_BYTES: Final = 16 * 1024 * 1024
+_MOST_CANDIDATES: Final = 100
+
+
+def run_job_manager(
+    configuration: Configuration, host: str | None = None, port: int | None = None
+) -> None:
+    """Serves until Ctrl-C or SIGTERM.
+
+    Args:
+        configuration: Of the job manager; settings of its command line are defaults of its jobs.
+        host: Address to listen at instead of the configured one.
+        port: Port to listen at instead of the configured one.
+
+    Raises:
+        ConfigurationError: A setting is wrong, the port is in use, or another job manager works in
+            the directory.
+        EnvironmentError_: The packages of the service are not installed.
+    """
+    open_server, rest_settings = _rest()
+    settings = rest_settings(configuration, host, port)
+    directory, lock = _own_directory(configuration)
+    try:
+        log = _log_to(directory)
+        dispatcher = JobDispatcher(
+            DispatcherSettings(
+                directory, configuration, _max_ended(configuration), Path(log.baseFilename)
+            ),
+            DriverLauncher(DRIVER_MODULE),
+            SystemClock(),
+            new_id=lambda: uuid.uuid4().hex,  # noqa: TID251 - the composition root
+            random=random.random,
+        )
+        server = open_server(dispatcher, settings)
+        dispatcher.url = server.url
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # The server has handlers of its own while it runs, and hands the signal on at its end.
+            signal.signal(number, lambda *_: server.stop())
+        dispatcher.start()
+        dispatcher.lead()
+        print(f"Penstock job manager at {server.url}, jobs in {directory}", flush=True)
+        try:
+            server.run()
+        finally:
+            _say_farewell(dispatcher.close(), directory)
+    finally:
+        lock.release()
+
+
+def state_directory(configuration: Configuration) -> Path:
+    """Returns the directory of a job manager: the configured one, or the user's own."""
+    configured = configuration.get_string("penstock.jobmanager.directory")
+    if configured:
+        return Path(configured).expanduser().absolute()
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state").absolute() / "penstock"
+
+
+def _rest() -> Any:
+    """Imports what the extra `server` brings."""
+    try:
+        from penstock.rest.server import open_server
+        from penstock.rest.settings import rest_settings
+    except ModuleNotFoundError as error:
+        raise EnvironmentError_(
+            f"the job manager needs the package {error.name}. Install its packages: "
+            "pip install 'penstock[server]'"
+        ) from None
+    return open_server, rest_settings
+
+
+def _own_directory(configuration: Configuration) -> tuple[Path, DirectoryLock]:
+    """Returns a directory that no other job manager works in, and what keeps it so."""
+    directory = state_directory(configuration)
+    if configuration.get_enum("high-availability.type") == "NONE":
+        return directory, DirectoryLock(directory)
+    # Candidates on one machine may share the setting: what they share is the storage directory.
+    for number in range(_MOST_CANDIDATES):
+        candidate = directory / f"candidate-{number}"
+        try:
+            return candidate, DirectoryLock(candidate)
+        except ConfigurationError:
+            if number + 1 == _MOST_CANDIDATES:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _max_ended(configuration: Configuration) -> int:
+    number = int(configuration.get_integer("jobstore.max-capacity"))
+    if number < 0:
+        raise ConfigurationError(
+            f"jobstore.max-capacity is {number}; it is how many ended jobs are remembered, 0 or "
+            "more."
+        )
+    return number
+
+
+def _log_to(directory: Path) -> logging.handlers.RotatingFileHandler:
+    """Logs to the terminal and to a file of bounded size, which REST shows."""
+    path = directory / "jobmanager.log"
+    handler = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=2)
+    path.chmod(0o600)
+    for each in (handler, logging.StreamHandler(sys.stderr)):
+        each.setFormatter(logging.Formatter(_LOG_FORMAT))
+        logging.getLogger().addHandler(each)
+    logging.getLogger().setLevel(logging.INFO)
+    return handler
+
+
+def _say_farewell(living: list[tuple[str, int]], directory: Path) -> None:
+    if not living:
+        print("The job manager has stopped; no job was running.", flush=True)
+        return
+    listed = "".join(f"\n  {job_id}  process {pid}" for job_id, pid in living)
+    print(
+        f"The job manager has stopped; {len(living)} running jobs go on without it:{listed}\n"
+        f"`penstock jobmanager` with the same directory ({directory}) takes them over, and starts "
+        "again what has died meanwhile. To end a job for good, cancel it there.",
+        flush=True,
+    )
