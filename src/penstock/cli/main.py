@@ -1,37 +1,164 @@
-"""`penstock <ACTION>`: one group, one command per verb."""
+"""`penstock <ACTION>`: one group, one module per verb, imported when the verb runs."""
 
 from __future__ import annotations
 
-import runpy
+import importlib
 import sys
-from importlib.metadata import version
+import traceback
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from penstock.cli.failures import (
+    DONE,
+    FAILED,
+    FOUND,
+    INTERRUPTED,
+    NO_MANAGER,
+    SEE_HELP,
+    USAGE,
+    FoundError,
+    NoManagerError,
+    WrongUsageError,
+    did_you_mean,
+)
 from penstock.core.errors import PenstockError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("penstock"), "-v", "--version", prog_name="penstock")
+VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "Jobs": {
+        "run": ("run_verb", "Run a program, here or at a job manager."),
+        "list": ("list_verb", "List jobs."),
+        "info": ("info_verb", "Show the plan of a program; with -s, check a restore."),
+        "stop": ("stop_verb", "End a job with a savepoint."),
+        "cancel": ("cancel_verb", "End a job without one."),
+    },
+    "Snapshots": {
+        "savepoint": ("savepoint_verb", "Take a savepoint, or dispose one."),
+        "checkpoint": ("checkpoint_verb", "Take a checkpoint now."),
+        "check-restore": ("check_restore_verb", "Would a program start from a snapshot?"),
+        "state": ("state_verb", "List, read and compare the state in snapshots."),
+        "verify": ("verify_verb", "Check every file of a snapshot."),
+    },
+    "Service and set-up": {
+        "jobmanager": ("jobmanager_verb", "Run the job manager: jobs, REST and web page."),
+        "config": ("config_verb", "Show every setting, and where its value comes from."),
+        "demo": ("demo_verb", "Run the demo job."),
+        "completion": ("completion_verb", "Print shell completion for bash, zsh or fish."),
+    },
+}
+
+_MODULES: Final = {
+    name: module for section in VERBS.values() for name, (module, _) in section.items()
+}
+
+
+class Actions(click.Group):
+    """Finds verbs by name and imports their modules only then."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of the verbs, in the order of the help."""
+        del ctx
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports the module of a verb."""
+        del ctx
+        if cmd_name not in _MODULES:
+            return None
+        module = importlib.import_module(f"penstock.cli.{_MODULES[cmd_name]}")
+        verb: click.Command = module.verb
+        return verb
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Says in Flink's words that there is no such action, with the nearest one."""
+        name = args[0]
+        if name not in _MODULES and not name.startswith("-") and not ctx.resilient_parsing:
+            raise WrongUsageError(
+                f'"{name}" is not a valid action.{did_you_mean(name, _MODULES)}\n\n'
+                f"Valid actions are {', '.join(_MODULES)}."
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the verbs by what they are for; imports none of them."""
+        del ctx
+        for title, section in VERBS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, text) for name, (_, text) in section.items()])
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"Version: {version('penstock')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Actions,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    options_metavar="",
+    subcommand_metavar="<ACTION> [OPTIONS] [ARGUMENTS]",
+    epilog="`penstock <ACTION> -h` explains an action, with examples. Begin with `penstock demo`.",
+)
+@click.option(
+    "-v",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
+)
 def penstock() -> None:
     """Stateful event-time streaming in plain Python, on Spark."""
 
 
-@penstock.command(
-    context_settings={"ignore_unknown_options": True, "help_option_names": []},
-    add_help_option=False,
-)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def demo(arguments: tuple[str, ...]) -> None:
-    """Run the demo job: late, disordered events counted in one-minute windows."""
-    sys.argv = ["penstock demo", *arguments]
-    runpy.run_module("penstock.demo", run_name="__main__")
-
-
-def main() -> None:
-    """Runs the command line; an expected error is one message, not a traceback."""
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command line; returns its exit code."""
+    given = list(arguments)
     try:
-        penstock.main(prog_name="penstock")
-    except PenstockError as error:
-        click.echo(f"error: {error}", err=True)
-        raise SystemExit(1) from None
+        result = penstock.main(given, prog_name="penstock", standalone_mode=False)
+    except (click.ClickException, click.Abort, PenstockError, OSError, KeyboardInterrupt) as error:
+        return _failed(error, given)
+    return result if isinstance(result, int) else DONE
+
+
+def _failed(error: BaseException, given: list[str]) -> int:
+    """Says what went wrong in a sentence; returns the exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message())
+        return USAGE
+    if isinstance(error, click.UsageError):
+        # Flink says these on its standard output, which `--json` keeps free.
+        click.echo(f"{error.format_message()}\n\n{SEE_HELP}", err="--json" in given)
+        return USAGE
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        return INTERRUPTED
+    if isinstance(error, FoundError):
+        click.echo(str(error), err=True)
+        return FOUND
+    if "--stacktrace" in given:
+        click.echo("".join(traceback.format_exception(error)), err=True)
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    click.echo(f"error: {text}", err=True)
+    return NO_MANAGER if isinstance(error, NoManagerError) else FAILED
+
+
+def main() -> Any:
+    """Runs the command line of this process."""
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; Python must not complain at its end.
+        sys.stdout = None
+        code = DONE
+    sys.exit(code)

@@ -1,0 +1,229 @@
+"""Talks to a job manager over REST, with the standard library alone.
+
+1. A request goes to the configured address; a standby's answer names the leader, who is asked next.
+2. Once a manager has answered, one that is away for a moment is asked again: reads, and operations
+   whose trigger id we chose, are the same when they are asked twice. A submission is not.
+3. A long operation is triggered with an id of ours and polled until it has ended.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from penstock.cli.failures import NoManagerError, RequestFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LEADER_HEADER: Final = "X-Penstock-Leader"
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_TIMEOUT_SECONDS: Final = 30.0
+_MAX_HOPS: Final = 3
+_UNAVAILABLE: Final = 503
+_NOT_FOUND: Final = 404
+
+START_ADVICE: Final = "Start one with `penstock jobmanager`, or name its address with -m host:port."
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, headers and JSON of an answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    document: Any
+
+
+class _Unreachable(Exception):
+    """No answer came; `was_sent` says whether the request may have arrived."""
+
+    def __init__(self, cause: BaseException, *, was_sent: bool) -> None:
+        super().__init__(str(cause) or type(cause).__name__)
+        self.was_sent = was_sent
+
+
+@dataclass(slots=True)
+class RestClient:
+    """One user's conversation with the job manager.
+
+    Attributes:
+        url: Where the manager is, as `http://host:port`.
+        token_of: Returns the token for a host and port, or None.
+        patience_seconds: How long a manager that had answered, or a leader, is waited for.
+        sleep: Waits.
+        now: Monotonic seconds.
+    """
+
+    url: str
+    token_of: Callable[[str, int], str | None] = lambda _host, _port: None
+    patience_seconds: float = 30.0
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    _has_answered: bool = field(default=False, init=False)
+
+    def get(self, path: str) -> Any:
+        """Returns the JSON document at a path."""
+        return self._checked(self._request("GET", path, None), path)
+
+    def find(self, path: str) -> Any:
+        """Returns the JSON document at a path, or None when there is none."""
+        answer = self._request("GET", path, None)
+        return None if answer.status == _NOT_FOUND else self._checked(answer, path)
+
+    def patch(self, path: str) -> Any:
+        """Changes what is at a path."""
+        return self._checked(self._request("PATCH", path, b"{}"), path)
+
+    def submit(self, path: str, content: bytes, content_type: str) -> Any:
+        """Posts what must not arrive twice; a lost answer is an error."""
+        headers = {"Content-Type": content_type}
+        return self._checked(self._request("POST", path, content, headers, is_same=False), path)
+
+    def trigger(self, path: str, document: Mapping[str, Any]) -> str:
+        """Starts an operation; returns its trigger id."""
+        body = json.dumps({"triggerId": secrets.token_hex(16)} | dict(document)).encode()
+        answer = self._checked(self._request("POST", path, body), path)
+        return str(answer["request-id"])
+
+    def wait(self, path: str) -> dict[str, Any]:
+        """Polls a triggered operation until it has ended; returns what it has led to.
+
+        Raises:
+            RequestFailedError: It failed.
+        """
+        pause = 0.05
+        while True:
+            document = self.get(path)
+            if document.get("status", {}).get("id") != "IN_PROGRESS":
+                break
+            self.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+        operation: dict[str, Any] = document.get("operation") or {}
+        cause = operation.get("failure-cause")
+        if cause:
+            raise RequestFailedError(_cause_text(cause))
+        return operation
+
+    # -- one request ---------------------------------------------------------------------------
+
+    def _checked(self, answer: Answer, path: str) -> Any:
+        if answer.status < 400:
+            return answer.document
+        errors = []
+        if isinstance(answer.document, dict):
+            errors = [str(error) for error in answer.document.get("errors") or []]
+        text = "\n".join(_first_cause(error) for error in errors)
+        if answer.status in (401, 403):
+            raise RequestFailedError(
+                f"{text or 'The job manager refused.'}\nThe manager's token lets its own user in: "
+                "run this command as that user on that machine, or set penstock.rest.token-file.",
+                answer.status,
+            )
+        raise RequestFailedError(
+            text or f"{self.url}{path} answered with status {answer.status}.", answer.status
+        )
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        is_same: bool = True,
+    ) -> Answer:
+        """Asks, follows to the leader, and asks again while somebody may still answer."""
+        deadline = self.now() + self.patience_seconds
+        pause, hops = 0.1, 0
+        while True:
+            try:
+                answer = self._once(method, path, body, headers or {})
+            except _Unreachable as error:
+                if error.was_sent and not is_same:
+                    raise RequestFailedError(
+                        f"{self.url} went away before it answered ({error}). The job may have "
+                        "been taken: see `penstock list` before you submit it again."
+                    ) from None
+                if not self._has_answered or self.now() >= deadline:
+                    raise NoManagerError(
+                        f"No job manager answers at {self.url} ({error}). {START_ADVICE}"
+                    ) from None
+            else:
+                self._has_answered = True
+                leader = answer.headers.get(LEADER_HEADER.lower())
+                if answer.status != _UNAVAILABLE:
+                    return answer
+                if leader and _base(leader) != self.url and hops < _MAX_HOPS:
+                    self.url, hops = _base(leader), hops + 1
+                    continue
+                if self.now() >= deadline:
+                    raise NoManagerError(
+                        f"{self.url} does not lead, and no job manager does after "
+                        f"{self.patience_seconds:.0f} s. Look at the job managers' logs, and at "
+                        "the store of high-availability.type."
+                    )
+            self.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def _once(self, method: str, path: str, body: bytes | None, more: Mapping[str, str]) -> Answer:
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "localhost", parts.port or 8081
+        secure = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = kind(host, port, timeout=_TIMEOUT_SECONDS)
+        headers = {"Accept": "application/json", "X-Requested-With": "penstock"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        headers |= dict(more)
+        token = self.token_of(host, port)
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        was_sent = False
+        try:
+            connection.connect()
+            was_sent = True
+            connection.request(method, f"{parts.path}/v1{path}", body, headers)
+            response = connection.getresponse()
+            content = response.read(MAX_ANSWER_BYTES)
+        except (OSError, http.client.HTTPException, socket.gaierror) as error:
+            raise _Unreachable(error, was_sent=was_sent) from None
+        finally:
+            connection.close()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, found, self._json(content, response.status))
+
+    def _json(self, content: bytes, status: int) -> Any:
+        try:
+            return json.loads(content) if content.strip() else {}
+        except ValueError:
+            if status >= 400:
+                return {"errors": []}
+            raise NoManagerError(
+                f"{self.url} answers, but not as a job manager. Something else listens there; "
+                "name the job manager's address with -m host:port."
+            ) from None
+
+
+def _base(url: str) -> str:
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _cause_text(cause: Any) -> str:
+    if not isinstance(cause, dict):
+        return str(cause)
+    text = str(cause.get("stack-trace") or cause.get("class") or "The operation failed.")
+    return _first_cause(text)
+
+
+def _first_cause(text: str) -> str:
+    """Returns an error without the lines of a Java stack trace."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("at ")]
+    return "\n".join(lines).strip() or text.strip()

@@ -1,0 +1,267 @@
+"""`penstock run`: a program's job, at a job manager or in a process of its own here."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from penstock.cli.failures import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    NoManagerError,
+    RequestFailedError,
+    WrongUsageError,
+)
+from penstock.cli.following import ENDED, follow
+from penstock.cli.programs import (
+    Program,
+    child_command,
+    child_environment,
+    child_request,
+    program_of,
+    program_options,
+)
+from penstock.cli.snapshots import snapshot_path
+from penstock.cli.verb import Asked, ProgramVerb, asked, service_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.cli.rest_client import RestClient
+
+_RECOVERY: Final = "execution.state-recovery."
+_CLAIM_MODES: Final = ("claim", "no_claim", "legacy")
+
+
+@click.command(
+    "run",
+    cls=ProgramVerb,
+    epilog="""\b
+Examples:
+  penstock run -t local app.py                here, no job manager needed
+  penstock run -d app.py --input /data        at a job manager; do not wait for the end
+  penstock run -p 4 -D execution.checkpointing.interval=10s app.py
+  penstock run -d -s /backups/savepoint-40dcc6-0d1b2c3a4f5e app.py
+                                              go on from a savepoint or a retained checkpoint
+  penstock run -pym pipeline.main -pyfs lib/  a module, with the files it imports
+
+\b
+What follows the program belongs to the program. Waiting for a job, Ctrl-C leaves it running;
+with -sae it cancels it.""",
+)
+@program_options
+@click.option("-d", "--detached", is_flag=True, help="Do not wait for the end of the job.")
+@click.option("-s", "--fromSavepoint", "snapshot", metavar="PATH", help="Start from this snapshot.")
+@click.option(
+    "-n",
+    "--allowNonRestoredState",
+    "drops",
+    is_flag=True,
+    help="Drop state of operators that the program has no more.",
+)
+@click.option(
+    "-cm",
+    "--claimMode",
+    "claim_mode",
+    metavar="claim|no_claim|legacy",
+    help="Who owns the snapshot; no_claim by default.",
+)
+@click.option("-rm", "--restoreMode", "restore_mode", hidden=True)
+@click.option(
+    "-sae",
+    "--shutdownOnAttachedExit",
+    "cancels",
+    is_flag=True,
+    help="Cancel the job when this command is interrupted.",
+)
+@service_options
+def verb(**options: Any) -> int:
+    """Run a program of the DataStream API.
+
+    With -t remote, the default, the program and its files go to the job manager, which runs it in
+    a driver process of its own and restarts it after failures. With -t local it runs here.
+    """
+    shows_traces = options["stacktrace"]
+    given = asked(options)
+    settings = dict(given.settings or {}) | _restore_settings(options, given)
+    program = program_of(options, settings)
+    if given.target == "local":
+        if options["detached"]:
+            raise WrongUsageError(
+                "-d and -t local exclude each other: a local job ends with its command. Start "
+                "`penstock jobmanager` and leave -t local out."
+            )
+        return _run_here(program, given, shows_traces=shows_traces)
+    client = given.client()
+    if given.target is None:
+        _check_manager(client)
+    return _run_remotely(program, given, client, options)
+
+
+def _restore_settings(options: dict[str, Any], given: Asked) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    if options["snapshot"] is not None:
+        settings[_RECOVERY + "path"] = snapshot_path(options["snapshot"], given.client)
+    if options["drops"]:
+        settings[_RECOVERY + "ignore-unclaimed-state"] = "true"
+    if options["restore_mode"] is not None:
+        given.report.notice("note: -rm is an old name of -cm (--claimMode).")
+    mode = options["claim_mode"] or options["restore_mode"]
+    if mode is not None:
+        if mode.lower().replace("-", "_") not in _CLAIM_MODES:
+            raise WrongUsageError(
+                f'-cm "{mode}" is not a claim mode; it must be claim, no_claim or legacy.'
+            )
+        settings[_RECOVERY + "claim-mode"] = mode.upper().replace("-", "_")
+    return settings
+
+
+def _check_manager(client: RestClient) -> None:
+    try:
+        client.get("/config")
+    except NoManagerError:
+        raise NoManagerError(
+            f"No job manager answers at {client.url}. Start one with `penstock jobmanager`, or run "
+            "the program here with `penstock run -t local`."
+        ) from None
+
+
+# -- at a job manager -----------------------------------------------------------------------------
+
+
+def _run_remotely(
+    program: Program, given: Asked, client: RestClient, options: dict[str, Any]
+) -> int:
+    report = given.report
+    content, content_type = _submission(program)
+    job_id = str(client.submit("/jobs", content, content_type)["jobid"])
+    report.line(f"Job has been submitted with JobID {job_id}")
+    if options["detached"]:
+        report.result(job_id)
+        report.document({"job_id": job_id})
+        return DONE
+    with _termination_interrupts():
+        try:
+            outcome = follow(client, job_id, report)
+        except KeyboardInterrupt:
+            _interrupted(client, job_id, cancels=options["cancels"])
+            return INTERRUPTED
+    fields = {"job_id": job_id, "state": outcome.state, "runtime_ms": outcome.runtime_ms}
+    report.document(fields if outcome.failure is None else fields | {"failure": outcome.failure})
+    report.result(job_id)
+    if outcome.state == "CANCELED":
+        raise RequestFailedError(f"Job {job_id} was cancelled.")
+    if outcome.state == "FAILED":
+        raise RequestFailedError(f"Job {job_id} failed.\n{outcome.failure}")
+    report.line("Program execution finished")
+    report.line(f"Job with JobID {job_id} has finished.")
+    report.line(f"Job Runtime: {outcome.runtime_ms} ms")
+    return DONE
+
+
+def _submission(program: Program) -> tuple[bytes, str]:
+    """Returns the body of a submission and its type: a form of a JSON document and a zip file."""
+    from penstock.launch.job_package import build_package
+
+    package, settings = build_package(program.script, program.settings)
+    document = {
+        "program": None if program.script is None else program.script.name,
+        "module": program.module,
+        "arguments": list(program.arguments),
+        "configuration": settings,
+    }
+    boundary = secrets.token_hex(24)
+    parts = (
+        (b"submission", b"submission.json", b"application/json", json.dumps(document).encode()),
+        (b"package", b"package.zip", b"application/zip", package),
+    )
+    body = b"".join(
+        b"--%b\r\n"
+        b'Content-Disposition: form-data; name="%b"; filename="%b"\r\n'
+        b"Content-Type: %b\r\n\r\n%b\r\n" % (boundary.encode(), name, file, kind, content)
+        for name, file, kind, content in parts
+    )
+    return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+class _TerminatedError(KeyboardInterrupt):
+    """SIGTERM came, which unlike Ctrl-C is for this process alone."""
+
+
+@contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """Has SIGTERM do what Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: Any) -> None:
+        raise _TerminatedError
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupted(client: RestClient, job_id: str, *, cancels: bool) -> None:
+    if not cancels:
+        click.echo(
+            f"Job {job_id} goes on. `penstock list` shows it, `penstock cancel {job_id[:8]}` "
+            "ends it.",
+            err=True,
+        )
+        return
+    click.echo(f"Cancelling job {job_id}.", err=True)
+    client.patch(f"/jobs/{job_id}?mode=cancel")
+    while client.get(f"/jobs/{job_id}/status")["status"] not in ENDED:
+        client.sleep(0.2)
+    click.echo(f"Cancelled job {job_id}.", err=True)
+
+
+# -- here -----------------------------------------------------------------------------------------
+
+
+def _run_here(program: Program, given: Asked, *, shows_traces: bool) -> int:
+    report = given.report
+    if given.configuration().get_string("penstock.spark.master") == "in-process":
+        # There are no workers to ship files to, and the program's process has them on its path.
+        program.settings.pop("python.files", None)
+    with tempfile.TemporaryDirectory(prefix="penstock-program-") as directory:
+        answer = Path(directory) / "answer.json"
+        request = child_request(
+            program,
+            "run",
+            answer=str(answer),
+            shows_traces=shows_traces,
+            is_quiet=not report.for_people,
+        )
+        child = subprocess.Popen(
+            child_command(program, request),
+            env=child_environment(program),
+            stdout=sys.stderr if report.as_json else None,
+        )
+        with _termination_interrupts():
+            code = _wait(child)
+        if answer.exists():
+            report.document(json.loads(answer.read_text(encoding="utf-8")))
+    return code if code in (DONE, INTERRUPTED) else FAILED
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    """Waits for the child, which gets Ctrl-C from the terminal as we do."""
+    try:
+        return child.wait()
+    except KeyboardInterrupt as error:
+        if isinstance(error, _TerminatedError):
+            child.send_signal(signal.SIGINT)
+        child.wait()
+        return INTERRUPTED

@@ -1,0 +1,86 @@
+"""Finds the job manager: at `-m`, else at the configured address; a standby names the leader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from penstock.cli.failures import WrongUsageError
+from penstock.cli.rest_client import RestClient
+from penstock.core.config_file import load_configuration
+from penstock.core.configuration import Configuration, Rank
+from penstock.core.option_remarks import remark
+from penstock.core.options import canonical_key
+from penstock.rest.token_file import find_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.cli.report import Report
+
+
+def settings_of(pairs: Iterable[str]) -> dict[str, str]:
+    """Returns `-D` settings by key; a key alone means true, as for Flink."""
+    settings = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not key.strip():
+            raise WrongUsageError(f"-D takes key=value, but got -D{pair}.")
+        settings[key.strip()] = value if separator else "true"
+    return settings
+
+
+def notice_remarks(settings: Iterable[str], report: Report) -> None:
+    """Says which settings are unknown or change nothing."""
+    for key in settings:
+        said = remark(canonical_key(key))
+        if said:
+            report.notice(f"WARNING {key} (-D) {said}")
+
+
+def configuration_with(settings: dict[str, str]) -> Configuration:
+    """Returns the configuration of the file with the command line's settings above it."""
+    configuration = load_configuration()
+    for key, value in settings.items():
+        configuration.put(key, value, Rank.COMMAND_LINE, "-D")
+    return configuration
+
+
+def open_client(configuration: Configuration, address: str | None) -> RestClient:
+    """Returns a client of the job manager; asks nobody yet."""
+    url = base_url(address) if address else _configured_url(configuration)
+    return RestClient(url, _token_finder(configuration))
+
+
+def base_url(address: str) -> str:
+    """Returns the URL of an address such as `localhost:8081`.
+
+    Raises:
+        WrongUsageError: It is none.
+    """
+    if address.startswith("yarn"):
+        raise WrongUsageError(
+            f"-m {address} is Flink's own way to YARN. Name the job manager's address, as in "
+            "-m localhost:8081; jobs run on YARN with -D penstock.spark.master=yarn there."
+        )
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    try:
+        port = parts.port or 8081
+    except ValueError:
+        port = 0
+    if parts.scheme not in ("http", "https") or not parts.hostname or not 0 < port < 65536:
+        raise WrongUsageError(
+            f'-m "{address}" is not an address; write host:port, as in localhost:8081.'
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
+
+
+def _configured_url(configuration: Configuration) -> str:
+    host = configuration.get_string("rest.address")
+    return base_url(f"{host}:{configuration.get_integer('rest.port')}")
+
+
+def _token_finder(configuration: Configuration) -> Callable[[str, int], str | None]:
+    file = configuration.get_string("penstock.rest.token-file")
+    return lambda host, port: find_token(host, port, file)

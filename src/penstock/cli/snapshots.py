@@ -1,0 +1,62 @@
+"""Snapshots as users name them: a path, or `<job id>` and `<job id>:chk-N` through the service."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.cli.failures import RequestFailedError
+from penstock.cli.job_ids import resolve_job_id
+from penstock.cli.savepoint_verb import absolute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.cli.rest_client import RestClient
+
+_OF_JOB: Final = re.compile(r"(?P<job>[0-9a-fA-F]{6,32})(?::(?:chk-)?(?P<number>\d{1,18}))?")
+
+
+def snapshot_path(text: str, client: Callable[[], RestClient]) -> str:
+    """Returns the path of a snapshot; asks the job manager only when a job's is meant."""
+    found = _OF_JOB.fullmatch(text)
+    if found is None or Path(text).exists():
+        return absolute(text) or text
+    opened = client()
+    job_id = resolve_job_id(opened, found["job"])
+    checkpoints = opened.get(f"/jobs/{job_id}/checkpoints")
+    if found["number"] is None:
+        return _latest(job_id, checkpoints)
+    number = int(found["number"])
+    for record in checkpoints["history"]:
+        if record["id"] == number:
+            return _path_of(record, job_id)
+    known = ", ".join(str(record["id"]) for record in checkpoints["history"]) or "none"
+    raise RequestFailedError(
+        f"Job {job_id} has no checkpoint {number} in its history, which holds: {known}."
+    )
+
+
+def _latest(job_id: str, checkpoints: dict[str, Any]) -> str:
+    records = [record for record in checkpoints["history"] if _is_there(record)]
+    latest = checkpoints["latest"].get("completed")
+    if latest is not None and _is_there(latest):
+        records.append(latest)
+    if not records:
+        raise RequestFailedError(
+            f"Job {job_id} has no completed checkpoint yet. Take one with "
+            f"`penstock savepoint {job_id}`."
+        )
+    return str(max(records, key=lambda record: record["id"])["external_path"])
+
+
+def _path_of(record: dict[str, Any], job_id: str) -> str:
+    if not _is_there(record):
+        gone = "was deleted by its job" if record.get("discarded") else f"is {record['status']}"
+        raise RequestFailedError(f"Checkpoint {record['id']} of job {job_id} {gone}.")
+    return str(record["external_path"])
+
+
+def _is_there(record: dict[str, Any]) -> bool:
+    return bool(record.get("external_path")) and not record.get("discarded")

@@ -1,0 +1,203 @@
+"""Runs a user's program in a process of its own, for its job or only for what it would run.
+
+    python -m penstock.launch.program_process <request as JSON>
+
+    run            its jobs run here, with Flink's lines on the standard output; the answer says
+                   how they ended
+    plan           its first job is not started; its plan is the answer
+    config         the same; its settings with their sources are the answer
+    check-restore  the same; what a snapshot would become in it is the answer
+
+The answer is a JSON document in a file that the request names, so that the program may print what
+it likes. The command line's settings come through `PENSTOCK_DYNAMIC_PROPERTIES`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+import sysconfig
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.errors import PenstockError, UserFunctionError
+from penstock.launch import local
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.core.configuration import Configuration
+    from penstock.graph.nodes import StreamGraph
+    from penstock.launch.local import Listener
+    from penstock.launch.local_job import LocalJob
+
+_OURS: Final = str(Path(__file__).resolve().parents[1])
+_PYTHON: Final = sysconfig.get_path("stdlib")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequest:
+    """What is to be run.
+
+    Attributes:
+        purpose: `run`, `plan`, `config` or `check-restore`.
+        program: Path of a script, or None with `module`.
+        module: Name of a module.
+        arguments: The program's own.
+        paths: Put before `sys.path`: the program's Python files.
+        answer: Path of the file for the answer.
+        snapshot: For `check-restore`: the snapshot.
+        shows_traces: Whether failures of Penstock show their stack traces.
+        is_quiet: For `run`: whether Flink's lines are left out.
+    """
+
+    purpose: str
+    program: str | None = None
+    module: str | None = None
+    arguments: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    answer: str = os.devnull
+    snapshot: str | None = None
+    shows_traces: bool = False
+    is_quiet: bool = False
+
+
+class _AnsweredError(BaseException):
+    """Ends the program: what was wanted of it is known. No `except Exception` may keep it."""
+
+
+def run_program(
+    program: str | None, module: str | None, arguments: Sequence[str], paths: Sequence[str] = ()
+) -> None:
+    """Runs a script or a module as `python` would, its Python files on the path."""
+    sys.path[:0] = paths
+    if program is not None:
+        sys.path.insert(0, str(Path(program).resolve().parent))
+        sys.argv = [program, *arguments]
+        runpy.run_path(program, run_name="__main__")
+    else:
+        assert module is not None
+        sys.argv = [module, *arguments]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+class _Answering:
+    """A launcher that starts nothing: it answers about the first job and ends the program."""
+
+    def __init__(self, request: ProgramRequest) -> None:
+        self._request = request
+
+    def __call__(
+        self, graph: StreamGraph, configuration: Configuration, _listener: Listener | None
+    ) -> LocalJob:
+        answer = self._answer(graph, configuration)
+        Path(self._request.answer).write_text(json.dumps(answer), encoding="utf-8")
+        raise _AnsweredError
+
+    def _answer(self, graph: StreamGraph, configuration: Configuration) -> Any:
+        if self._request.purpose == "config":
+            from penstock.rest.views.configuration import effective_config_view
+
+            return effective_config_view(configuration) | {"warnings": configuration.warnings()}
+        if self._request.purpose == "check-restore":
+            from penstock.launch.snapshot_verbs import check_restore
+
+            return check_restore(graph, configuration, self._request.snapshot)
+        from penstock.runtime.execution_plan import execution_plan
+
+        return {"job_name": graph.job_name, "plan": json.loads(execution_plan(graph))}
+
+
+class _Running:
+    """A launcher that starts jobs and says so in Flink's lines."""
+
+    def __init__(self, request: ProgramRequest) -> None:
+        self._request = request
+        self._jobs: list[LocalJob] = []
+
+    def __call__(
+        self, graph: StreamGraph, configuration: Configuration, listener: Listener | None
+    ) -> LocalJob:
+        job = local.start_job(graph, configuration, listener)
+        self._jobs.append(job)
+        self._print(f"Job has been submitted with JobID {job.job_id}")
+        return job
+
+    def wait(self) -> None:
+        """Waits for jobs that the program has left running, as Flink's attached client does."""
+        for job in self._jobs:
+            self._print(str(job.wait()))
+
+    def answer(self) -> None:
+        """Writes down how the jobs have ended."""
+        jobs = [{"job_id": job.job_id, "state": job.status.name} for job in self._jobs]
+        Path(self._request.answer).write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
+
+    def _print(self, text: str) -> None:
+        if not self._request.is_quiet:
+            print(text, flush=True)
+
+
+def main(text: str) -> int:
+    """Runs the program of a request; returns the exit code."""
+    fields = json.loads(text)
+    request = ProgramRequest(
+        **fields | {name: tuple(fields.get(name, ())) for name in ("arguments", "paths")}
+    )
+    running = _Running(request)
+    local.set_launcher(running if request.purpose == "run" else _Answering(request))
+    try:
+        run_program(request.program, request.module, request.arguments, request.paths)
+        running.wait()
+    except _AnsweredError:
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        _say(error, shows_traces=request.shows_traces)
+        return 1
+    finally:
+        if request.purpose == "run":
+            running.answer()
+    if request.purpose != "run":
+        print(
+            "error: the program ended without a job; it must call env.execute().", file=sys.stderr
+        )
+        return 1
+    return 0
+
+
+def _say(error: Exception, *, shows_traces: bool) -> None:
+    """Prints a failure: a sentence when it is Penstock's, the user's frames when it is not."""
+    if isinstance(error, UserFunctionError) and not shows_traces:
+        print(f"error: {error}", file=sys.stderr)
+    elif isinstance(error, PenstockError) and not shows_traces:
+        place = _place_in_program(error)
+        print(f"error: {error}{place}", file=sys.stderr)
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        first = next((i for i, frame in enumerate(frames) if not _is_ours(frame.filename)), 0)
+        lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[first:])]
+        lines += traceback.format_exception_only(error)
+        sys.stderr.write("".join(lines))
+
+
+def _place_in_program(error: Exception) -> str:
+    """Returns the line of the program from which the failed call came."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
+    if not frames:
+        return ""
+    return f"\n  {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}"
+
+
+def _is_ours(file_name: str) -> bool:
+    """Whether a frame is Penstock's or Python's own, and not the program's."""
+    return file_name.startswith((_OURS + os.sep, _PYTHON + os.sep, "<frozen"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
