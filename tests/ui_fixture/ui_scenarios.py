@@ -180,12 +180,10 @@ class Look:
             self.documents[f"{base}/vertices/{job.vertex(index)}"] = vertex_document(
                 job, index, self.now_ms
             )
-        for each in history:
+        for each in history if len(job.stages) < 20 else history[:1]:
             self._add_details(job, each)
 
     def _add_details(self, job: Job, found: JSON) -> None:
-        if not job.stages or len(job.stages) > 20:
-            return
         path = f"jobs/{job.jid}/checkpoints/details/{found['id']}"
         self.documents[path] = details(job, found)
         for index in range(len(job.stages)):

@@ -33,6 +33,9 @@ class UiServer:
         self.refusal: tuple[int, str] | None = None
         """What changing requests are answered with, if not with success."""
         self.fetched: list[str] = []
+        self._changes: list[str] = []
+        self._changed = threading.Condition()
+        self._is_open = True
         self._port = port
         self._start()
 
@@ -52,13 +55,29 @@ class UiServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
+    def tell(self, document: str) -> None:
+        """Tells all who listen that a document has changed."""
+        with self._changed:
+            self._changes.append(document)
+            self._changed.notify_all()
+
+    def changes(self, seen: int) -> list[str] | None:
+        """Waits for changes after the first `seen`; None when the service goes away."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._changes) > seen or not self._is_open)
+            return self._changes[seen:] if self._is_open else None
+
     def stop(self) -> None:
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
 
     def start_again(self) -> None:
         """Comes back on the same port."""
+        self._is_open = True
         self._start()
 
 
@@ -81,8 +100,27 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(200, look.documents[path])
         elif path in look.texts:
             self._send(200, "text/plain; charset=utf-8", look.texts[path].encode())
+        elif path.endswith("/events") and path.removesuffix("/events") in look.documents:
+            self._events()
+        elif path.split("/")[0] in ("jobs", "jobmanager"):
+            self._json(404, {"errors": [f"Not found: {path}"]})
         else:
             self._file(path or "index.html")
+
+    def _events(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.close_connection = True
+        seen = 0
+        try:
+            self.wfile.write(b"retry: 3000\n\n")
+            while (names := self.ui.changes(seen)) is not None:
+                seen += len(names)
+                for name in names:
+                    self.wfile.write(f"event: changed\ndata: {name}\n\n".encode())
+        except OSError:
+            return  # The page was closed.
 
     def do_POST(self) -> None:
         self._change()
@@ -99,12 +137,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(status, {"errors": [text]})
             return
         trigger = body.get("triggerId", "0" * 32)
-        base = self.path.split("?")[0].strip("/").rsplit("/", 1)[0]
+        base, _, last = self.path.split("?")[0].strip("/").rpartition("/")
         location = f"{body.get('target-directory') or 's3://streams/savepoints'}/savepoint-ab12cd-1"
-        done = {"status": {"id": "COMPLETED"}, "operation": {"location": location}}
-        self.ui.look.documents[f"{base}/savepoints/{trigger}"] = done
-        number = {"status": {"id": "COMPLETED"}, "operation": {"checkpointId": 126}}
-        self.ui.look.documents[f"{base}/checkpoints/{trigger}"] = number
+        done: dict[str, Any] = {"location": location}
+        if last == "checkpoints":
+            done = {"checkpointId": 126}
+        kind = "checkpoints" if last == "checkpoints" else "savepoints"
+        self.ui.look.documents[f"{base}/{kind}/{trigger}"] = {
+            "status": {"id": "COMPLETED"},
+            "operation": done,
+        }
         self._json(202, {"request-id": trigger} if self.command == "POST" else {})
 
     def _file(self, name: str) -> None:

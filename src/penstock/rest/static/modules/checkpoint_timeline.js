@@ -15,6 +15,7 @@ const STRIP = { width: 1_000, top: 6, height: 34, scale: 22 };
 const LEAST_WIDTH = 4;
 const BAR = { width: 1_000, height: 14 };
 const SHOWN_SUBTASKS = 64;
+const SHOWN_STAGES = 20;
 
 export function needs() {
   return {};
@@ -81,6 +82,12 @@ function strip(page, job, ordered, shown) {
       marks.map((at) => h("line", { key: `mark ${at}`, class: "strip-mark", x1: x(at), x2: x(at), y1: 0, y2: bottom })),
       ordered.map((span) => block(page, job, span, shown, x)),
       ordered
+        .filter(({ record }) => record.id === shown?.id)
+        .map(({ record, start, end }) => {
+          const width = Math.max(x(end) - x(start), LEAST_WIDTH) + 8;
+          return h("rect", { key: `pin ${record.id}`, class: "strip-pin", x: x(start) - 4, y: 0, width, height: 4 });
+        }),
+      ordered
         .filter(({ record }) => record.is_savepoint)
         .map(({ record, start }) =>
           h("rect", { key: `savepoint ${record.id}`, class: "strip-savepoint", x: x(start), y: bottom - 7, width: LEAST_WIDTH, height: 7 }),
@@ -107,11 +114,11 @@ function block(page, job, { record, start, end }, shown, x) {
     "rect",
     {
       key: `block ${record.id}`,
-      class: `fill block ${colourOf(record.status)}${isShown ? " pinned" : ""}`,
+      class: `fill block ${colourOf(record.status)}`,
       x: x(start),
-      y: isShown ? 0 : STRIP.top,
+      y: STRIP.top,
       width: Math.max(x(end) - x(start), LEAST_WIDTH),
-      height: isShown ? STRIP.height + STRIP.top : STRIP.height,
+      height: STRIP.height,
       tabindex: "0",
       role: "button",
       "aria-pressed": String(isShown),
@@ -147,7 +154,8 @@ function bars(page, job, record, isPinned) {
   const note = isPinned ? "pinned" : "the latest; click one above to pin it";
   const release = isPinned && h("a", { class: "button quiet", href: link("jobs", job.jid, "checkpoints", "timeline") }, "Show the latest");
   const details = detailsOf(page, job, record);
-  const stages = stagesOf(job, details);
+  const all = stagesOf(job, details);
+  const stages = slowestStages(all);
   return section(
     title,
     { note, tools: release || null },
@@ -160,10 +168,20 @@ function bars(page, job, record, isPinned) {
       h("span", null, `new ${bytes(record.checkpointed_size)} of ${bytes(record.state_size)}`),
     ),
     record.failure_message && h("p", { class: "failure breaks" }, record.failure_message),
+    stages.length < all.length &&
+      h("p", { class: "note" }, `The ${SHOWN_STAGES} slowest of ${count(all.length)} stages`),
     stages.length === 0
       ? h("p", { class: "none" }, details === undefined ? "Waiting for its details…" : "Its subtasks are not known.")
       : stages.map((stage) => stageBars(page, job, record, stage)),
   );
+}
+
+// Each stage is a request of its own, so a wide job shows those that matter.
+function slowestStages(stages) {
+  if (stages.length <= SHOWN_STAGES) return stages;
+  const byTime = [...stages].sort((a, b) => b.end_to_end_duration - a.end_to_end_duration);
+  const kept = new Set(byTime.slice(0, SHOWN_STAGES));
+  return stages.filter((stage) => kept.has(stage));
 }
 
 function detailsOf(page, job, record) {

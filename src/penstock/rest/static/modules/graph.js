@@ -11,7 +11,7 @@ const SIZE = { width: 232, height: 104, along: 84, across: 22, lane: 14 };
 const MARGIN = 12;
 const NAME_LETTERS = 31;
 const ZOOMS = [0.25, 0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5];
-const LEAST_FIT = 0.7;
+const LEAST_FIT = { across: 0.7, upright: 0.58 };
 
 /** A name in lines that fit a box; the whole name is in the box's title. */
 export function nameLines(name, letters = NAME_LETTERS, lines = 2) {
@@ -34,7 +34,8 @@ export function graph(page, { nodes, vertices, figuresOf, selected }) {
   const spread = layoutOnce(state, nodes, isUpright);
   const width = spread.width + 2 * MARGIN;
   const height = spread.height + 2 * MARGIN;
-  const fit = Math.min(Math.max((page.width - 60) / width, LEAST_FIT), 1);
+  const least = isUpright ? LEAST_FIT.upright : LEAST_FIT.across;
+  const fit = Math.min(Math.max((page.width - (isUpright ? 50 : 70)) / width, least), 1);
   const zoom = state.zoom ?? fit;
   const scale = (to) => () => page.update(() => (state.zoom = to));
   const smaller = ZOOMS.filter((each) => each < zoom - 0.01).pop();

@@ -21,6 +21,7 @@ const places = Object.fromEntries(
 let route = parse(location.hash);
 let local = {};
 let isDue = false;
+let shownPlace = "";
 
 /** Draws at the next frame, however often it is asked for until then. */
 function schedule() {
@@ -59,6 +60,7 @@ function draw() {
   patch(places.connection, connectionBar(page, retry));
   patch(places.main, live.connection.needsToken ? tokenForm() : content);
   patch(places.notices, drawNotices());
+  showTabs();
 }
 
 // The documents of a page depend on its address and on what is opened in it.
@@ -100,6 +102,17 @@ function navigate() {
   schedule();
   const isMoved = isOther || before.tab !== route.tab || before.view !== route.view;
   if (isMoved) scrollTo(0, 0);
+}
+
+// On a phone the tabs are wider than the screen; the chosen one is brought into view, once.
+function showTabs() {
+  const place = [route.page, route.job, route.tab, route.view].join(" ");
+  const chosen = places.main.querySelectorAll("nav [aria-current=page]");
+  if (place === shownPlace || chosen.length === 0) return;
+  shownPlace = place;
+  for (const each of chosen) {
+    each.scrollIntoView({ block: "nearest", inline: "center" });
+  }
 }
 
 addEventListener("hashchange", navigate);
