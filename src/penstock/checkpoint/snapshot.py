@@ -77,6 +77,7 @@ class JobSnapshot:
         sources: Progress by uid; plain data.
         sinks: Prepared output by uid; plain data.
         job: State of the job as a whole; plain data.
+        times: When the epoch ended and how long flushes took, for those who show figures.
     """
 
     epoch: int
@@ -84,6 +85,7 @@ class JobSnapshot:
     sources: dict[str, Any] = field(default_factory=dict)
     sinks: dict[str, Any] = field(default_factory=dict)
     job: dict[str, Any] = field(default_factory=dict)
+    times: Any = field(default=None, compare=False, repr=False)
 
     @property
     def handles(self) -> Iterator[FileHandle]:

@@ -20,6 +20,7 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.facts import CheckpointCompleted, CheckpointFailed
 from penstock.core.fault_points import fault_span
+from penstock.launch.checkpoint_figures import TaskFigureBook
 from penstock.launch.checkpoint_journal import CheckpointJournal
 from penstock.launch.job_snapshot import to_snapshot
 from penstock.launch.pinned_states import Offer, PinnedStates
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.checkpoint")
 _LONGEST_WAIT_S: Final = 0.2
 _CLOSE_TIMEOUT_S: Final = 30.0
-
 _HISTORY: Final = fault_span("checkpoint.history")
 
 Result = Future[CompletedCheckpoint]
@@ -85,7 +85,8 @@ class CheckpointService:
         self._had_backlog = False
         self._is_closed = threading.Event()
         self.is_fenced = False  # True once another leader has taken over.
-        self._steps = StorageSteps(job_id, effects, sinks, self._events.put)
+        book = TaskFigureBook(graph, clock, self.journal.statistics)
+        self._steps = StorageSteps(job_id, effects, sinks, self._events.put, book)
         self._thread = threading.Thread(
             target=self._run, name=f"penstock-checkpoints-{job_id[:8]}", daemon=True
         )
@@ -201,7 +202,7 @@ class CheckpointService:
             if self._wish is not None and (stopped or not self._wish.stop):
                 self._wish = None
         state = driver.state
-        snapshot = to_snapshot(self._graph, state, self._sinks.snapshot())
+        snapshot = to_snapshot(self._graph, state, self._sinks.snapshot(), driver.epoch_times)
         pinned = self._pins.offered(state.versions.values())
         self._events.put(Offer(events.EpochCompleted(state.epoch, snapshot, stopped), pinned))
 

@@ -27,6 +27,7 @@ from penstock.runtime.source_progress import SourceProgress
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
+    from penstock.runtime.records import EpochTimes
 
 _LOGIC: Final = "logic"
 _KINDS: Final = {"split": "list"}
@@ -38,7 +39,9 @@ def uid_hash(uid: str) -> str:
     return hashlib.md5(uid.encode(), usedforsecurity=False).hexdigest()
 
 
-def to_snapshot(graph: JobGraph, state: JobState, sinks: dict[str, Any]) -> JobSnapshot:
+def to_snapshot(
+    graph: JobGraph, state: JobState, sinks: dict[str, Any], times: EpochTimes | None = None
+) -> JobSnapshot:
     """Returns the state of a job as a snapshot has it."""
     return JobSnapshot(
         epoch=state.epoch,
@@ -49,6 +52,7 @@ def to_snapshot(graph: JobGraph, state: JobState, sinks: dict[str, Any]) -> JobS
         ),
         sources={uid: _plain_progress(progress) for uid, progress in state.sources.items()},
         sinks=sinks,
+        times=times,
     )
 
 

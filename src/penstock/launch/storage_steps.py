@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.checkpoint.coordinator import CheckpointCoordinator
+    from penstock.launch.checkpoint_figures import TaskFigureBook
     from penstock.launch.snapshot_effects import SnapshotEffects
     from penstock.runtime.sink_commits import SinkCommits
 
@@ -47,6 +48,7 @@ class StorageSteps:
         effects: Does the work.
         sinks: Commits output.
         post: Takes the answers.
+        book: Knows what each task contributed.
     """
 
     def __init__(
@@ -55,10 +57,12 @@ class StorageSteps:
         effects: SnapshotEffects,
         sinks: SinkCommits,
         post: Callable[[events.Event], None],
+        book: TaskFigureBook,
     ) -> None:
         self._effects = effects
         self._sinks = sinks
         self._post = post
+        self._book = book
         self._log = logging.getLogger("penstock.checkpoint")
         self._plans: dict[int, Any] = {}
         self._unknown: Unknown | None = None
@@ -91,6 +95,7 @@ class StorageSteps:
                 return events.UploadFailed(number, str(error))
             with _ACKNOWLEDGE:
                 self._plans[number] = plan
+            figures = self._book.with_tasks(figures, wish, plan)
             return events.UploadCompleted(number, plan, figures)
 
         self._in_background(work, lambda error: events.UploadFailed(wish.checkpoint_id, error))

@@ -22,6 +22,7 @@ from penstock.runtime.job_state import InconsistentEpoch, JobState, check_report
 from penstock.runtime.level_task import raise_error
 from penstock.runtime.records import (
     EpochPlan,
+    EpochTimes,
     JobProgram,
     SourceAssignment,
     SubtaskKey,
@@ -130,6 +131,8 @@ class JobDriver:
         self.has_stopped = False
         """Whether the job ended with a savepoint that somebody asked for."""
         self._failure: str | None = None
+        self.epoch_times = EpochTimes()
+        """Of the last epoch that counts."""
         self.files = files or StateFiles(program.state.directory)
         self.state = state or JobState(
             sources={stage.operators[0].uid: SourceProgress() for stage in self._sources()}
@@ -193,6 +196,8 @@ class JobDriver:
         before = self.state
         with _FOLD:
             self.state = before.folded(self._graph, reports)
+        flushes = {(each.stage_id, each.subtask): each.commit_ms for each in reports}
+        self.epoch_times = EpochTimes(self._clock.wall_ms(), flushes)
         with _PREPARED:
             self._sinks.prepared(self.state.epoch, reports)
         if self._commits_epochs:

@@ -157,6 +157,19 @@ class EpochPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochTimes:
+    """Times of an epoch that whoever stores its state wants to show.
+
+    Attributes:
+        ended_ms: Wall time of its end.
+        flush_ms: How long each subtask took to flush its state.
+    """
+
+    ended_ms: int = 0
+    flush_ms: dict[SubtaskKey, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorReport:
     """An exception as data.
 
