@@ -30,11 +30,10 @@ class Candidate:
         self.record = open_record(storage, "work")
         self.stopped = threading.Event()
         self.ids = itertools.count()
-        services = open_high_availability(
-            Configuration.from_dict(settings), address=f"http://{log.stem}", listener=self
-        )
+        services = open_high_availability(Configuration.from_dict(settings))
         assert services is not None
         self.services = services
+        self.address = f"http://{log.stem}"
 
     def granted(self, epoch: int) -> None:
         print(f"granted {epoch}", file=self.log)
@@ -68,7 +67,7 @@ class Candidate:
 
     def run(self) -> None:
         signal.signal(signal.SIGTERM, lambda *_: self.stopped.set())
-        self.services.election.start()
+        self.services.election.start(self, self.address)
         while not self.stopped.wait(0.1):
             pass
         self.services.election.stop()

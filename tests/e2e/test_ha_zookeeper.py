@@ -30,12 +30,10 @@ class Manager:
     def __init__(self, name: str, settings: dict[str, str]) -> None:
         self.name = name
         self.story: list[tuple[str, int]] = []
-        services = open_high_availability(
-            Configuration.from_dict(settings), address=f"http://{name}", listener=self
-        )
+        services = open_high_availability(Configuration.from_dict(settings))
         assert services is not None
         self.services: HaServices = services
-        services.election.start()
+        services.election.start(self, f"http://{name}")
 
     def granted(self, epoch: int) -> None:
         self.services.job_store.take_over(epoch)

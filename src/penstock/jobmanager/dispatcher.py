@@ -79,6 +79,9 @@ class SharedJobs(Protocol):
     def end(self, record: JobRecord) -> None:
         """Notes that a job has ended for good."""
 
+    def confirmed(self, own: Leadership) -> Leadership:
+        """Returns who leads at this moment, given what this dispatcher was told last."""
+
 
 class JobDispatcher:
     """The `Dispatcher` of a job manager.
@@ -152,21 +155,24 @@ class JobDispatcher:
                 self._jobs[record.job_id] = job
                 _log.info("Job %s (%s) is taken over.", record.job_id, record.name)
 
-    def stand_by(self, leader_url: str | None = None) -> None:
+    def stand_by(self) -> None:
         """Ends the leadership: drivers are killed, and whoever asks is sent away."""
         with self._lock:
-            self._leadership = Leadership(False, self._leadership.epoch, leader_url)
+            self._leadership = Leadership(False, self._leadership.epoch, None)
             for job_id, job in list(self._jobs.items()):
-                if not job.has_ended:
+                # One that a later leader has taken over is SUSPENDED, and may come back to us.
+                if not job.status.is_globally_terminal_state():
                     job.kill()
                     del self._jobs[job_id]
 
     def leadership(self) -> Leadership:
-        return self._leadership
+        own = self._leadership
+        return own if self._shared is None else self._shared.confirmed(own)
 
     def _check_leads(self) -> None:
-        if not self._leadership.is_leader:
-            leader = self._leadership.leader_url
+        found = self.leadership()
+        if not found.is_leader:
+            leader = found.leader_url
             known = f"ask {leader}" if leader else "no leader is known; ask again in a moment"
             raise NotLeaderError(f"this job manager does not lead: {known}.", leader)
 
@@ -283,7 +289,7 @@ class JobDispatcher:
     def _run(self) -> None:
         while not self._is_closed.wait(_LOOK_S):
             with self._lock:
-                jobs = list(self._jobs.values()) if self._leadership.is_leader else []
+                jobs = list(self._jobs.values()) if self.leadership().is_leader else []
             for job in jobs:
                 if not self._is_closed.is_set():
                     self._look(job)

@@ -69,7 +69,6 @@ class LeaderElection:
     Args:
         election: Its decider.
         record: The lease.
-        listener: Is told when a leadership begins and ends.
         before_first: Called before the record is created, when it does not exist yet; raises a
             `PenstockError` when that must not happen.
         clock_ms: A clock that never goes back.
@@ -79,13 +78,12 @@ class LeaderElection:
         self,
         election: Election,
         record: VersionedRecord,
-        listener: LeadershipListener,
         before_first: Callable[[], None] = lambda: None,
         clock_ms: Callable[[], int] = lease_clock_ms,
     ) -> None:
         self._election = election
         self._record = record
-        self._listener = listener
+        self._listener: LeadershipListener | None = None
         self._before_first = before_first
         self._clock_ms = clock_ms
         self._events: queue.Queue[Event | None] = queue.Queue()
@@ -102,8 +100,15 @@ class LeaderElection:
             )
         ]
 
-    def start(self) -> None:
-        """Becomes a candidate."""
+    def start(self, listener: LeadershipListener, address: str) -> None:
+        """Becomes a candidate.
+
+        Args:
+            listener: Is told when the leadership of this process begins and ends.
+            address: URL at which others reach its REST interface.
+        """
+        self._listener = listener
+        self._election.address = address
         for thread in self._threads:
             thread.start()
         self._events.put(Ticked(self._clock_ms()))
@@ -162,6 +167,7 @@ class LeaderElection:
                 self._grants.put(epoch)
             case Revoke(epoch, reason):
                 _log.warning("The leadership of epoch %d has ended: %s.", epoch, reason)
+                assert self._listener is not None
                 try:
                     self._listener.revoked(epoch)
                 except Exception:
@@ -206,6 +212,7 @@ class LeaderElection:
         while (epoch := self._grants.get()) is not None:
             if not self.is_leading(epoch):
                 continue
+            assert self._listener is not None
             try:
                 self._listener.granted(epoch)
             except Exception:

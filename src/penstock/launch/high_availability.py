@@ -16,6 +16,7 @@ from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.storage_records import open_record
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import VersionedRecord
+from penstock.jobmanager.dispatcher import ATTEMPT_BITS
 from penstock.jobmanager.election import Election
 from penstock.jobmanager.election_driver import LeaderElection
 from penstock.jobmanager.election_lease import LeaseTimes
@@ -30,18 +31,6 @@ if TYPE_CHECKING:
     from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.core.configuration import Configuration
-    from penstock.jobmanager.election_driver import LeadershipListener
-
-_ATTEMPT_BITS = 20
-
-
-def attempt_epoch(leader_epoch: int, attempt: int) -> int:
-    """Returns the epoch in which an attempt writes its checkpoints.
-
-    It rises with every attempt of a leader, and every attempt of a later leader is above it.
-    """
-    assert 0 < attempt < 1 << _ATTEMPT_BITS
-    return (leader_epoch << _ATTEMPT_BITS) + attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +39,7 @@ class HaServices:
 
     Attributes:
         settings: As they were read.
-        election: Its candidacy; `start` it when the listener is ready.
+        election: Its candidacy; `start` makes it one.
         job_store: Jobs of the cluster.
         forget: Removes the checkpoint records of a job that has ended, given its id.
         close: Ends connections, after the election was stopped.
@@ -63,15 +52,8 @@ class HaServices:
     close: Callable[[], None]
 
 
-def open_high_availability(
-    configuration: Configuration, *, address: str, listener: LeadershipListener
-) -> HaServices | None:
+def open_high_availability(configuration: Configuration) -> HaServices | None:
     """Opens what the configuration asks for; None when high availability is off.
-
-    Args:
-        configuration: Of the job manager.
-        address: URL at which others reach its REST interface.
-        listener: Is told when it leads, and when it leads no more.
 
     Raises:
         ConfigurationError: Settings are missing or malformed, the storage directory cannot keep
@@ -88,9 +70,8 @@ def open_high_availability(
     )
     candidate = _new_id()[:12]
     election = LeaderElection(
-        Election(candidate, address, times),
+        Election(candidate, "", times),
         records.open("leader/latch"),
-        listener,
         before_first=lambda: job_store.check_never_elected(records.place),
     )
     return HaServices(settings, election, job_store, records.forget, records.close)
@@ -115,7 +96,7 @@ def read_coordination(configuration: Configuration, leader_epoch: int) -> Coordi
     None for a job without a job manager, whatever the configuration says: it has no rival, and
     nobody would start it again.
     """
-    if leader_epoch < 1 << _ATTEMPT_BITS:
+    if leader_epoch < 1 << ATTEMPT_BITS:
         return None
     settings = HaSettings.from_configuration(configuration)
     return None if settings is None else Coordination(settings, configuration.to_dict())
@@ -153,6 +134,12 @@ def open_job_records(
         return None
     records = CoordinationRecords(coordination.settings, coordination.options)
     return JobRecords(records.pointer(job_id), records.counter(job_id), records.close)
+
+
+def shared_checkpoints(configuration: Configuration) -> str | None:
+    """Returns where checkpoints of programs go that name no place, if several managers share it."""
+    settings = HaSettings.from_configuration(configuration)
+    return None if settings is None else f"{settings.cluster_directory}/checkpoints"
 
 
 def open_records(

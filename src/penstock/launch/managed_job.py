@@ -25,6 +25,7 @@ from penstock.jobmanager.job_records import (
     ResultRecord,
     StatusRecord,
 )
+from penstock.launch.high_availability import shared_checkpoints
 from penstock.launch.job_record import failure_of
 from penstock.launch.job_views import JobViews
 from penstock.launch.local import start_job
@@ -107,9 +108,9 @@ class ManagedJob:
                     "program with `penstock run -t local`."
                 )
             if not any(map(configuration.contains_key, _CHECKPOINT_PLACES)):
-                configuration.put(
-                    _CHECKPOINT_PLACES[0], self._checkpoints, Rank.FILE, "job manager"
-                )
+                # Among several job managers, where the next one finds them.
+                place = shared_checkpoints(configuration) or self._checkpoints
+                configuration.put(_CHECKPOINT_PLACES[0], place, Rank.FILE, "job manager")
             job = start_job(
                 graph,
                 configuration,

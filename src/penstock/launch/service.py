@@ -3,7 +3,8 @@
     penstock jobmanager
 
 Ctrl-C and SIGTERM end the service and nothing else: jobs go on in their own processes, and the next
-job manager on the same directory takes them over. So does one that follows a killed one.
+job manager on the same directory takes them over. So does one that follows a killed one. Among
+several (`high-availability.type`) the one that leads runs the jobs; when it ends, another goes on.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
+from penstock.launch.ha_member import join_cluster
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -53,14 +55,15 @@ def run_job_manager(
     directory, lock = _own_directory(configuration)
     try:
         log = _log_to(directory)
+        max_ended = _max_ended(configuration)
+        member = join_cluster(configuration, directory / "jobs", max_ended)
         dispatcher = JobDispatcher(
-            DispatcherSettings(
-                directory, configuration, _max_ended(configuration), Path(log.baseFilename)
-            ),
+            DispatcherSettings(directory, configuration, max_ended, Path(log.baseFilename)),
             DriverLauncher(DRIVER_MODULE),
             SystemClock(),
             new_id=lambda: uuid.uuid4().hex,  # noqa: TID251 - the composition root
             random=random.random,
+            shared=None if member is None else member.jobs,
         )
         server = open_server(dispatcher, settings)
         dispatcher.url = server.url
@@ -68,12 +71,17 @@ def run_job_manager(
             # The server has handlers of its own while it runs, and hands the signal on at its end.
             signal.signal(number, lambda *_: server.stop())
         dispatcher.start()
-        dispatcher.lead()
+        if member is None:
+            dispatcher.lead()
+        else:
+            member.start(dispatcher, server.url)
         print(f"Penstock job manager at {server.url}, jobs in {directory}", flush=True)
         try:
             server.run()
         finally:
-            _say_farewell(dispatcher.close(), directory)
+            if member is not None:
+                member.stop()
+            _say_farewell(dispatcher.close(), directory, among_others=member is not None)
     finally:
         lock.release()
 
@@ -138,13 +146,20 @@ def _log_to(directory: Path) -> logging.handlers.RotatingFileHandler:
     return handler
 
 
-def _say_farewell(living: list[tuple[str, int]], directory: Path) -> None:
+def _say_farewell(living: list[tuple[str, int]], directory: Path, *, among_others: bool) -> None:
+    if among_others:
+        print(
+            "The job manager has stopped; if it led, another one goes on with its jobs, or the "
+            "next one that is started for the cluster.",
+            flush=True,
+        )
+        return
     if not living:
         print("The job manager has stopped; no job was running.", flush=True)
         return
     listed = "".join(f"\n  {job_id}  process {pid}" for job_id, pid in living)
     print(
-        f"The job manager has stopped; {len(living)} running jobs go on without it:{listed}\n"
+        f"The job manager has stopped; running jobs go on without it:{listed}\n"
         f"`penstock jobmanager` with the same directory ({directory}) takes them over, and starts "
         "again what has died meanwhile. To end a job for good, cancel it there.",
         flush=True,

@@ -10,23 +10,15 @@ import pytest
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.jobmanager.ha_settings import HaKind, HaSettings
-from penstock.launch.high_availability import attempt_epoch, open_high_availability
+from penstock.launch.high_availability import open_high_availability
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Nobody:
-    def granted(self, epoch: int) -> None:
-        raise AssertionError
-
-    def revoked(self, epoch: int) -> None:
-        raise AssertionError
-
-
 def test_off_by_default() -> None:
     assert HaSettings.from_configuration(Configuration()) is None
-    assert open_high_availability(Configuration(), address="", listener=Nobody()) is None
+    assert open_high_availability(Configuration()) is None
 
 
 @pytest.mark.parametrize(
@@ -100,8 +92,7 @@ def test_what_is_wrong_is_said(settings: dict[str, str], message: str) -> None:
 
 
 def opened(settings: dict[str, str]) -> None:
-    configuration = Configuration.from_dict(settings)
-    open_high_availability(configuration, address="http://here", listener=Nobody())
+    open_high_availability(Configuration.from_dict(settings))
 
 
 def test_a_store_that_keeps_nobody_apart_is_refused() -> None:
@@ -136,10 +127,3 @@ def test_zookeeper_that_is_not_there(tmp_path: Path) -> None:
                 "high-availability.zookeeper.client.connection-timeout": "300 ms",
             }
         )
-
-
-def test_epochs_of_attempts_rise() -> None:
-    order = [(1, 1), (1, 2), (1, 9_999), (2, 1), (3, 1)]
-    epochs = [attempt_epoch(leader, attempt) for leader, attempt in order]
-    assert epochs == sorted(set(epochs))
-    assert epochs[0] > 1

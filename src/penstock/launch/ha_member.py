@@ -1,0 +1,61 @@
+"""A job manager as a member of a cluster: one leads, the others stand by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.jobmanager.ha_cluster import ClusterJobs
+from penstock.launch.high_availability import open_high_availability
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.core.configuration import Configuration
+    from penstock.jobmanager.dispatcher import JobDispatcher
+    from penstock.launch.high_availability import HaServices
+
+
+class ClusterMember:
+    """This job manager's part in a cluster.
+
+    Args:
+        services: Election and job store.
+        root: Directory of the jobs on this one.
+        history: How many ended jobs are shown.
+
+    Attributes:
+        jobs: What its dispatcher keeps the jobs in.
+    """
+
+    def __init__(self, services: HaServices, root: Path, history: int) -> None:
+        self._services = services
+        self.jobs = ClusterJobs(
+            services.job_store, root, history, services.election.leadership, services.forget
+        )
+
+    def start(self, dispatcher: JobDispatcher, url: str) -> None:
+        """Has the dispatcher lead when it is this job manager's turn.
+
+        Args:
+            dispatcher: Made with `jobs`, and started.
+            url: Where others reach this job manager.
+        """
+        self.jobs.start(dispatcher)
+        self._services.election.start(self.jobs, url)
+
+    def stop(self) -> None:
+        """Kills the drivers, gives the lease up, so that another goes on at once, and ends."""
+        self._services.election.stop()
+        self.jobs.close()
+        self._services.close()
+
+
+def join_cluster(configuration: Configuration, root: Path, history: int) -> ClusterMember | None:
+    """Opens what is needed to be a member; None when high availability is off.
+
+    Raises:
+        ConfigurationError: Settings are missing or wrong, or ZooKeeper cannot be reached.
+        EnvironmentError_: A package is not installed.
+    """
+    services = open_high_availability(configuration)
+    return None if services is None else ClusterMember(services, root, history)
