@@ -41,6 +41,7 @@ class Outcome:
 
 def follow(client: RestClient, job_id: str, report: Report) -> Outcome:
     """Waits for the end of a job and shows how it goes."""
+    pause = 0.05
     with _progress(report, client.now) as show:
         while True:
             state = str(client.get(f"/jobs/{job_id}/status")["status"])
@@ -48,7 +49,8 @@ def follow(client: RestClient, job_id: str, report: Report) -> Outcome:
                 break
             if show is not None:
                 show(progress_line(state, client.find(f"/jobs/{job_id}") or {}))
-            client.sleep(_POLL_SECONDS)
+            client.sleep(pause)
+            pause = min(pause * 1.5, _POLL_SECONDS)
     return _outcome(client, job_id, state)
 
 

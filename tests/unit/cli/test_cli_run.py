@@ -1,0 +1,207 @@
+"""`run`: what is sent, where it goes, how its end is told; without Spark, against the stub."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import io
+import json
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from command_line import penstock
+
+from penstock.cli.following import progress_line
+from penstock.cli.rest_client import RestClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stub_manager import StubManager
+
+NEW = "0123456789abcdef0123456789abcdef"
+STATUS = f"GET /jobs/{NEW}/status"
+RESULT = f"GET /jobs/{NEW}/execution-result"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "app.py"
+    path.write_text("print('hello')\n")
+    return path
+
+
+def states(manager: StubManager, *names: str) -> None:
+    manager.answers[STATUS] = [(200, {}, {"status": name}) for name in names]
+
+
+def submitted(manager: StubManager) -> tuple[dict[str, Any], zipfile.ZipFile]:
+    """The document and the package that were sent, read by another implementation."""
+    [(headers, body)] = [(h, b) for request, h, b in manager.requests if request == "POST /jobs"]
+    head = f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode()
+    message = email.message_from_bytes(head + body, policy=email.policy.HTTP)
+    parts = {part.get_param("name", header="content-disposition"): part for part in message.walk()}
+    package = zipfile.ZipFile(io.BytesIO(parts["package"].get_payload(decode=True)))
+    return json.loads(parts["submission"].get_payload(decode=True)), package
+
+
+def test_detached(manager: StubManager, program: Path) -> None:
+    ran = penstock("run", "-d", "-m", manager.url, "app.py", "--input", "x y")
+    assert (ran.code, ran.lines) == (0, [f"Job has been submitted with JobID {NEW}"])
+    document, package = submitted(manager)
+    assert document == {
+        "program": "app.py",
+        "module": None,
+        "arguments": ["--input", "x y"],
+        "configuration": {},
+    }
+    assert package.read("app.py") == program.read_bytes()
+
+
+def test_options_become_settings(manager: StubManager, program: Path, tmp_path: Path) -> None:
+    (tmp_path / "lib.py").write_text("X = 1")
+    (tmp_path / "savepoint-1").mkdir()
+    command = (
+        "-p 4 -s savepoint-1 -n -cm claim -pyfs lib.py -pyexec python3 -Dpipeline.name=a=b "
+        "-D execution.checkpointing.interval=10s -d"
+    )
+    ran = penstock("run", *command.split(), "-m", manager.url, "-py", str(program))
+    assert ran.code == 0, ran.err
+    document, package = submitted(manager)
+    assert document["configuration"] == {
+        "parallelism.default": "4",
+        "execution.state-recovery.path": str(tmp_path / "savepoint-1"),
+        "execution.state-recovery.ignore-unclaimed-state": "true",
+        "execution.state-recovery.claim-mode": "CLAIM",
+        "python.files": "package:files/0/lib.py",
+        "python.executable": "python3",
+        "pipeline.name": "a=b",
+        "execution.checkpointing.interval": "10s",
+    }
+    assert package.read("files/0/lib.py") == b"X = 1"
+
+
+def test_a_module(manager: StubManager, tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text("X = 1")
+    assert penstock(*f"run -d -m {manager.url} -pym jobs -pyfs jobs.py a".split()).code == 0
+    document, package = submitted(manager)
+    assert (document["program"], document["module"]) == (None, "jobs")
+    assert document["arguments"] == ["a"]
+    assert package.namelist() == ["files/0/jobs.py"]
+
+
+def test_the_end_is_told_in_flinks_lines(manager: StubManager, program: Path) -> None:
+    states(manager, "CREATED", "RUNNING", "RESTARTING", "RUNNING", "FINISHED")
+    result = {"application-status": "SUCCEEDED", "net-runtime": 1234, "accumulator-results": {}}
+    manager.answers[RESULT] = [
+        (200, {}, {"status": {"id": "COMPLETED"}, "job-execution-result": result})
+    ]
+    ran = penstock("run", "-m", manager.url, str(program))
+    assert ran.lines == [
+        f"Job has been submitted with JobID {NEW}",
+        "Program execution finished",
+        f"Job with JobID {NEW} has finished.",
+        "Job Runtime: 1234 ms",
+    ]
+    assert ran.code == 0
+
+
+def test_a_failed_job_is_exit_1_with_the_users_frames(manager: StubManager, program: Path) -> None:
+    states(manager, "FAILED")
+    cause = {"class": "ZeroDivisionError", "stack-trace": 'File "app.py", line 3\ndivision by zero'}
+    manager.answers[RESULT] = [
+        (200, {}, {"job-execution-result": {"net-runtime": 7, "failure-cause": cause}})
+    ]
+    ran = penstock("run", "-m", manager.url, str(program))
+    assert ran.code == 1
+    assert ran.err == f'error: Job {NEW} failed.\nFile "app.py", line 3\ndivision by zero\n'
+    ran = penstock("run", "--json", "-m", manager.url, str(program))
+    assert ran.code == 1
+    assert ran.document == {
+        "job_id": NEW,
+        "state": "FAILED",
+        "runtime_ms": 7,
+        "failure": cause["stack-trace"],
+    }
+
+
+def test_a_cancelled_job_is_exit_1(manager: StubManager, program: Path) -> None:
+    states(manager, "RUNNING", "CANCELED")
+    ran = penstock("run", "-m", manager.url, str(program))
+    assert (ran.code, ran.err) == (1, f"error: Job {NEW} was cancelled.\n")
+
+
+@pytest.mark.parametrize(("option", "is_cancelled"), [((), False), (("-sae",), True)])
+def test_an_interrupt_leaves_the_job_running_unless_sae(
+    manager: StubManager,
+    program: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: tuple[str, ...],
+    is_cancelled: bool,
+) -> None:
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    real = RestClient.__init__
+
+    def with_interrupt(self: RestClient, *arguments: Any, **more: Any) -> None:
+        real(self, *arguments, **more, sleep=interrupt)
+
+    monkeypatch.setattr(RestClient, "__init__", with_interrupt)
+    ran = penstock("run", *option, "-m", manager.url, str(program))
+    assert ran.code == 130
+    assert (manager.jobs[NEW].state == "CANCELED") is is_cancelled
+    expected = f"Cancelled job {NEW}." if is_cancelled else f"Job {NEW} goes on."
+    assert expected in ran.err
+
+
+def test_without_a_manager_both_ways_are_named(program: Path) -> None:
+    ran = penstock("run", "-m", "127.0.0.1:1", str(program))
+    assert ran.code == 4
+    assert "`penstock jobmanager`" in ran.err
+    assert "`penstock run -t local`" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "text"),
+    [
+        ("run nowhere.py", 1, "The program nowhere.py does not exist."),
+        ("run -d -t local app.py", 2, "-d and -t local exclude each other"),
+        ("run -cm mine app.py", 2, '-cm "mine" is not a claim mode'),
+        ("run -p 0 app.py", 2, "The parallelism was set to 0"),
+        ("run -p four app.py", 2, "'four' is not a valid integer"),
+        ("run -d -pyfs nowhere.py app.py", 1, "nowhere.py', which does not exist."),
+    ],
+)
+def test_what_cannot_be_run(
+    manager: StubManager, program: Path, command: str, code: int, text: str
+) -> None:
+    action, *rest = command.split()
+    ran = penstock(action, "-m", manager.url, *rest)
+    assert ran.code == code
+    assert text in ran.out + ran.err
+    assert [request for request, _, _ in manager.requests if request.startswith("POST")] == []
+
+
+def test_progress_in_a_line() -> None:
+    vertex = {
+        "id": "a",
+        "metrics": {"read-records": 0, "write-records": 1_234_567},
+        "figures": {"records-in-per-second": 0.0, "records-out-per-second": 105_000.4},
+    }
+    downstream = vertex | {"id": "b"}
+    job = {
+        "duration": 65_000,
+        "now": 1_000_000,
+        "last-checkpoint-timestamp": 997_000,
+        "epoch": 12,
+        "restarts": 2,
+        "vertices": [vertex, downstream],
+        "plan": {"nodes": [{"id": "a", "inputs": []}, {"id": "b", "inputs": [{"id": "a"}]}]},
+    }
+    assert progress_line("RUNNING", job) == (
+        "RUNNING · 1 min 5 s · epoch 12 · 1,234,567 records (105,000/s) · "
+        "last checkpoint 3 s ago · 2 restarts"
+    )
+    assert progress_line("CREATED", {}) == "CREATED"
