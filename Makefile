@@ -2,6 +2,7 @@
 #
 #   make demo     run the demo job: late and disordered events, one failure, one recovery
 #   make test     unit tests, then the tests that need Spark or whole processes
+#   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats)
 #   make check    format, lint, types, layers, tidiness: what a change must pass
 #   make bench    measure beside PyFlink, Flink SQL and PySpark (QUICK=1: small inputs)
 #   make docs     build the documentation into docs/_build/html
@@ -10,7 +11,7 @@
 #   make clean    remove what was built; .venv stays (make distclean removes it too)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs format lock clean distclean
+.PHONY: help demo test chaos check bench docs format lock clean distclean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -33,6 +34,9 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/pytest -n 2 -m "not spark and not e2e" --session-timeout=900
 	$(BIN)/pytest -m "spark or e2e" --session-timeout=1500
+
+chaos: $(READY)
+	nice $(BIN)/python tests/chaos/campaign.py --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED))
 
 check: $(READY)
 	$(BIN)/ruff format --check $(CODE)

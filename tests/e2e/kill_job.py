@@ -1,7 +1,15 @@
-"""A job for the tests that kill its process; run as a program, it knows nothing of the test."""
+"""A job for the tests that kill its process; run as a program, it knows nothing of the test.
+
+    kill_job.py <directory> <records> <master> <backend> <start> [<more settings as JSON>]
+
+`start` is empty, the path of a snapshot, or `own:<n>`: the n-th process of one job, which finds its
+own latest checkpoint as under a job manager.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +20,9 @@ from penstock.datastream.connectors import FileSink, PythonSource
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.launch.local import set_launcher, start_job
 
+JOB_ID = "c0ffee" + 26 * "0"
 KEYS = 50
 WINDOW_MS = 1_000
 
@@ -49,7 +59,13 @@ def sink(directory: Path) -> Any:
     return FileSink.for_row_format(str(directory), Encoder.simple_string_encoder()).build()
 
 
-def main(directory: Path, end: int, master: str, backend: str, start_from: str) -> None:
+def main(
+    directory: Path, end: int, master: str, backend: str, start_from: str, more: str = "{}"
+) -> None:
+    if start_from.startswith("own:"):
+        number = int(start_from.removeprefix("own:"))
+        set_launcher(functools.partial(start_job, job_id=JOB_ID, leader_epoch=number))
+        start_from = ""
     configuration = Configuration()
     for key, value in {
         "penstock.spark.master": master,
@@ -63,6 +79,7 @@ def main(directory: Path, end: int, master: str, backend: str, start_from: str) 
         "state.backend.type": backend,
         "io.tmp.dirs": str(directory / "tmp"),
         "execution.state-recovery.path": start_from,
+        **json.loads(more),
     }.items():
         if value:
             configuration.set_string(key, value)
@@ -85,4 +102,4 @@ def main(directory: Path, end: int, master: str, backend: str, start_from: str) 
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6])
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:7])

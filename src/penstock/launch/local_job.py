@@ -30,6 +30,7 @@ from penstock.launch.engine import Engine, open_engine
 from penstock.launch.high_availability import open_job_records
 from penstock.launch.job_record import JobRecord, engine_facts
 from penstock.launch.job_snapshot import from_manifest
+from penstock.launch.listeners import JobListeners
 from penstock.launch.snapshot_details import SnapshotDetails
 from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
 from penstock.launch.start_point import find_start
@@ -39,17 +40,14 @@ from penstock.runtime.sink_commits import SinkCommits
 from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.completed import CompletedCheckpoint
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.graph.job_graph import JobGraph
+    from penstock.launch.local import Listener
     from penstock.launch.settings import JobSettings
     from penstock.runtime.job_state import JobState
     from penstock.runtime.source_progress import SourceProgress
-
-    Listener = Callable[[EpochSummary], None]
 
 _log = logging.getLogger("penstock.job")
 _RESTORE = fault_span("job.restore")
@@ -64,7 +62,7 @@ class LocalJob(JobRecord):
         super().__init__(graph, settings, job_id)
         self.result: Future[JobExecutionResult] = Future()
         self._files = StateFiles(settings.state.directory)
-        self._listener = listener
+        self.listeners = JobListeners.of(listener, self)
         self._driver: JobDriver | None = None
         self._service: CheckpointService | None = None
         self._is_running = threading.Event()
@@ -191,6 +189,7 @@ class LocalJob(JobRecord):
                 state = self._state_of(start.loaded, engine, effects, sinks)
                 # Last, since it leaves a mark: what does not fit must not be claimed.
                 start.adopt(effects, self.job_id)
+            service.journal.listener = self.listeners.checkpoint_fact
             service.start(None if start is None else start.restored)
             self._service = service
             status = self._run_attempts(engine, service, effects, sinks, state)
@@ -241,11 +240,14 @@ class LocalJob(JobRecord):
         sinks: SinkCommits,
         state: JobState | None,
     ) -> JobStatus:
-        initial = state
-        attempt = 0
+        initial, attempt = state, 0
+        latest: CompletedCheckpoint | None = None
         while True:
-            driver = self._new_driver(engine, service, sinks, attempt, state)
             try:
+                if latest is not None:
+                    # Storage that does not answer now is a failure as others are.
+                    state = self._state_of(_loaded(latest, effects), engine, effects, sinks)
+                driver = self._new_driver(engine, service, sinks, attempt, state)
                 return self._run_attempt(engine, service, sinks, driver)
             except Exception as error:
                 if self._cancelled.is_set():
@@ -270,8 +272,6 @@ class LocalJob(JobRecord):
                 if self._cancelled.wait(decision.delay_ms / 1000):
                     return JobStatus.CANCELED
                 state = initial
-                if latest is not None:
-                    state = self._state_of(_loaded(latest, effects), engine, effects, sinks)
                 attempt += 1
 
     def _new_driver(
@@ -313,6 +313,7 @@ class LocalJob(JobRecord):
         service.attempt_started(driver)
         self.status = JobStatus.RUNNING
         self._is_running.set()
+        self.listeners.attempt_started()
         driver.run()
         if driver.is_cancelled:
             return JobStatus.CANCELED
@@ -339,8 +340,7 @@ class LocalJob(JobRecord):
             self._service.epoch_ended(
                 backlog=summary.backlog, some_tasks_ended=bool(self._driver.state.ended)
             )
-        if self._listener is not None:
-            self._listener(summary)
+        self.listeners(summary)
 
 
 def _loaded(checkpoint: CompletedCheckpoint, effects: SnapshotEffects) -> LoadedSnapshot:

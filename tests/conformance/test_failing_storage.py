@@ -1,0 +1,88 @@
+"""Checkpoint storage that goes away under a running job, and comes back (F19, F21)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from recovery_kit import Faults, environment, same
+from restore_kit import Tap, Visible, build, cancel, counts, run_to, wait_for
+
+from penstock.common import JobStatus
+from penstock.core.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHECKPOINTING = "execution.checkpointing."
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Faults.hit.clear()
+    Visible.rows.clear()
+    Tap.limit = 0
+
+
+class Mount:
+    """A checkpoint directory that can be taken away from a running job, and given back."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "checkpoints"
+        self._spare = tmp_path / "spare"
+        self._disk = tmp_path / "disk"
+        self._disk.mkdir()
+        self.path.symlink_to(self._disk)
+
+    def take(self) -> None:
+        self._spare.write_text("a file where a directory should be")
+        self._spare.replace(self.path)
+
+    def give(self) -> None:
+        self._spare.symlink_to(self._disk)
+        self._spare.replace(self.path)
+
+
+def test_storage_that_fails_stops_the_job(tmp_path: Path) -> None:
+    mount = Mount(tmp_path)
+    client = build(tmp_path, options={"restart-strategy.type": "none"}).execute_async()
+    run_to(client, 100)
+    mount.take()
+    with pytest.raises(PenstockError, match="tolerable"):
+        client.get_job_execution_result().result(20)
+
+
+def test_tolerated_failures(tmp_path: Path) -> None:
+    """The job runs on without checkpoints, and takes them again when the storage has healed."""
+    mount = Mount(tmp_path)
+    options = {CHECKPOINTING + "tolerable-failed-checkpoints": "100000"}
+    client = build(tmp_path, options=options).execute_async()
+    run_to(client, 50)
+    mount.take()
+    Tap.limit = 100
+    wait_for(lambda: client._job.records_read >= 100, "100 records")
+    failures = client._job._service._coordinator._state.failures
+    wait_for(lambda: failures.count > 0, "failed checkpoints")
+    assert client.get_job_status().result() is JobStatus.RUNNING
+    same(Visible.all(), counts(50))
+    mount.give()
+    run_to(client, 200)
+    same(Visible.all(), counts(200))
+    cancel(client)
+
+
+def test_failing_last_checkpoint(tmp_path: Path) -> None:
+    """A bounded job whose last checkpoint fails fails, and does not claim to have written."""
+    mount = Mount(tmp_path)
+
+    def taken(value: int) -> tuple[int]:
+        mount.take()
+        return (value,)
+
+    env = environment(
+        tmp_path, 1, {"restart-strategy.type": "none", CHECKPOINTING + "interval": "1 h"}
+    )
+    env.from_collection([1, 2, 3]).map(taken).add_sink(Visible("out"))
+    with pytest.raises(PenstockError, match="tolerable"):
+        env.execute()
+    assert Visible.all() == []

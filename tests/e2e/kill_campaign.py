@@ -1,0 +1,210 @@
+"""Kills one job again and again at chosen or random moments, and checks what it wrote in the end.
+
+A fault is a named point with a kind (`penstock.core.fault_points`), or a kill once so many new
+checkpoints are there. Everything follows from a seed, but for the moment at which a signal hits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kill_oracle import PATIENCE_S, checkpoints, latest, log_of, start, verify
+
+if TYPE_CHECKING:
+    import random
+    import subprocess
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "penstock"
+RECORDS = 60_000
+TORN = ("torn:0", "torn:1", "torn:half", "torn:-1")
+WRITTEN = ("_metadata", "/pointer/", "/counter/", "/shared/", "/chk-")
+SURVIVED = ("raise", "enospc")
+MORE = {
+    "execution__checkpointing__tolerable-failed-checkpoints": "20",
+    "restart-strategy__type": "fixed-delay",
+    "restart-strategy__fixed-delay__attempts": "20",
+    "restart-strategy__fixed-delay__delay": "10 ms",
+}
+
+
+def all_points() -> list[str]:
+    """Names of the fault points in the source, found without importing it."""
+    names = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        text = path.read_text()
+        names += re.findall(r'= fault_point\("([a-z_.]+)"\)', text)
+        for span in re.findall(r'= fault_span\("([a-z_.]+)"\)', text):
+            names += [f"{span}.before", f"{span}.after"]
+    return names
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One failure: `point` and `kind`, or without a point a kill after new checkpoints."""
+
+    point: str
+    kind: str
+    nth: int = 1
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.point}{'~' if self.text else ''}{self.text}#{self.nth}={self.kind}"
+
+    def armed(self, once: Path) -> str:
+        text = f"~{self.text}" if self.text else ""
+        return f"{self.point}{text}#{self.nth}@{once}={self.kind}" if self.point else ""
+
+
+@dataclass
+class Tally:
+    """What a campaign did."""
+
+    runs: int = 0
+    starts: int = 0
+    struck: Counter[str] = field(default_factory=Counter)
+    missed: int = 0
+    """Faults armed that the job did not reach before it had finished."""
+
+    @property
+    def kills(self) -> int:
+        return self.struck.total()
+
+
+def random_fault(rng: random.Random) -> Fault:
+    """Draws a fault; rare places have the same odds as common ones."""
+    chance = rng.random()
+    if chance < 0.25:
+        return Fault("", "kill", rng.randint(1, 3))
+    if chance < 0.45:
+        return Fault("storage.write", rng.choice(TORN), rng.randint(1, 6), rng.choice(WRITTEN))
+    point = rng.choice([point for point in all_points() if point != "storage.write"])
+    if chance < 0.50:
+        return Fault("storage.write", "enospc", rng.randint(1, 6), rng.choice(WRITTEN))
+    kind = rng.choices(["kill", "exit", "hang", "raise"], [70, 10, 10, 10])[0]
+    return Fault(point, kind, rng.randint(1, 4))
+
+
+class Run:
+    """One job with several failures.
+
+    Args:
+        directory: Empty.
+        rng: Chooses settings.
+        tally: Is added to.
+    """
+
+    def __init__(self, directory: Path, rng: random.Random, tally: Tally) -> None:
+        self.directory = directory
+        self.rng = rng
+        self.tally = tally
+        self.backend = rng.choice(["hashmap", "rocksdb"])
+        self.is_own = rng.random() < 0.5
+        self.settings = {
+            **MORE,
+            "execution__checkpointing__incremental": rng.choice(["true", "false"]),
+            "execution__checkpointing__data-inline-threshold": rng.choice(["0", "1 kb", "20 kb"]),
+            "execution__checkpointing__num-retained": rng.choice(["1", "2", "3"]),
+        }
+        self.epoch = 0
+        self.highest = 0
+        tally.runs += 1
+
+    def suffer(self, fault: Fault) -> bool:
+        """Starts the job, has it fail in this way; False when it finished before."""
+        once = self.directory / f"struck-{self.epoch}"
+        job = self._start(fault.armed(once))
+        struck = self._progressed(job, fault.nth) if not fault.point else self._hit(job, once)
+        if struck and fault.kind in SURVIVED:
+            # It goes on by itself; what matters is the end.
+            self.tally.struck[fault.kind] += 1
+            self._wait(job, lambda: False)
+            assert job.returncode == 0, f"{fault.name}: {log_of(self.directory)}"
+            return False
+        if struck and fault.kind == "hang":
+            time.sleep(0.05)
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+        if not struck:
+            assert job.returncode == 0, f"{fault.name}: {log_of(self.directory)}"
+            self.tally.missed += 1
+            return False
+        self.tally.struck[f"{fault.point or 'progress'}={fault.kind.partition(':')[0]}"] += 1
+        now = max(checkpoints(self.directory), default=0)
+        assert now >= self.highest, f"I3: checkpoint {now} after {self.highest}"
+        self.highest = now
+        return True
+
+    def finish(self) -> None:
+        """Lets the job come to its end, unless it has, and checks everything it wrote."""
+        job = self._start("")
+        self._wait(job, lambda: False)
+        assert job.returncode == 0, log_of(self.directory)
+        self.check()
+
+    def check(self) -> None:
+        verify(self.directory, RECORDS)
+
+    def _start(self, faults: str) -> subprocess.Popen[bytes]:
+        self.epoch += 1
+        self.tally.starts += 1
+        if self.rng.random() < 0.5:
+            # A worker's files are a cache: what counts is on durable storage.
+            shutil.rmtree(self.directory / "tmp", ignore_errors=True)
+        start_from = f"own:{self.epoch}" if self.is_own else latest(self.directory)
+        return start(
+            self.directory,
+            RECORDS,
+            "in-process",
+            self.backend,
+            start_from,
+            faults,
+            **self.settings,
+        )
+
+    def _hit(self, job: subprocess.Popen[bytes], once: Path) -> bool:
+        self._wait(job, once.exists)
+        return once.exists()
+
+    def _progressed(self, job: subprocess.Popen[bytes], number: int) -> bool:
+        known = max(checkpoints(self.directory), default=0)
+        goal = known + number
+        self._wait(job, lambda: max(checkpoints(self.directory), default=0) >= goal)
+        time.sleep(self.rng.random() * 0.05)
+        return job.poll() is None
+
+    def _wait(self, job: subprocess.Popen[bytes], condition: object) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while job.poll() is None and not condition():  # type: ignore[operator]
+            if time.monotonic() > deadline:
+                os.killpg(job.pid, signal.SIGKILL)
+                job.wait()
+                raise AssertionError(f"the job hangs: {log_of(self.directory)}")
+            time.sleep(0.002)
+
+
+def run_kills(directory: Path, rng: random.Random, most: int, tally: Tally) -> None:
+    """One job with up to `most` random failures, and its check."""
+    run = Run(directory, rng, tally)
+    story = []
+    try:
+        for _ in range(most):
+            fault = random_fault(rng)
+            story.append(fault.name)
+            if not run.suffer(fault):
+                run.check()
+                return
+        run.finish()
+    except AssertionError as error:
+        raise AssertionError(
+            f"after {story} with {run.settings}, {run.backend}: {error}"
+        ) from error

@@ -1,0 +1,101 @@
+"""Starts the job that gets killed, watches its checkpoints, and says whether its output is right.
+
+Nothing here imports Penstock: what the job wrote is compared with what a plain loop gives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+PROGRAM = Path(__file__).with_name("kill_job.py")
+KEYS = 50
+WINDOW_MS = 1_000
+PATIENCE_S = 120
+
+
+def start(
+    directory: Path,
+    end: int,
+    master: str,
+    backend: str,
+    start_from: str,
+    faults: str = "",
+    **settings: str,
+) -> subprocess.Popen[bytes]:
+    """Starts the job's process; `faults` arms its fault points."""
+    more = json.dumps({key.replace("__", "."): value for key, value in settings.items()})
+    command = [sys.executable, PROGRAM, directory, end, master, backend, start_from, more]
+    with (directory / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            [str(part) for part in command],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "PENSTOCK_FAULT_POINTS": faults},
+        )
+
+
+def log_of(directory: Path) -> str:
+    return (directory / "log.txt").read_text()[-3000:]
+
+
+def checkpoints(directory: Path) -> list[int]:
+    """Numbers of the checkpoints that are there, ascending."""
+    found = directory.glob("checkpoints/*/chk-*/_metadata")
+    return sorted(int(path.parent.name.removeprefix("chk-")) for path in found)
+
+
+def latest(directory: Path) -> str:
+    """The newest checkpoint that is whole; numbers rise over all runs."""
+    found = directory.glob("checkpoints/*/chk-*/_metadata")
+    newest = max(found, key=lambda path: int(path.parent.name.removeprefix("chk-")), default=None)
+    return "" if newest is None else str(newest.parent)
+
+
+def wait_for_new(directory: Path, number: int, job: subprocess.Popen[bytes]) -> bool:
+    """Waits for checkpoints; False if the job ended before."""
+    known = max(checkpoints(directory), default=0)
+    deadline = time.monotonic() + PATIENCE_S
+    while max(checkpoints(directory), default=0) < known + number:
+        if job.poll() is not None:
+            return False
+        assert time.monotonic() < deadline, log_of(directory)
+        time.sleep(0.002)
+    return True
+
+
+def lines(directory: Path) -> list[str]:
+    """All records that a reader sees: hidden files are not output."""
+    return [
+        line
+        for path in directory.rglob("*")
+        if path.is_file() and not any(part.startswith(".") for part in path.parts[-2:])
+        for line in path.read_text().splitlines()
+    ]
+
+
+def verify(directory: Path, end: int) -> None:
+    """Compares the whole output: nothing lost, nothing doubled, state and order per key kept."""
+    found = Counter(lines(directory / "numbered"))
+    # All numbers of one key lie in one split, so their order is known.
+    expected = Counter(
+        f"{key},{count},{value}"
+        for key in range(KEYS)
+        for count, value in enumerate(range(key, end, KEYS), 1)
+    )
+    lost, extra = expected - found, found - expected
+    assert not lost, f"{lost.total()} of {end} records are lost or wrong: {sorted(lost)[:5]}"
+    assert not extra, f"{extra.total()} records are doubled or wrong: {sorted(extra)[:5]}"
+    sums = Counter(map(int, lines(directory / "sums")))
+    windows = Counter(
+        sum(value for value in range(at, min(at + WINDOW_MS, end)) if value % 3 == key)
+        for at in range(0, end, WINDOW_MS)
+        for key in range(3)
+    )
+    assert sums == windows, (sums - windows, windows - sums)

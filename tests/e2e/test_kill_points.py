@@ -1,0 +1,132 @@
+"""The process dies at named steps of the commit protocol: nothing lost, nothing doubled (F01-F04).
+
+Each job suffers four faults, one after the other, and then runs to its end. `make chaos KILLS=n`
+draws as many as asked for; here are sixteen that together touch every step, in every change.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from kill_campaign import MORE, RECORDS, Fault, Run, Tally, all_points
+from kill_oracle import KEYS, WINDOW_MS, log_of, start, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+JOBS = {
+    "ids and uploads": [
+        Fault("checkpoint.id.after", "kill", 2),
+        Fault("storage.write", "torn:half", 2, "/shared/"),
+        Fault("checkpoint.upload.after", "exit", 1),
+        Fault("job.restore.before", "kill", 1),
+    ],
+    "metadata and pointer": [
+        Fault("storage.write", "torn:-1", 2, "_metadata"),
+        Fault("checkpoint.metadata.after", "kill", 2),
+        Fault("storage.write", "torn:1", 2, "/pointer/"),
+        Fault("storage.link.after", "kill", 2, "/pointer/"),
+    ],
+    "output and deletion": [
+        Fault("checkpoint.pointer.after", "kill", 2),
+        Fault("sink.commit.between", "kill", 3),
+        Fault("storage.delete.before", "kill", 2, "_metadata"),
+        Fault("checkpoint.release.after", "hang", 1),
+    ],
+    "epochs and history": [
+        Fault("epoch.fold.after", "kill", 3),
+        Fault("sink.prepare.before", "kill", 2),
+        Fault("checkpoint.history.before", "kill", 4),
+        Fault("storage.write", "torn:0", 2, "/counter/"),
+    ],
+}
+
+
+OWN = {"metadata and pointer", "epochs and history"}
+"""Jobs that find their own checkpoints; the others are given the path of the latest one."""
+
+
+@pytest.mark.parametrize("name", JOBS, ids=lambda name: name.replace(" ", "-"))
+def test_killed_at_each_step(tmp_path: Path, name: str) -> None:
+    tally = Tally()
+    run = Run(tmp_path, random.Random(name), tally)
+    run.is_own = name in OWN
+    run.settings["execution__checkpointing__incremental"] = "true"
+    run.settings["execution__checkpointing__data-inline-threshold"] = "0"
+    for fault in JOBS[name]:
+        assert run.suffer(fault), f"{fault.name} was not reached: {log_of(tmp_path)}"
+    run.finish()
+    assert tally.kills == 4
+
+
+def test_every_point_is_reached(tmp_path: Path) -> None:
+    """A point that nothing reaches protects nothing: kills there would be dreamt of."""
+    notes = tmp_path / "notes.txt"
+    note = f"*=note:{notes}"
+    # An upload that fails is discarded; then the process dies, and another one starts from there.
+    faults = f"{note};checkpoint.upload.before#2=raise;checkpoint.history.before#20=kill"
+    job = start(tmp_path, RECORDS, "in-process", "hashmap", "own:1", faults, **MORE)
+    assert job.wait(100) == -signal.SIGKILL, log_of(tmp_path)
+    job = start(tmp_path, RECORDS, "in-process", "hashmap", "own:2", note, **MORE)
+    assert job.wait(100) == 0, log_of(tmp_path)
+    verify(tmp_path, RECORDS)
+    reached = set(notes.read_text().split())
+    assert reached == set(all_points())
+    assert len(reached) > 30
+
+
+def test_killed_on_progress(tmp_path: Path) -> None:
+    """At no step in particular, once so many new checkpoints are there."""
+    run = Run(tmp_path, random.Random(int(os.environ.get("PENSTOCK_SEED", "1"))), Tally())
+    for number in (1, 2, 1, 3):
+        if not run.suffer(Fault("", "kill", number)):
+            run.check()
+            return
+    run.finish()
+
+
+def written(directory: Path, edit: Callable[[list[str], list[str]], None]) -> None:
+    """What a job without failures writes, after `edit` has spoilt it."""
+    numbered = [
+        f"{key},{count},{value}"
+        for key in range(KEYS)
+        for count, value in enumerate(range(key, 2_000, KEYS), 1)
+    ]
+    sums = [
+        str(sum(value for value in range(at, at + WINDOW_MS) if value % 3 == key))
+        for at in range(0, 2_000, WINDOW_MS)
+        for key in range(3)
+    ]
+    edit(numbered, sums)
+    for name, lines in (("numbered", numbered), ("sums", sums)):
+        (directory / name).mkdir()
+        (directory / name / "part").write_text("\n".join(lines))
+        (directory / name / ".pending").write_text("not yet\n")
+
+
+SPOILT: dict[str, Callable[[list[str], list[str]], object]] = {
+    "lost": lambda numbered, _: numbered.pop(7),
+    "doubled": lambda numbered, _: numbered.append(numbered[3]),
+    "count wrong": lambda numbered, _: numbered.__setitem__(5, "0,7,250"),
+    "window lost": lambda _, sums: sums.pop(),
+    "window wrong": lambda _, sums: sums.__setitem__(0, "1"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_the_oracle_notices(tmp_path: Path, name: str) -> None:
+    written(tmp_path, lambda numbered, sums: SPOILT[name](numbered, sums))
+    with pytest.raises(AssertionError):
+        verify(tmp_path, 2_000)
+
+
+def test_the_oracle_accepts_what_is_right(tmp_path: Path) -> None:
+    written(tmp_path, lambda _numbered, _sums: None)
+    verify(tmp_path, 2_000)
