@@ -308,6 +308,7 @@ class SupervisedJob:
         record, life = self.record, self._supervisor.life
         if life.status is JobStatus.RESTARTING and self._death is None:
             self._death = f"The job's process ended {self._died_how() or 'without a word'}."
+            _log.warning("Job %s restarts: %s", self.job_id, self._death)
         changed = record.status != life.status.name
         entered = {name: at for name, at in life.timestamps.items() if at}
         name = record.name

@@ -29,6 +29,7 @@ _log = logging.getLogger("penstock.rest")
 
 HEADER_TIMEOUT_S: Final = 10.0
 _MOST_CONNECTIONS: Final = 500
+_BACKLOG: Final = 128
 _HEADER_BYTES: Final = 16 * 1024
 _START_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 5
@@ -152,6 +153,8 @@ def _bind(host: str, port: int, *, or_free_port: bool) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host.strip("[]"), port))
+        # At once: a second service must find the port taken, and who reads the address may call.
+        bound.listen(_BACKLOG)
     except OSError as error:
         bound.close()
         if or_free_port and port != 0:

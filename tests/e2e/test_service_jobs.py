@@ -1,0 +1,162 @@
+"""Jobs at a real job manager: submitted, savepointed, stopped, cancelled, failing, killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from service_kit import (
+    PROGRAM,
+    Job,
+    Manager,
+    expected,
+    is_alive,
+    lines,
+    open_gate,
+    wait_for,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.e2e
+END = 6_000
+
+
+@pytest.fixture(scope="module")
+def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
+    running = Manager(tmp_path_factory.mktemp("service") / "state")
+    yield running
+    running.kill_all()
+
+
+def start(manager: Manager, directory: Path, gate: int, **settings: str) -> Job:
+    """Starts the job and waits until it has read as far as the gate, and a checkpoint says so."""
+    open_gate(directory, gate)
+    job = manager.submit(PROGRAM, directory, END, **settings)
+    job.wait_for_state("RUNNING")
+    job.wait_for_checkpoint()
+    return job
+
+
+def test_a_job_is_savepointed_stopped_and_goes_on_from_there(
+    manager: Manager, tmp_path: Path
+) -> None:
+    job = start(manager, tmp_path, 2_000)
+    target = str(tmp_path / "savepoints")
+    first = job.operation("savepoints", {"target-directory": target})["location"]
+    assert (Path(first) / "_metadata").exists()
+    assert job.state == "RUNNING"
+    last = job.operation("stop", {"targetDirectory": target, "drain": False})["location"]
+    assert last != first
+    job.wait_for_state("FINISHED")
+    wait_for(lambda: (job.directory / "end.json").exists(), job.trouble)
+    # What was visible up to the stop is exactly what had been read.
+    so_far = sum(lines(tmp_path).values())
+    assert lines(tmp_path) == expected(so_far)
+
+    open_gate(tmp_path, END)
+    settings = {"execution.state-recovery.path": last}
+    after = manager.submit(PROGRAM, tmp_path, END, **settings)
+    after.wait_for_state("FINISHED")
+    assert after.job_id != job.job_id
+    assert lines(tmp_path) == expected(END)
+
+
+def test_a_killed_process_is_started_again_from_its_latest_checkpoint(
+    manager: Manager, tmp_path: Path
+) -> None:
+    job = start(manager, tmp_path, 1_500)
+    number = job.checkpoints()
+    first = job.pid()
+    for gate in (3_000, 4_500):
+        open_gate(tmp_path, gate)
+        before = job.pid()
+        os.kill(before, signal.SIGKILL)
+        wait_for(lambda seen=before: job.pid() != seen, job.trouble)
+        job.wait_for_state("RUNNING")
+        job.wait_for_checkpoint()
+    open_gate(tmp_path, END)
+    job.wait_for_state("FINISHED")
+    assert job.pid() != first
+    assert lines(tmp_path) == expected(END)
+    document = job.document()
+    assert document["restarts"] == 2
+    assert document["timestamps"]["RESTARTING"] > 0
+    entries = job.document("/exceptions")["exceptionHistory"]["entries"]
+    assert "SIGKILL" in entries[0]["stacktrace"]
+    restored = job.document("/checkpoints")["latest"]["restored"]
+    assert restored["id"] >= number, "ids go on over processes"
+    assert restored["is_savepoint"] is False
+
+
+def test_a_job_is_cancelled_and_its_process_ends(manager: Manager, tmp_path: Path) -> None:
+    job = start(manager, tmp_path, 1_000)
+    pid = job.pid()
+    job.cancel()
+    job.wait_for_state("CANCELED")
+    wait_for(lambda: not is_alive(pid), job.trouble)
+    status, answer = manager.ask(f"/jobs/{job.job_id}/savepoints", {"target-directory": "x"})
+    assert status >= 400
+    assert "CANCELED" in answer["errors"][0]
+    assert job.document()["end-time"] > 0
+
+
+def test_the_same_trigger_twice_is_one_operation(manager: Manager, tmp_path: Path) -> None:
+    job = start(manager, tmp_path, 1_000)
+    target = tmp_path / "savepoints"
+    body = {"target-directory": str(target), "triggerId": "0123456789abcdef" * 2}
+    places = {job.operation("savepoints", body)["location"] for _ in range(3)}
+    assert [str(path) for path in target.iterdir()] == list(places)
+    body = {"target-directory": str(target), "cancel-job": True}
+    job.operation("savepoints", body)
+    job.wait_for_state("CANCELED")
+
+
+FAILING = {
+    "raises": ("1 / 0\n", "ZeroDivisionError: division by zero"),
+    "ends": ("print('no job here')\n", "without a call of execute()"),
+    "exits": ("import sys\nsys.exit(3)\n", "sys.exit(3)"),
+    "executes-twice": (
+        "from penstock.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "for name in ('first', 'second'):\n"
+        "    env.from_collection([1]).map(lambda x: 1 // (x - 1)).print()\n"
+        "    env.execute_async(name)\n",
+        "ZeroDivisionError",
+    ),
+    "is-no-python": ("def\n", "SyntaxError"),
+}
+
+
+def test_programs_that_fail_say_why(manager: Manager) -> None:
+    """All at once: each is a process of its own."""
+    plain = {"restart-strategy.type": "disable"}
+    jobs = {name: manager.submit(text, **plain) for name, (text, _) in FAILING.items()}
+    for name, (_, said) in FAILING.items():
+        jobs[name].wait_for_state("FAILED")
+        cause = jobs[name].document("/exceptions")["root-exception"]
+        assert said in cause, (name, cause)
+    second = (jobs["executes-twice"].directory / "log.txt").read_text()
+    assert "a second job, 'second', after 'first'" in second
+    assert "no job here" in (jobs["ends"].directory / "log.txt").read_text()
+
+
+def test_a_second_job_manager_on_the_directory_is_refused(manager: Manager) -> None:
+    done = subprocess.run(
+        manager.command,
+        env=manager.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert f"another job manager (process {manager.process.pid})" in said
+    assert "penstock.jobmanager.directory" in said
+    assert "Traceback" not in said
