@@ -12,7 +12,9 @@ from penstock.core.job import JobExecutionResult, JobID, JobStatus
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["JobClient"]
+    from penstock.common.job_figures import OperatorFigures
+
+__all__ = ["CheckpointList", "JobClient"]
 
 
 class RunningJob(Protocol):
@@ -24,6 +26,15 @@ class RunningJob(Protocol):
 
     def cancel(self) -> None:
         """Asks the job to stop."""
+
+
+class CheckpointList(list[Any]):
+    """Checkpoints, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from penstock.launch.job_html import checkpoints_html
+
+        return checkpoints_html(self)
 
 
 class JobClient:
@@ -70,9 +81,19 @@ class JobClient:
         """Takes a checkpoint now; the future holds its number."""
         return CompletableFuture(self._ability("trigger_checkpoint")())
 
-    def checkpoints(self) -> list[Any]:
-        """Returns the checkpoints of the job, newest first."""
-        return list(self._ability("checkpoints")())
+    def checkpoints(self) -> CheckpointList:
+        """Returns the checkpoints and savepoints of the job, newest first."""
+        return CheckpointList(self._ability("checkpoints")())
+
+    def metrics(self) -> dict[str, OperatorFigures]:
+        """Returns what each operator has done, with the user's own metrics, by uid."""
+        from penstock.common.job_figures import figures_of
+
+        return figures_of(self._ability("facts")())
+
+    def add_listener(self, listener: Any) -> None:
+        """Has a listener told of what happens from now on; see the environment's method."""
+        self._ability("listeners").add(listener)
 
     @property
     def last_epoch(self) -> int:
@@ -117,6 +138,15 @@ class JobClient:
                 "manager (penstock run -d) for that."
             )
         return found
+
+    def _repr_html_(self) -> str:
+        from penstock.core.clock import SystemClock
+        from penstock.launch.job_digest import digest_of
+        from penstock.launch.job_html import checkpoints_html, job_html
+
+        table = job_html(digest_of(self._job, SystemClock().wall_ms()))  # type: ignore[arg-type]
+        records = self.checkpoints()[:5]
+        return table + (checkpoints_html(records) if records else "")
 
     def __repr__(self) -> str:
         return f"JobClient({self._job.job_id}, {self._job.status.name})"

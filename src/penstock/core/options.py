@@ -286,6 +286,7 @@ _CLUSTER: Final = (
     Option("penstock.ui.enabled", "boolean", "false"),
     Option("penstock.jobmanager.directory"),
     Option("jobstore.max-capacity", "integer", "100"),
+    Option("penstock.progress", "enum", "auto", choices=("auto", "lines", "off")),
     Option("penstock.rest.token-file"),
     Option("penstock.rest.allowed-hosts", "list"),
     Option("penstock.rest.savepoint-roots", "list"),

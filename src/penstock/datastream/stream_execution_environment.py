@@ -49,6 +49,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def __init__(self, configuration: Configuration | None = None) -> None:
         super().__init__(load_configuration())
         self._program = Program()
+        self._listeners: tuple[Any, ...] = ()
         if configuration is not None:
             self.configure(configuration)
 
@@ -201,11 +202,35 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             job_name: Name of the job.
             ui: Serves the web page while the job runs.
         """
-        return self._start(job_name, ui=ui).wait()
+        from penstock.launch.progress import shown_progress
+
+        job = self._start(job_name, ui=ui)
+        try:
+            with shown_progress(job, self._configuration.get_string("penstock.progress") or "auto"):
+                return job.wait()
+        finally:
+            job.listeners.close()
 
     def execute_async(self, job_name: str | None = None, *, ui: bool = False) -> JobClient:
         """Starts the program and returns at once."""
         return JobClient(self._start(job_name, ui=ui))
+
+    def add_listener(self, listener: Any) -> None:
+        """Has a listener told of the jobs that are executed from now on.
+
+        Args:
+            listener: A `StreamingQueryListener` of Spark's, for which an epoch is a batch and
+                which finds our figures under `observedMetrics["penstock"]`; or any object with
+                `on_checkpoint_completed(record)`, `on_checkpoint_failed(record)` or
+                `on_restart(event)`. One that raises is logged and told nothing more.
+        """
+        from penstock.launch.listeners import checked_listener
+
+        self._listeners = (*self._listeners, checked_listener(listener))
+
+    def remove_listener(self, listener: Any) -> None:
+        """Jobs executed from now on do not tell a listener any more."""
+        self._listeners = tuple(each for each in self._listeners if each is not listener)
 
     def get_execution_plan(self) -> str:
         """Returns the plan of what was built so far, as JSON."""
@@ -213,6 +238,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def _start(self, job_name: str | None, *, ui: bool) -> LocalJob:
         from penstock.launch import local
+        from penstock.launch.listeners import JobListeners
 
         graph = self._stream_graph(job_name)
         if not graph.nodes:
@@ -225,7 +251,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             _log.warning("%s", remark)
         if ui:
             self._configuration.set_boolean("penstock.ui.enabled", value=True)
-        job = local.execute_async(graph, self._configuration)
+        job = local.execute_async(graph, self._configuration, JobListeners(self._listeners))
         # Not before: a program that cannot be compiled can be repaired and executed again.
         self._program.executed()
         return job

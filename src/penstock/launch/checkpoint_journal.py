@@ -18,6 +18,8 @@ from penstock.checkpoint.facts import (
 from penstock.checkpoint.statistics import CheckpointStatistics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.checkpoint.facts import Fact
     from penstock.core.clock import Clock
 
@@ -38,6 +40,7 @@ class CheckpointJournal:
         self._job_id = job_id
         self._clock = clock
         self.statistics = CheckpointStatistics(history_size, num_subtasks)
+        self.listener: Callable[[Fact], None] | None = None
 
     def note(self, fact: Fact) -> None:
         """Logs a fact and remembers it."""
@@ -46,6 +49,8 @@ class CheckpointJournal:
         line = self._line(fact, now_ms)
         if line is not None:
             _log.log(*line)
+        if self.listener is not None:
+            self.listener(fact)
 
     def _line(  # noqa: PLR0911 - one text for each kind of fact
         self, fact: Fact, now_ms: int

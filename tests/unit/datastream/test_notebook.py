@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from penstock.common import Types
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -48,3 +52,26 @@ def test_table_of_settings(env: StreamExecutionEnvironment) -> None:
     assert "&lt;b&gt;" in text
     assert "hunter2" not in text
     assert "rest.port" not in text
+
+
+def test_a_job_and_its_checkpoints(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    env.get_configuration().set_string("execution.checkpointing.interval", "10 ms")
+    env.get_configuration().set_string("execution.checkpointing.dir", str(tmp_path / "<b>"))
+    env.from_collection([1, 2]).print()
+    client = env.execute_async("<script>")
+    client.get_job_execution_result().result(20)
+    text = client._repr_html_()
+    assert "<script>" not in text and "&lt;script&gt;" in text
+    assert "<th>state</th><td>FINISHED</td>" in text
+    assert "<th>records</th><td>2</td>" in text
+    table = client.checkpoints()._repr_html_()
+    assert "<td>COMPLETED</td>" in table
+    assert "&lt;b&gt;" in table and "<b>" not in table
+
+
+def test_no_checkpoints(env: StreamExecutionEnvironment) -> None:
+    env.from_collection([1]).print()
+    client = env.execute_async()
+    client.get_job_execution_result().result(20)
+    assert "no checkpoint was triggered yet" in client.checkpoints()._repr_html_()
+    assert "Checkpoints" not in client._repr_html_()
