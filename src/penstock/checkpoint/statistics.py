@@ -157,7 +157,9 @@ class CheckpointStatistics:
 
     def history(self) -> list[CheckpointRecord]:
         """Returns the remembered checkpoints, newest first."""
-        return sorted(self._records.values(), key=lambda record: -record.checkpoint_id)
+        # By sorted numbers, not by a key function: the history may be long, and is asked for often.
+        records = dict(self._records)
+        return [records[number] for number in sorted(records, reverse=True)]
 
     def find(self, checkpoint_id: int) -> CheckpointRecord | None:
         """Returns a checkpoint, if it is still remembered."""

@@ -143,25 +143,26 @@ class _History:
 
     def __init__(self, leader_epoch: int) -> None:
         self.leader_epoch = leader_epoch
-        self._lines: dict[int, tuple[CheckpointRecord, msgspec.Raw]] = {}
+        self._known: dict[int, CheckpointRecord] = {}
+        self._lines: dict[int, msgspec.Raw] = {}
 
     def update(self, records: list[CheckpointRecord]) -> tuple[list[CheckpointRecord], list[int]]:
         """Takes in the history, newest first; returns what has changed and what is gone."""
-        before, self._lines = self._lines, {}
-        changed = []
-        for record in records:
-            known = before.get(record.checkpoint_id)
-            if known is not None and known[0] is record:
-                self._lines[record.checkpoint_id] = known
-                continue
+        known = self._known
+        now = {record.checkpoint_id: record for record in records}
+        changed = [record for record in records if known.get(record.checkpoint_id) is not record]
+        gone = known.keys() - now.keys()
+        for record in changed:
             line = msgspec.Raw(_encode(record_view(record, self.leader_epoch)))
-            self._lines[record.checkpoint_id] = record, line
-            changed.append(record)
-        return changed, [number for number in before if number not in self._lines]
+            self._lines[record.checkpoint_id] = line
+        for number in gone:
+            del self._lines[number]
+        self._known = now
+        return changed, sorted(gone)
 
     def lines(self) -> list[msgspec.Raw]:
         """Returns the lines, newest first."""
-        return [line for _, line in self._lines.values()]
+        return list(map(self._lines.__getitem__, self._known))
 
 
 def _last_checkpoint_ms(statistics: CheckpointStatistics | None) -> int | None:
