@@ -68,7 +68,7 @@ def progress_line(state: str, job: dict[str, Any]) -> str:
         parts.append(f"{records:,.0f} records ({rate:,.0f}/s)")
     checkpoint_ms = job.get("last-checkpoint-timestamp", -1)
     if checkpoint_ms > 0 and job.get("now"):
-        parts.append(f"last checkpoint {span(max(job['now'] - checkpoint_ms, 0))} ago")
+        parts.append(f"checkpoint {span(max(job['now'] - checkpoint_ms, 0))} ago")
     if job.get("restarts"):
         parts.append(f"{job['restarts']} restarts")
     return " · ".join(parts)
@@ -117,7 +117,9 @@ def _progress(report: Report, now: Callable[[], float]) -> Iterator[Show | None]
 
         console = Console(stderr=True)
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda line: live.update(Text(printable(line), style="cyan", overflow="ellipsis"))
+            yield lambda line: live.update(
+                Text(printable(line), style="cyan", no_wrap=True, overflow="ellipsis")
+            )
     else:
         shown_at = now()
 

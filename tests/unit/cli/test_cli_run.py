@@ -202,6 +202,6 @@ def test_progress_in_a_line() -> None:
     }
     assert progress_line("RUNNING", job) == (
         "RUNNING · 1 min 5 s · epoch 12 · 1,234,567 records (105,000/s) · "
-        "last checkpoint 3 s ago · 2 restarts"
+        "checkpoint 3 s ago · 2 restarts"
     )
     assert progress_line("CREATED", {}) == "CREATED"
