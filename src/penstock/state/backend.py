@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.core.errors import ConfigurationError
 from penstock.state.context import StateContext
 from penstock.state.heap import HASHMAP, HeapKeyedState
+from penstock.state.pickles import Pickles
 from penstock.state.rocks import ROCKSDB, RocksKeyedState
 from penstock.state.rocks_base import require_rocksdict
 from penstock.state.rocks_settings import RocksLimits, RocksSettings
@@ -39,6 +40,7 @@ class HashMapBackend:
     """State in memory."""
 
     policy: FoldPolicy
+    pickles: Pickles
 
     def create_state(  # noqa: PLR0913, PLR0917
         self,
@@ -49,7 +51,9 @@ class HashMapBackend:
         clock: EpochClock,
         uid: str,
     ) -> KeyedState:
-        context = StateContext(first_key_group, last_key_group, max_parallelism, area, clock, uid)
+        context = StateContext(
+            first_key_group, last_key_group, max_parallelism, area, clock, uid, self.pickles
+        )
         return HeapKeyedState(context, self.policy)
 
 
@@ -60,6 +64,7 @@ class RocksDbBackend:
     policy: FoldPolicy
     limits: RocksLimits
     database: RocksSettings
+    pickles: Pickles
 
     def create_state(  # noqa: PLR0913, PLR0917
         self,
@@ -70,15 +75,18 @@ class RocksDbBackend:
         clock: EpochClock,
         uid: str,
     ) -> KeyedState:
-        context = StateContext(first_key_group, last_key_group, max_parallelism, area, clock, uid)
+        context = StateContext(
+            first_key_group, last_key_group, max_parallelism, area, clock, uid, self.pickles
+        )
         return RocksKeyedState(context, self.policy, self.limits, self.database)
 
 
-def create_backend(name: str, **settings: Any) -> StateBackend:
+def create_backend(name: str, *, pickles: Pickles = Pickles.ALLOW, **settings: Any) -> StateBackend:
     """Returns the backend of that name.
 
     Args:
         name: `hashmap` or `rocksdb`.
+        pickles: What to do about state that is pickled.
         settings: Fields of `FoldPolicy`; for `rocksdb` also of `RocksLimits` and `RocksSettings`.
 
     Raises:
@@ -86,12 +94,13 @@ def create_backend(name: str, **settings: Any) -> StateBackend:
     """
     if name == HASHMAP:
         (policy,) = _take_settings(name, settings, FoldPolicy)
-        return HashMapBackend(policy)
+        return HashMapBackend(policy, pickles)
     if name == ROCKSDB:
         require_rocksdict()
-        return RocksDbBackend(
-            *_take_settings(name, settings, FoldPolicy, RocksLimits, RocksSettings)
+        policy, limits, database = _take_settings(
+            name, settings, FoldPolicy, RocksLimits, RocksSettings
         )
+        return RocksDbBackend(policy, limits, database, pickles)
     raise ConfigurationError(f"state.backend.type is {name!r}; it must be 'hashmap' or 'rocksdb'.")
 
 

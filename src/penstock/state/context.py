@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.handles import FileHandle, KeyedStateVersion
 from penstock.core.keygroups import key_group
+from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
     from penstock.core.clock import EpochClock
@@ -24,6 +25,7 @@ class StateContext:
         area: Where the files of versions are.
         clock: Processing time, for the TTL of states.
         uid: Uid of the operator, for errors.
+        pickles: Whether values may be pickled, and pickles be read.
     """
 
     first_key_group: int
@@ -32,6 +34,7 @@ class StateContext:
     area: FileArea
     clock: EpochClock
     uid: str
+    pickles: Pickles = Pickles.ALLOW
 
     def owns(self, key: Any) -> bool:
         """Returns whether a key lies in this range of key groups."""

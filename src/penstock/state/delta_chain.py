@@ -16,8 +16,8 @@ from penstock.state.versions import FoldPolicy, Payload, decode_payload
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle, KeyedStateVersion
+    from penstock.state.context import StateContext
 
 _MERGED: Final = ".merged"
 
@@ -30,16 +30,17 @@ def is_same(a: KeyedStateVersion, b: KeyedStateVersion) -> bool:
 class DeltaChain:
     """Reads and writes the deltas of one operator's state."""
 
-    def __init__(self, area: FileArea, uid: str, policy: FoldPolicy) -> None:
-        self._area = area
-        self._uid = uid
+    def __init__(self, context: StateContext, policy: FoldPolicy) -> None:
+        self._area = context.area
+        self._uid = context.uid
+        self._pickles = context.pickles
         self._policy = policy
 
     def append(
         self, payload: Payload, held: KeyedStateVersion, version_id: str
     ) -> tuple[KeyedStateVersion, int]:
         """Writes a delta; returns the version that it makes of `held`, and the delta's size."""
-        handle = self._area.write(f"{version_id}.delta", payload.encode(self._uid))
+        handle = self._area.write(f"{version_id}.delta", payload.encode(self._uid, self._pickles))
         version = replace(
             held,
             version_id=version_id,
@@ -59,7 +60,9 @@ class DeltaChain:
             for version_id, handle in zip(version.delta_ids, version.deltas, strict=True)
         ]
         merged = merge([*older, newest], reached[first:])
-        handle = self._area.write(f"{version.version_id}{_MERGED}", merged.encode(self._uid))
+        handle = self._area.write(
+            f"{version.version_id}{_MERGED}", merged.encode(self._uid, self._pickles)
+        )
         return replace(
             version,
             deltas=(*version.deltas[:first], handle),
@@ -84,7 +87,7 @@ class DeltaChain:
 
     def read(self, handle: FileHandle) -> Payload:
         """Returns the content of a delta, or of a base in the same form."""
-        return decode_payload(self._area.read(handle), handle.name)
+        return decode_payload(self._area.read(handle), handle.name, self._pickles)
 
 
 def _digests(files: Sequence[FileHandle]) -> list[str]:

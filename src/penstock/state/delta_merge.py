@@ -70,7 +70,7 @@ def _merge_tables(tables: list[TableColumns]) -> TableColumns:
         else:
             rows = zip(*found.values(), strict=True)
             result.append((ns, list(found), *map(list, rows)))
-    return TableColumns(newest.name, newest.kind, newest.timed, result)
+    return TableColumns(newest.name, newest.kind, newest.timed, result, newest.schema)
 
 
 def _add_values(found: dict[Any, Any], columns: list[Any]) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.core.errors import ProgramError
+from penstock.state.schema import map_schema_text, schema_text
 from penstock.state.ttl_config import StateTtlConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "AggregatingStateDescriptor",
@@ -29,9 +33,29 @@ class StateDescriptor:
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
+        self.migration: Callable[[Any], Any] | None = None
+        self.schema = self._schema()
 
     def get_name(self) -> str:
         return self.name
+
+    def _schema(self) -> str:
+        """Returns the type as text; "" when none is declared."""
+        return schema_text(self.type_info, f"the descriptor of state {self.name!r}")
+
+    def set_migration(self, function: Callable[[Any], Any]) -> None:
+        """Gives a function for stored values of another type than the descriptor declares.
+
+        It is called for each value, list element or map value when a snapshot is restored whose
+        type of this state differs, and returns the value of the declared type. Without it the
+        rules for widened numbers, added and removed fields hold, and other changes are refused.
+        """
+        if not callable(function):
+            raise ProgramError(
+                f"set_migration of state {self.name!r} takes a function of one stored value, but "
+                f"got {function!r:.80}."
+            )
+        self.migration = function
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
         """Lets entries of the state expire."""
@@ -64,6 +88,10 @@ class ListStateDescriptor(StateDescriptor):
     def __init__(self, name: str, elem_type_info: Any = None) -> None:
         super().__init__(name, elem_type_info)
 
+    def _schema(self) -> str:
+        element = super()._schema()
+        return f"LIST({element})" if element else ""
+
 
 class MapStateDescriptor(StateDescriptor):
     """Describes a map per key, or a broadcast map."""
@@ -71,9 +99,13 @@ class MapStateDescriptor(StateDescriptor):
     kind = "map"
 
     def __init__(self, name: str, key_type_info: Any = None, value_type_info: Any = None) -> None:
-        super().__init__(name, (key_type_info, value_type_info))
         self.key_type_info = key_type_info
         self.value_type_info = value_type_info
+        super().__init__(name, (key_type_info, value_type_info))
+
+    def _schema(self) -> str:
+        what = f"the descriptor of state {self.name!r}"
+        return map_schema_text(self.key_type_info, self.value_type_info, what)
 
 
 class ReducingStateDescriptor(StateDescriptor):

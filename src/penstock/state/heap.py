@@ -39,10 +39,13 @@ class HeapKeyedState(KeyedState):
             ttl = self._ttls.get(table.name)
             if ttl is not None and ttl.cleans_images:
                 table.expire_all(ttl.deadline_ms)
-            tables.append(TableColumns(table.name, table.kind, table.timed, table.image()))
+            columns = table.image()
+            tables.append(TableColumns(table.name, table.kind, table.timed, columns, table.schema))
             table.mark_clean()
         payload = Payload(tables, self.event_timers.image(), self.processing_timers.image())
         self.event_timers.mark_clean()
         self.processing_timers.mark_clean()
-        handle = self._area.write(f"{version_id}.base", payload.encode(self.uid))
+        handle = self.context.area.write(
+            f"{version_id}.base", payload.encode(self.uid, self.context.pickles)
+        )
         return self._version(version_id, (handle,))

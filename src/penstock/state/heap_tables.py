@@ -7,8 +7,18 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from penstock.state.spaces import Spaces
-from penstock.state.tables import ABSENT, CLEARED, Columns, ListTable, MapTable, Table, ValueTable
-from penstock.state.timed import convert_columns
+from penstock.state.tables import (
+    ABSENT,
+    CLEARED,
+    Columns,
+    Conversion,
+    ListTable,
+    MapTable,
+    Table,
+    ValueTable,
+    map_columns,
+)
+from penstock.state.timed import convert_columns, converted_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,6 +56,13 @@ class _HeapTable(Table):
         columns = convert_columns(self.kind, self.image(), to_timed=timed, now_ms=now_ms)
         self.reset()
         self.timed = timed
+        self.apply(columns)
+        return bool(columns)
+
+    def convert(self, schema: str, conversion: Conversion) -> bool:
+        columns = converted_columns(self.kind, self.image(), conversion, timed=self.timed)
+        self.reset()
+        self.schema = schema
         self.apply(columns)
         return bool(columns)
 
@@ -318,22 +335,3 @@ class HeapMapTable(_HeapTable, MapTable):
             for key, found in entries.items():
                 for item in found.items():
                     yield key, ns, item
-
-
-def map_columns(ns: Any, dirty: dict[Any, dict[Any, Any]]) -> tuple[Any, ...]:
-    """Returns the columns of the changes of one namespace; `dirty` is used up."""
-    keys: list[Any] = []
-    cleared: list[bool] = []
-    map_keys: list[list[Any]] = []
-    values: list[list[Any]] = []
-    removed: list[list[Any]] = []
-    for key, changes in dirty.items():
-        keys.append(key)
-        cleared.append(changes.pop(CLEARED, False))
-        gone = [map_key for map_key, value in changes.items() if value is ABSENT]
-        for map_key in gone:
-            del changes[map_key]
-        removed.append(gone)
-        map_keys.append(list(changes))
-        values.append(list(changes.values()))
-    return ns, keys, cleared, map_keys, values, removed

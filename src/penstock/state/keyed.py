@@ -16,12 +16,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.core.errors import ProgramError, StateError
+from penstock.state.declared_types import DeclaredTypes
 from penstock.state.delta_chain import DeltaChain, is_same
-from penstock.state.rescaling import import_entries
+from penstock.state.rescaling import import_entries, open_version
 from penstock.state.state_factory import make_state
 from penstock.state.tables import NO_KEY, ListTable, MapTable, Table, ValueTable
-from penstock.state.timed import convert_columns
-from penstock.state.timers import TimerTable
+from penstock.state.timers import TimerTable, timer_entries
 from penstock.state.ttl_states import Ttl
 from penstock.state.versions import FoldPolicy, Payload, TableColumns
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from penstock.state.api import State
     from penstock.state.context import StateContext
     from penstock.state.descriptors import StateDescriptor
-    from penstock.state.tables import Row
+    from penstock.state.facts import StateFacts
+    from penstock.state.tables import Conversion, Row
     from penstock.state.ttl_config import StateTtlConfig
 
 TableT = TypeVar("TableT", bound=Table)
@@ -60,12 +61,12 @@ class KeyedState(ABC):
         self.context = context
         self.clock = context.clock
         self.uid = context.uid
-        self._area = context.area
         self._policy = policy
-        self._deltas = DeltaChain(context.area, context.uid, policy)
+        self._deltas = DeltaChain(context, policy)
         self._tables: dict[str, Table] = {}
         self._ttls: dict[str, Ttl] = {}
         self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
+        self._declared = DeclaredTypes(context.uid, context.pickles)
         # None after a failure: then only a restore helps.
         self._held: KeyedStateVersion | None = self._version("")
         # The tables hold more than any version on disk says: the next commit writes a base.
@@ -115,6 +116,7 @@ class KeyedState(ABC):
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = self._new_table(wanted.kind, name)
+            self._declared.settle(table)
         if not isinstance(table, wanted):
             raise ProgramError(
                 f"state {name!r} of operator {self.uid!r} is {table.kind} state, and was asked for "
@@ -123,11 +125,36 @@ class KeyedState(ABC):
             )
         return table
 
+    def declare(self, table: Table, descriptor: StateDescriptor) -> None:
+        """Gives a table the type that the program declares; what it holds is converted.
+
+        Raises:
+            StateError: The types are incompatible, or the state would be pickled although that is
+                not allowed.
+        """
+        self._declared.add(table.name, descriptor)
+        if table.schema != descriptor.schema:
+            change = self.conversion(table.name, table.kind, table.schema, descriptor.schema)
+            if table.convert(descriptor.schema, change):
+                self._rewrite()
+
+    def conversion(self, name: str, kind: str, before: str, after: str) -> Conversion:
+        """Returns what turns stored values of a state into those of another type.
+
+        Raises:
+            StateError: The types are incompatible.
+        """
+        return self._declared.conversion(name, kind, before, after)
+
+    def facts(self) -> tuple[StateFacts, ...]:
+        """Returns what there is to say about each state, for whoever describes a snapshot."""
+        return self._declared.facts(self._tables.values())
+
     def enable_ttl(self, table: Table, config: StateTtlConfig | None) -> Ttl | None:
         """Makes a table hold last accesses, or not; returns the rules of its TTL."""
         timed = config is not None
         if table.timed is not timed and table.retime(timed=timed, now_ms=self.clock.now_ms):
-            self._retimed()
+            self._rewrite()
         if config is None:
             return None
         return self._ttls.setdefault(table.name, Ttl(config, self.clock))
@@ -181,7 +208,7 @@ class KeyedState(ABC):
 
     def _collect(self) -> Payload:
         tables = [
-            TableColumns(table.name, table.kind, table.timed, columns)
+            TableColumns(table.name, table.kind, table.timed, columns, table.schema)
             for table in self._tables.values()
             if (columns := table.collect())
         ]
@@ -207,24 +234,9 @@ class KeyedState(ABC):
     def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
         """Adds what of versions of any range and backend lies in this range."""
         for version in versions:
-            other = self.open_other(version)
+            other = open_version(version, self.context)
             import_entries(self, other)
             other.close()
-
-    def open_other(self, version: KeyedStateVersion) -> KeyedState:
-        """Returns a version of another range or backend, to be read only."""
-        from penstock.state.backend import create_backend
-
-        other = create_backend(version.backend).create_state(
-            version.first_key_group,
-            version.last_key_group,
-            self.context.max_parallelism,
-            self._area,
-            self.clock,
-            self.uid,
-        )
-        other.restore((version,))
-        return other
 
     def _covers(self, version: KeyedStateVersion) -> bool:
         return version.backend == self.backend_name and self.context.is_range_of(version)
@@ -251,20 +263,18 @@ class KeyedState(ABC):
 
     def _apply(self, payload: Payload, size_bytes: int) -> None:
         for part in payload.tables:
-            table = self.table_for(part.name, part.kind, timed=part.timed)
-            columns = part.columns
-            if part.timed is not table.timed:
-                columns = convert_columns(
-                    part.kind, columns, to_timed=table.timed, now_ms=self.clock.now_ms
-                )
-                self._retimed()
-            table.apply(columns)
+            table = self.table_for(part.name, part.kind, timed=part.timed, schema=part.schema)
+            if (part.schema, part.timed) == (table.schema, table.timed):
+                table.apply(part.columns)
+            else:
+                table.apply(self._declared.adapted(part, table, self.clock.now_ms))
+                self._rewrite()
         self.event_timers.apply(payload.event_timers)
         self.processing_timers.apply(payload.processing_timers)
         self._delta_written(payload, size_bytes)
 
-    def table_for(self, name: str, kind: str, *, timed: bool) -> Table:
-        """Returns the table for something stored; a new one is timed as that is.
+    def table_for(self, name: str, kind: str, *, timed: bool, schema: str) -> Table:
+        """Returns the table for something stored; a new one is as that is.
 
         Raises:
             StateError: The program has a state of that name and another kind.
@@ -273,16 +283,9 @@ class KeyedState(ABC):
         if table is None:
             table = self._tables[name] = self._new_table(kind, name)
             table.timed = timed
-        self._check_kind(name, table.kind, kind)
+            table.schema = schema
+        self._declared.check_kind(name, table.kind, kind)
         return table
-
-    def _check_kind(self, name: str, in_program: str, in_snapshot: str) -> None:
-        if in_program != in_snapshot:
-            raise StateError(
-                f"state {name!r} of operator {self.uid!r} is {in_program} state in the program and "
-                f"{in_snapshot} state in the snapshot. Give it another name in the program, or "
-                "change it back."
-            )
 
     def _version(self, version_id: str, base: tuple[FileHandle, ...] = ()) -> KeyedStateVersion:
         return self.context.version(version_id, self.backend_name, base)
@@ -310,8 +313,13 @@ class KeyedState(ABC):
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         """Writes everything, changes included, as a version without deltas."""
 
-    def _retimed(self) -> None:
-        """A state gained or lost its TTL, so older files hold it in another form."""
+    def schema_of(self, name: str) -> str:
+        """Returns the type of the values that `entries` yields of a state."""
+        table = self._tables.get(name)
+        return "" if table is None else table.schema
+
+    def _rewrite(self) -> None:
+        """A state has another type, or gained or lost its TTL: older files hold another form."""
         self._needs_base = True
 
     def _is_fold_due(self, held: KeyedStateVersion) -> bool:
@@ -330,15 +338,7 @@ class KeyedState(ABC):
         for name, table in self._tables.items():
             for key, ns, value in table.entries_of_all():
                 yield name, table.kind, key, ns, value
-        yield from self._timer_entries()
-
-    def _timer_entries(self) -> Iterator[Row]:
-        for kind, timers in (
-            ("event_timer", self.event_timers),
-            ("processing_timer", self.processing_timers),
-        ):
-            for time, key, ns in timers.all():
-                yield "", kind, key, ns, time
+        yield from timer_entries(self.event_timers, self.processing_timers)
 
     def close(self) -> None:
         """Gives up files that are open; the object is not used again."""

@@ -5,11 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.state.tables import ListTable, MapTable, ValueTable
-from penstock.state.timed import convert_value
+from penstock.state.timed import convert_value, converted_values
 
 if TYPE_CHECKING:
+    from penstock.core.handles import KeyedStateVersion
+    from penstock.state.context import StateContext
     from penstock.state.keyed import KeyedState
-    from penstock.state.tables import Row
+    from penstock.state.tables import Row, Table
+
+
+def open_version(version: KeyedStateVersion, context: StateContext) -> KeyedState:
+    """Returns a version of any range and backend, to be read only."""
+    from penstock.state.backend import create_backend
+
+    state = create_backend(version.backend, pickles=context.pickles).create_state(
+        version.first_key_group,
+        version.last_key_group,
+        context.max_parallelism,
+        context.area,
+        context.clock,
+        context.uid,
+    )
+    state.restore((version,))
+    return state
 
 
 def import_entries(target: KeyedState, other: KeyedState) -> None:
@@ -21,10 +39,11 @@ def import_entries(target: KeyedState, other: KeyedState) -> None:
         if is_owned is None:
             is_owned = owned[key] = target.context.owns(key)
         if is_owned:
-            _import_row(target, row, timed=other.is_timed(row[0]))
+            name = row[0]
+            _import_row(target, row, timed=other.is_timed(name), schema=other.schema_of(name))
 
 
-def _import_row(target: KeyedState, row: Row, *, timed: bool) -> None:
+def _import_row(target: KeyedState, row: Row, *, timed: bool, schema: str) -> None:
     name, kind, key, ns, value = row
     if kind == "event_timer":
         target.event_timers.add(value, key, ns)
@@ -32,7 +51,9 @@ def _import_row(target: KeyedState, row: Row, *, timed: bool) -> None:
     if kind == "processing_timer":
         target.processing_timers.add(value, key, ns)
         return
-    table = target.table_for(name, kind, timed=timed)
+    table = target.table_for(name, kind, timed=timed, schema=schema)
+    if table.schema != schema:
+        value = _evolved(target, row, table, timed=timed, schema=schema)
     if table.timed is not timed:
         value = convert_value(kind, value, to_timed=table.timed, now_ms=target.clock.now_ms)
     if isinstance(table, MapTable):
@@ -41,3 +62,14 @@ def _import_row(target: KeyedState, row: Row, *, timed: bool) -> None:
         table.extend(key, ns, value)
     elif isinstance(table, ValueTable):
         table.put(key, ns, value)
+
+
+def _evolved(target: KeyedState, row: Row, table: Table, *, timed: bool, schema: str) -> Any:
+    """Returns the content of a row as one of the type that the program declares."""
+    name, kind, _, _, value = row
+    conversion = target.conversion(name, kind, schema, table.schema)
+    values = value if kind == "list" else [value[1]] if kind == "map" else [value]
+    converted = converted_values(values, conversion, timed=timed)
+    if kind == "list":
+        return converted
+    return (value[0], converted[0]) if kind == "map" else converted[0]

@@ -14,12 +14,20 @@ from __future__ import annotations
 import heapq
 import itertools
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.errors import StateError
-from penstock.state import codec
 from penstock.state.keyed import KeyedState
+from penstock.state.rescaling import open_version
 from penstock.state.rocks_base import RocksBase
+from penstock.state.rocks_description import (
+    BaseDescription,
+    TableDescription,
+    become,
+    decode_description,
+    describe,
+    encode_description,
+    renumbering,
+)
 from penstock.state.rocks_lists import RocksListTable
 from penstock.state.rocks_maps import RocksMapTable
 from penstock.state.rocks_table import ENTRY_BYTES, RocksContext, RocksTable
@@ -27,15 +35,17 @@ from penstock.state.rocks_timers import GROUP_START, RocksTimerTable
 from penstock.state.rocks_values import RocksValueTable
 from penstock.state.row_streams import counted_timers, overlaid
 from penstock.state.rows import IS_TIMED, TIMER_PREFIX, RowKeys, group_start, name_of
-from penstock.state.versions import FORMAT, FoldPolicy, Payload
+from penstock.state.timers import timer_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.context import StateContext
+    from penstock.state.facts import StateFacts
     from penstock.state.rocks_settings import RocksLimits, RocksSettings
     from penstock.state.tables import Row, Table
+    from penstock.state.versions import FoldPolicy, Payload
 
 ROCKSDB: Final = "rocksdb"
 EVENT: Final = b"e"
@@ -44,15 +54,6 @@ MIN_EXPIRY_ROWS: Final = 10_000
 """Rows that each fold looks at for expiry, at least."""
 
 _TABLES: Final = {table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)}
-
-
-class _Described(NamedTuple):
-    """A table, as a base remembers it; the fields are those of the table."""
-
-    kind: str
-    timed: bool
-    is_read_by_key: bool
-    timed_since_ms: int
 
 
 class RocksKeyedState(KeyedState):
@@ -72,10 +73,12 @@ class RocksKeyedState(KeyedState):
         super().__init__(context, policy)
         self._limits = limits
         self._base = RocksBase(context.area, settings)
-        self._shared = RocksContext(self._base, RowKeys(context.max_parallelism), self._account)
+        self._shared = RocksContext(
+            self._base, RowKeys(context.max_parallelism), self._account, self
+        )
         self.event_timers = self._timer_table(EVENT)
         self.processing_timers = self._timer_table(PROCESSING)
-        self._base_tables: dict[str, _Described] = {}
+        self._base_tables: dict[str, TableDescription] = {}
         self._clean_bytes = 0
         self._overlay_bytes = 0
         self._changes = 0
@@ -85,7 +88,8 @@ class RocksKeyedState(KeyedState):
 
     def _timer_table(self, domain: bytes) -> RocksTimerTable:
         limit = self._limits.timers_in_memory
-        return RocksTimerTable(self._base, self._shared.row_keys, domain, limit)
+        pickles = self.context.pickles
+        return RocksTimerTable(self._base, self._shared.row_keys, domain, limit, pickles)
 
     def prefetch(self, keys: Iterable[Any]) -> None:
         for table in self._rocks_tables():
@@ -137,7 +141,7 @@ class RocksKeyedState(KeyedState):
         table = _TABLES[kind](name, self._shared)
         described = self._base_tables.get(name)
         if described is not None:
-            table.timed, table.timed_since_ms = described.timed, described.timed_since_ms
+            become(table, described)
             self._attach(table, described)
         return table
 
@@ -147,15 +151,21 @@ class RocksKeyedState(KeyedState):
             if described is not None:
                 self._attach(table, described)
 
-    def _attach(self, table: RocksTable, described: _Described) -> None:
+    def _attach(self, table: RocksTable, described: TableDescription) -> None:
         """Tells a table that the base has rows of it."""
-        self._check_kind(table.name, table.kind, described.kind)
+        self._declared.check_kind(table.name, table.kind, described.kind)
         table.is_read_by_key = described.is_read_by_key
         if table.timed and described.timed:
             table.timed_since_ms = described.timed_since_ms
         elif table.timed:
             table.timed_since_ms = self.clock.now_ms
-            self._retimed()
+            self._rewrite()
+        table.values.schemas = list(described.schemas)
+        if table.schema != described.schema:
+            # Raises if there is no way from one to the other, before any row is read.
+            self.conversion(table.name, table.kind, described.schema, table.schema)
+            self._rewrite()
+        table.values.use(table.schema)
         table.attach()
 
     def _load_base(self, version: KeyedStateVersion) -> None:
@@ -164,19 +174,15 @@ class RocksKeyedState(KeyedState):
             self._load_description(description, database)
 
     def _load_description(self, handle: FileHandle, database: list[FileHandle]) -> None:
-        number, names, tables, folds, event_timers, processing_timers = codec.loads(
-            self._area.read(handle)
+        described = decode_description(
+            self.context.area.read(handle), handle.name, self.context.pickles
         )
-        if number != FORMAT:
-            raise StateError(
-                f"state file {handle.name!r} has format {number}, this release reads {FORMAT}. "
-                "Restore it with the release that wrote it, or a newer one."
-            )
-        self._base.attach(dict(zip(names, database, strict=True)), folds)
-        self._base_tables = {name: _Described(*fields) for name, fields in tables.items()}
+        names = described.files
+        self._base.attach(dict(zip(names, database, strict=True)), described.folds)
+        self._base_tables = described.tables
         self._attach_all()
-        self.event_timers.attach(event_timers)
-        self.processing_timers.attach(processing_timers)
+        self.event_timers.attach(described.event_timers)
+        self.processing_timers.attach(described.processing_timers)
 
     def _is_fold_due(self, held: KeyedStateVersion) -> bool:
         limits = self._limits
@@ -197,19 +203,17 @@ class RocksKeyedState(KeyedState):
         files = self._base.fold(rows, version_id)
         for table in self._rocks_tables():
             table.folded()
-            self._base_tables[table.name] = _describe(table)
+            self._base_tables[table.name] = describe(table)
         self.event_timers.folded()
         self.processing_timers.folded()
-        description = (
-            FORMAT,
+        description = BaseDescription(
             list(files),
-            {name: tuple(described) for name, described in self._base_tables.items()},
+            self._base_tables,
             self._base.folds,
             len(self.event_timers),
             len(self.processing_timers),
         )
-        data = codec.dumps(description, f"keyed state of operator {self.uid!r}")
-        handle = self._area.write(f"{version_id}.rocksdb", data)
+        handle = self.context.area.write(f"{version_id}.rocksdb", encode_description(description))
         self._clean_bytes += self._overlay_bytes
         self._forget_overlay()
         if self._clean_bytes > self._limits.memory_bytes:
@@ -245,6 +249,17 @@ class RocksKeyedState(KeyedState):
         found.update(rows)
         return sorted(found.items(), key=itemgetter(0))
 
+    def schema_of(self, name: str) -> str:
+        if name not in self._tables and name in self._base_tables:
+            return self._base_tables[name].schema
+        return super().schema_of(name)
+
+    def facts(self) -> tuple[StateFacts, ...]:
+        unclaimed = self._base_tables.keys() - self._tables.keys()
+        for name in sorted(unclaimed):
+            self._tables[name] = self._new_table(self._base_tables[name].kind, name)
+        return super().facts()
+
     def is_timed(self, name: str) -> bool:
         if name not in self._tables and name in self._base_tables:
             return self._base_tables[name].timed
@@ -264,7 +279,7 @@ class RocksKeyedState(KeyedState):
         olds = []
         for version in versions:
             if version.backend == ROCKSDB:
-                old = self.open_other(version)
+                old = open_version(version, self.context)
                 assert isinstance(old, RocksKeyedState)
                 olds.append(old)
         if olds:
@@ -281,10 +296,12 @@ class RocksKeyedState(KeyedState):
 
     def _take_description(self, old: RocksKeyedState) -> None:
         tables = dict(old._base_tables)
-        tables.update({table.name: _describe(table) for table in old._rocks_tables()})
+        tables.update({table.name: describe(table) for table in old._rocks_tables()})
         for name, described in tables.items():
             known = self._base_tables.setdefault(name, described)
-            self._check_kind(name, known.kind, described.kind)
+            self._declared.check_kind(name, known.kind, described.kind)
+            schemas = (*known.schemas, *(s for s in described.schemas if s not in known.schemas))
+            self._base_tables[name] = known._replace(schemas=schemas)
         self._attach_all()
         # Chunks of lists in the old overlays take the number itself.
         self._base.folds = max(self._base.folds, old._base.folds + 1)
@@ -295,10 +312,13 @@ class RocksKeyedState(KeyedState):
         start = group_start(context.first_key_group)
         end = group_start(context.last_key_group + 1)
         base = itertools.chain(old._base.scan(start, end), old._base.scan_prefix(TIMER_PREFIX))
+        flags = renumbering(self._base_tables, old._base_tables, old._rocks_tables())
         for row, data in overlaid(base, old._overlay_rows()):
-            place = GROUP_START if row.startswith(TIMER_PREFIX) else 0
+            is_timer = row.startswith(TIMER_PREFIX)
+            place = GROUP_START if is_timer else 0
             if start <= row[place : place + 2] < end:
-                yield row, data
+                known = None if is_timer or not flags else flags.get(name_of(row))
+                yield row, data if known is None else data[:-1] + known[data[-1]]
 
     def _overlay_rows(self) -> list[tuple[bytes, bytes | None]]:
         """Returns what changed since the base as rows in order, None for rows to delete."""
@@ -317,18 +337,14 @@ class RocksKeyedState(KeyedState):
             if table is None:
                 described = self._base_tables[name]
                 table = tables[name] = _TABLES[described.kind](name, self._shared)
-                table.timed, table.timed_since_ms = described.timed, described.timed_since_ms
+                become(table, described)
             entry = table.base_entry(row, data)
             if entry is not None:
                 yield name, table.kind, *entry
         for name, table in tables.items():
             for entry in table.memory_entries():
                 yield name, table.kind, *entry
-        yield from self._timer_entries()
+        yield from timer_entries(self.event_timers, self.processing_timers)
 
     def close(self) -> None:
         self._base.close()
-
-
-def _describe(table: RocksTable) -> _Described:
-    return _Described(table.kind, table.timed, table.is_read_by_key, table.timed_since_ms)

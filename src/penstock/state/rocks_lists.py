@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.state import codec
 from penstock.state.rocks_table import ENTRY_BYTES, MISSING, RocksContext, RocksTable
-from penstock.state.rows import chunk_number, owner_of
+from penstock.state.rows import chunk_number
 from penstock.state.tables import ListTable
-from penstock.state.timed import convert_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.state.tables import Columns
 
@@ -151,16 +149,14 @@ class RocksListTable(RocksTable, ListTable):
     def evict(self) -> None:
         self._clean.clear()
 
-    def retime(self, *, timed: bool, now_ms: int) -> bool:
-        self._set_timed(timed, now_ms)
+    def _change_each(self, change: Callable[[Any], Any]) -> None:
         self._clean.clear()
         for _, entries in self.spaces.all():
             for tail in entries.values():
-                tail.items = convert_value("list", tail.items, to_timed=timed, now_ms=now_ms)
-        return self.in_base or not self.spaces.is_empty
+                tail.items = list(map(change, tail.items))
 
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
-        elements = codec.loads(data)
+        elements = self.decode(data)
         fresh = [element for element in elements if element[1] > deadline_ms]
         return MISSING if len(fresh) == len(elements) else fresh or None
 
@@ -179,7 +175,7 @@ class RocksListTable(RocksTable, ListTable):
                     yield row + place, self.encode(chunk, key, ns)
 
     def base_entry(self, row: bytes, data: bytes) -> Any:
-        key, ns = owner_of(row, data)
+        key, ns = self.owner_of(row, data)
         entries = self.spaces.read(ns)
         tail = None if entries is None else entries.get(key)
         if tail is not None and tail.is_cleared:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.state import codec
-from penstock.state.heap_tables import map_columns
 from penstock.state.rocks_table import ENTRY_BYTES, MISSING, RocksTable
-from penstock.state.rows import owner_of, stable_bytes
-from penstock.state.tables import ABSENT, CLEARED, MapTable
-from penstock.state.timed import convert_value
+from penstock.state.rows import stable_bytes
+from penstock.state.tables import ABSENT, CLEARED, MapTable, map_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from penstock.state.tables import Columns
 
@@ -215,8 +212,7 @@ class RocksMapTable(RocksTable, MapTable):
                 kept.setdefault(ns, {})[key] = part
         self.spaces.keep_only(kept)
 
-    def retime(self, *, timed: bool, now_ms: int) -> bool:
-        self._set_timed(timed, now_ms)
+    def _change_each(self, change: Callable[[Any], Any]) -> None:
         parts = [part for _, entries in self.spaces.all() for part in entries.values()]
         changed = [changes for _, dirty, _ in self.spaces.changes() for changes in dirty.values()]
         for found in (
@@ -226,11 +222,10 @@ class RocksMapTable(RocksTable, MapTable):
         ):
             for key, value in found.items():
                 if value is not ABSENT and key is not CLEARED:
-                    found[key] = convert_value("value", value, to_timed=timed, now_ms=now_ms)
-        return self.in_base or not self.spaces.is_empty
+                    found[key] = change(value)
 
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
-        return None if codec.loads(data)[1][1] <= deadline_ms else MISSING
+        return None if self.decode(data)[1][1] <= deadline_ms else MISSING
 
     def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
         for ns, entries in self.spaces.all():
@@ -248,7 +243,7 @@ class RocksMapTable(RocksTable, MapTable):
                         yield place, self.encode((map_key, value), key, ns)
 
     def base_entry(self, row: bytes, data: bytes) -> Any:
-        key, ns = owner_of(row, data)
+        key, ns = self.owner_of(row, data)
         entries = self.spaces.read(ns)
         part = None if entries is None else entries.get(key)
         item = self.decode(data)

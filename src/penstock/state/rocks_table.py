@@ -13,10 +13,10 @@ A fold turns `overlay` into rows of a new base.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from penstock.state import codec
-from penstock.state.rows import encode_value, frame, owner_of
+from penstock.state.row_values import RowValues
+from penstock.state.rows import IS_TIMED, frame, owner_of
 from penstock.state.spaces import Spaces
 from penstock.state.tables import Table
 from penstock.state.timed import convert_value
@@ -24,8 +24,10 @@ from penstock.state.timed import convert_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from penstock.state.context import StateContext
     from penstock.state.rocks_base import RocksBase
     from penstock.state.rows import RowKeys
+    from penstock.state.tables import Conversion
 
 MISSING: Final = object()
 """Not in memory; the base may have it."""
@@ -42,10 +44,21 @@ class RocksContext:
         base: RocksBase,
         row_keys: RowKeys,
         account: Callable[[int], None],
+        state: Evolving,
     ) -> None:
         self.base = base
         self.row_keys = row_keys
         self.account = account
+        self.state = state
+
+
+class Evolving(Protocol):
+    """What tables ask of the state that they belong to."""
+
+    @property
+    def context(self) -> StateContext: ...
+
+    def conversion(self, name: str, kind: str, before: str, after: str) -> Conversion: ...
 
 
 class RocksTable(Table):
@@ -66,7 +79,9 @@ class RocksTable(Table):
         self._context = context
         self._base = context.base
         self._name_frame = frame(name.encode())
-        self._what = f"state {name!r}"
+        self.pickles = context.state.context.pickles
+        what = f"state {name!r} of operator {context.state.context.uid!r}"
+        self.values = RowValues(self.kind, what, self.pickles, self._conversion_from)
         self.in_base = False
         self.is_complete = True
         self.is_read_by_key = False
@@ -111,9 +126,17 @@ class RocksTable(Table):
     def entries_of_all(self) -> Iterator[tuple[Any, Any, Any]]:
         raise NotImplementedError("a rocksdb state yields its entries itself, in one scan")
 
-    def _set_timed(self, timed: bool, now_ms: int) -> None:
+    def retime(self, *, timed: bool, now_ms: int) -> bool:
         self.timed = timed
         self.timed_since_ms = now_ms if timed else 0
+        self._change_each(
+            lambda value: convert_value("value", value, to_timed=timed, now_ms=now_ms)
+        )
+        return self.in_base or not self.spaces.is_empty
+
+    @abstractmethod
+    def _change_each(self, change: Callable[[Any], Any]) -> None:
+        """Replaces each value, list element and map value in memory."""
 
     @abstractmethod
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
@@ -131,7 +154,7 @@ class RocksTable(Table):
             return None
         if content is None:
             return row, None
-        return row, encode_value(content, *owner_of(row, data), timed=True, what=self._what)
+        return row, self.values.encode(content, *self.owner_of(row, data), timed=True)
 
     def row_of(self, key: Any, ns: Any) -> bytes:
         """Returns the row key of a key and namespace, the prefix of all its rows."""
@@ -145,12 +168,37 @@ class RocksTable(Table):
         return [start + tail for start in row_keys.of_keys(keys)]
 
     def encode(self, value: Any, key: Any, ns: Any) -> bytes:
-        return encode_value(value, key, ns, timed=self.timed, what=self._what)
+        return self.values.encode(value, key, ns, timed=self.timed)
 
     def decode(self, data: bytes) -> Any:
         """Returns the value in a row value, in the form that the table has now."""
-        value = codec.loads(data)
-        is_timed = data[-1] > 1
-        if is_timed is self.timed:
+        value = self.values.decode(data)
+        if bool(data[-1] & IS_TIMED) is self.timed:
             return value
         return convert_value(self.kind, value, to_timed=self.timed, now_ms=self.timed_since_ms)
+
+    def owner_of(self, row: bytes, data: bytes) -> tuple[Any, Any]:
+        """Returns (key, namespace) of a row."""
+        return owner_of(row, data, self.pickles)
+
+    # -- types --------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> str:
+        return self.values.schema
+
+    @schema.setter
+    def schema(self, schema: str) -> None:
+        self.values.use(schema)
+
+    def _conversion_from(self, schema: str) -> Conversion:
+        return self._context.state.conversion(self.name, self.kind, schema, self.schema)
+
+    def convert(self, schema: str, conversion: Conversion) -> bool:
+        """Rows of the base stay what they are, and are converted when they are read."""
+        self.values.use(schema)
+        if self.timed:
+            self._change_each(lambda value: (conversion([value[0]])[0], value[1]))
+        else:
+            self._change_each(lambda value: conversion([value])[0])
+        return self.in_base or not self.spaces.is_empty

@@ -19,6 +19,7 @@ from penstock.state.timers import TimerColumns, TimerTable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.state.pickles import Pickles
     from penstock.state.rocks_base import RocksBase
     from penstock.state.rows import RowKeys
 
@@ -33,8 +34,11 @@ _NOTHING_LOADED: Final = MIN_TIMESTAMP - 1
 class RocksTimerTable(TimerTable):
     """Timers of one domain over a base."""
 
-    def __init__(self, base: RocksBase, row_keys: RowKeys, domain: bytes, limit: int) -> None:
+    def __init__(
+        self, base: RocksBase, row_keys: RowKeys, domain: bytes, limit: int, pickles: Pickles
+    ) -> None:
         super().__init__()
+        self._pickles = pickles
         self._base = base
         self._row_keys = row_keys
         self._prefix = TIMER_PREFIX + domain
@@ -94,7 +98,7 @@ class RocksTimerTable(TimerTable):
                 self._horizon = last
                 break
             last = time
-            key, ns = owner_of(row, data)
+            key, ns = owner_of(row, data, self._pickles)
             if not self._is_removed(time, key, ns):
                 self._insert(time, key, ns)
         else:
@@ -142,7 +146,10 @@ class RocksTimerTable(TimerTable):
         """Yields what changed since the base as rows, None for rows to delete."""
         for (time, ns), log in self._overlay.items():
             for key, is_added in log.items():
-                yield self._row(time, key, ns), encode_timer(key, ns) if is_added else None
+                yield (
+                    self._row(time, key, ns),
+                    encode_timer(key, ns, self._pickles) if is_added else None,
+                )
 
     def folded(self) -> None:
         """The overlay is in the base now; drops the latest timers from memory if they are many."""
@@ -169,7 +176,7 @@ class RocksTimerTable(TimerTable):
             time = _time_of(row)
             if time <= horizon:
                 continue
-            key, ns = owner_of(row, data)
+            key, ns = owner_of(row, data, self._pickles)
             is_in_memory = key in self._buckets.get(time, {}).get(ns, ())
             if not is_in_memory and not self._is_removed(time, key, ns):
                 yield time, key, ns

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.state import codec
 from penstock.state.rocks_table import ENTRY_BYTES, MISSING, RocksTable
-from penstock.state.rows import encode_values, owner_of
 from penstock.state.tables import ValueTable
-from penstock.state.timed import convert_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.state.tables import Columns
 
@@ -56,14 +53,18 @@ class RocksValueTable(RocksTable, ValueTable):
         size = len(rows) * ENTRY_BYTES
         self._context.account(size + sum(len(data) for data in found if data is not None))
         entries = self.spaces.write(ns)[0]
-        loads, timed = codec.loads, self.timed
+        usual = self.values.usual_flags(timed=self.timed)
+        alike: list[Any] = []
         for row, data in zip(rows, found, strict=True):
             if data is None:
                 entries[keys_by_row[row]] = None
-            elif (data[-1] > 1) is timed:
-                entries[keys_by_row[row]] = loads(data)
+            elif data[-1] == usual:
+                alike.append((keys_by_row[row], data))
             else:
                 entries[keys_by_row[row]] = self.decode(data)
+        if alike:
+            same, datas = zip(*alike, strict=True)
+            entries.update(zip(same, self.values.decode_values(datas), strict=True))
 
     def put(self, key: Any, ns: Any, value: Any) -> None:
         if value is None:
@@ -134,22 +135,20 @@ class RocksValueTable(RocksTable, ValueTable):
         """Returns the number of entries in the overlay."""
         return sum(map(len, self.overlay.values()))
 
-    def retime(self, *, timed: bool, now_ms: int) -> bool:
-        self._set_timed(timed, now_ms)
+    def _change_each(self, change: Callable[[Any], Any]) -> None:
         for found in (*self.spaces.all_dicts(), *self.overlay.values()):
             for key, value in found.items():
                 if value is not None:
-                    found[key] = convert_value("value", value, to_timed=timed, now_ms=now_ms)
-        return self.in_base or not self.spaces.is_empty
+                    found[key] = change(value)
 
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
-        return None if codec.loads(data)[1] <= deadline_ms else MISSING
+        return None if self.decode(data)[1] <= deadline_ms else MISSING
 
     def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
         for ns, found in self.overlay.items():
             kept = [key for key, value in found.items() if value is not None]
             values = [value for value in found.values() if value is not None]
-            data = encode_values(values, kept, ns, timed=self.timed, what=self._what)
+            data = self.values.encode_values(values, kept, ns, timed=self.timed)
             yield from zip(self.rows_of(kept, ns), data, strict=True)
             if len(kept) < len(found):
                 removed = [key for key, value in found.items() if value is None]
@@ -157,7 +156,7 @@ class RocksValueTable(RocksTable, ValueTable):
                     yield row, None
 
     def base_entry(self, row: bytes, data: bytes) -> Any:
-        key, ns = owner_of(row, data)
+        key, ns = self.owner_of(row, data)
         entries = self.spaces.read(ns)
         if entries is not None and key in entries:
             return None

@@ -1,15 +1,15 @@
 """Rows of the `rocksdb` backend.
 
     row key    key group (2 bytes, big-endian) | key | state name | namespace | rest
-    row value  pickle | owner, if the row key cannot say it | flags (1 byte)
+    row value  content | owner, if the row key cannot say it | flags (1 byte)
 
 Key, name and namespace are framed by their length, so a prefix of a row key up to any of them is
 the prefix of no other. `rest` is empty for values, the map key for map entries and a rising number
 for chunks of lists. Rows start with the key group, so any range of groups is one scan.
 
-Pickle stops at its own end, so what follows it costs nothing to a reader who does not want it. The
-owner (key and namespace as objects) is left out where the row key can be read back: text and
-integer keys without a namespace.
+`row_values` says what the content is. Pickle stops at its own end, so what follows it costs nothing
+to a reader who does not want it. The owner (key and namespace as objects) is left out where the row
+key can be read back: text and integer keys without a namespace.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import canonical_bytes, murmur
 from penstock.state import codec
+from penstock.state.pickles import Pickles, opaque_value, refusal
+from penstock.state.plain_values import decode_body, decode_column, encode_body, encode_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +36,8 @@ TIMER_PREFIX: Final = b"\xff\xfe"
 
 HAS_OWNER: Final = 1
 IS_TIMED: Final = 2
+GENERATION_SHIFT: Final = 2
+"""The other bits of the flags are a number, see `row_values`."""
 
 _GROUP: Final = struct.Struct(">H")
 _LENGTH: Final = struct.Struct(">I")
@@ -147,58 +151,79 @@ def _key_groups(codes: list[int], max_parallelism: int) -> bytes:
     return groups
 
 
-def encode_value(value: Any, key: Any, ns: Any, *, timed: bool, what: str) -> bytes:
-    """Returns the bytes of a row value."""
-    flags = IS_TIMED if timed else 0
-    data = codec.dumps(value, what)
+def has_plain_owner(keys: Sequence[Any], ns: Any) -> bool:
+    """Returns whether the row keys alone say whose the rows are."""
+    return ns is None and _READABLE.issuperset(map(type, keys))
+
+
+def flagged(  # noqa: PLR0913, PLR0917 - a row value and whose it is
+    data: bytes, key: Any, ns: Any, flags: int, pickles: Pickles, what: str
+) -> bytes:
+    """Returns the bytes of a row value: content, owner if the row key cannot say it, flags."""
     if ns is None and type(key) in _READABLE:
         return data + _FLAGS[flags]
-    return data + _owner_tail(key, ns, flags, what)
+    return data + _owner_tail(key, ns, flags, pickles, what)
 
 
-def encode_values(
-    values: Sequence[Any], keys: Sequence[Any], ns: Any, *, timed: bool, what: str
-) -> list[bytes]:
-    """Returns `encode_value` of each value."""
-    if ns is None and _READABLE.issuperset(map(type, keys)):
-        flags = _FLAGS[IS_TIMED if timed else 0]
-        try:
-            return [pickle.dumps(value, codec.PROTOCOL) + flags for value in values]
-        except Exception:
-            # One of them needs another way, or a better error than pickle's.
-            pass
-    return [
-        encode_value(value, key, ns, timed=timed, what=what)
-        for value, key in zip(values, keys, strict=True)
-    ]
+def content_of(data: bytes) -> memoryview:
+    """Returns the bytes of the content of a row value."""
+    if data[-1] & HAS_OWNER:
+        (length,) = _LENGTH.unpack_from(data, len(data) - 5)
+        return memoryview(data)[: -5 - length]
+    return memoryview(data)[:-1]
 
 
-def encode_timer(key: Any, ns: Any) -> bytes:
+def encode_timer(key: Any, ns: Any, pickles: Pickles = Pickles.ALLOW) -> bytes:
     """Returns the value of a timer row, which is its owner only."""
-    return _owner_tail(key, ns, 0, "a timer")
+    return _owner_tail(key, ns, 0, pickles, "a timer")
 
 
-def _owner_tail(key: Any, ns: Any, flags: int, what: str) -> bytes:
-    owner = codec.dumps((key, ns), what)
+_last_namespace: tuple[Any, Pickles, Any] = (None, Pickles.ALLOW, [None])
+
+
+def _owner_tail(key: Any, ns: Any, flags: int, pickles: Pickles, what: str) -> bytes:
+    global _last_namespace  # noqa: PLW0603 - rows of one namespace come together
+    named = f"a key or namespace of {what}"
+    if _last_namespace[0] is not ns or pickles is not _last_namespace[1]:
+        _last_namespace = ns, pickles, encode_column([ns], pickles, named)
+    columns = [encode_column([key], pickles, named), _last_namespace[2]]
+    owner = encode_body(columns, what)
     return b"".join((owner, _LENGTH.pack(len(owner)), _FLAGS[flags | HAS_OWNER]))
 
 
 _READABLE: Final = {int, str}
 """Types of keys that the row key gives back."""
 
-_FLAGS: Final = [bytes((number,)) for number in range(4)]
+_FLAGS: Final = [bytes((number,)) for number in range(256)]
 
 
-def owner_of(row: bytes, data: bytes) -> tuple[Any, Any]:
-    """Returns (key, namespace) of a row."""
+def owner_of(row: bytes, data: bytes, pickles: Pickles = Pickles.ALLOW) -> tuple[Any, Any]:
+    """Returns (key, namespace) of a row.
+
+    Raises:
+        StateError: It is pickled and no pickles may be read.
+    """
     if data[-1] & HAS_OWNER:
         (length,) = _LENGTH.unpack_from(data, len(data) - 5)
-        owner: tuple[Any, Any] = codec.loads(data[-5 - length : -5])
-        return owner
+        owner = data[-5 - length : -5]
+        if owner[:1] == b"\x80":
+            return _unpickled_owner(owner, pickles)
+        (key,), (ns,) = (decode_column(part, pickles, "a key") for part in decode_body(owner))
+        return key, ns
     canonical, _ = _unframe(row, 2)
     if canonical[:1] == b"i":
         return int(canonical[1:]), None
     return canonical[1:].decode("utf-8", "surrogatepass"), None
+
+
+def _unpickled_owner(owner: bytes, pickles: Pickles) -> tuple[Any, Any]:
+    """Earlier releases pickled owners."""
+    if pickles is Pickles.ALLOW:
+        found: tuple[Any, Any] = codec.loads(owner)
+        return found
+    if pickles is Pickles.REFUSE:
+        raise refusal("a key is pickled in the snapshot")
+    return opaque_value(owner), None
 
 
 def name_of(row: bytes) -> str:

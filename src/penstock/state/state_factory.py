@@ -41,10 +41,12 @@ def make_state(store: KeyedState, descriptor: StateDescriptor, *, ignore_namespa
     scope = cast("Scope", VoidScope(store) if ignore_namespace else store)
     if isinstance(descriptor, ListStateDescriptor):
         lists = store.list_table(descriptor.name)
+        store.declare(lists, descriptor)
         ttl = store.enable_ttl(lists, descriptor.ttl)
         return TableListState(scope, lists) if ttl is None else TtlListState(scope, lists, ttl)
     if isinstance(descriptor, MapStateDescriptor):
         maps = store.map_table(descriptor.name)
+        store.declare(maps, descriptor)
         ttl = store.enable_ttl(maps, descriptor.ttl)
         return TableMapState(scope, maps) if ttl is None else TtlMapState(scope, maps, ttl)
     if isinstance(descriptor, ValueStateDescriptor):
@@ -64,6 +66,7 @@ def make_state(store: KeyedState, descriptor: StateDescriptor, *, ignore_namespa
 
 def _value_state(store: KeyedState, scope: Scope, descriptor: StateDescriptor) -> ValueState[Any]:
     table = store.value_table(descriptor.name)
+    store.declare(table, descriptor)
     ttl = store.enable_ttl(table, descriptor.ttl)
     if ttl is not None:
         return TtlValueState(scope, table, ttl)

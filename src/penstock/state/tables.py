@@ -15,14 +15,18 @@ Applying columns a second time, or on top of any version that they cover, change
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.core.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Columns = list[tuple[Any, ...]]
+
+Conversion = Callable[[list[Any]], list[Any]]
+"""Turns values of one type into those of another, in order."""
 
 Row = tuple[str, str, Any, Any, Any]
 """(state name, kind, key, namespace, value), see `KeyedState.entries`."""
@@ -80,9 +84,11 @@ class Table(ABC):
     Attributes:
         name: Name of the state.
         timed: Entries are stored as `(value, last access)`, because the state has a TTL.
+        schema: Type of the state as text (`penstock.state.schema`); "" if it is pickled.
     """
 
     kind: ClassVar[str]
+    schema: str = ""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -108,6 +114,15 @@ class Table(ABC):
     @abstractmethod
     def retime(self, *, timed: bool, now_ms: int) -> bool:
         """Turns the TTL of a table on or off; returns whether there were entries to convert."""
+
+    @abstractmethod
+    def convert(self, schema: str, conversion: Conversion) -> bool:
+        """Gives the table another schema; returns whether there were entries to convert.
+
+        Args:
+            schema: The new one.
+            conversion: Takes values without their last access.
+        """
 
     def expire(self, deadline_ms: int, count: int) -> None:
         """Looks at `count` more keys and removes what was last accessed by `deadline_ms`.
@@ -233,3 +248,22 @@ class MapTable(Table):
             if entries:
                 self.clear(key, source)
                 self.update(key, target, entries)
+
+
+def map_columns(ns: Any, dirty: dict[Any, dict[Any, Any]]) -> tuple[Any, ...]:
+    """Returns the columns of the changes of one namespace; `dirty` is used up."""
+    keys: list[Any] = []
+    cleared: list[bool] = []
+    map_keys: list[list[Any]] = []
+    values: list[list[Any]] = []
+    removed: list[list[Any]] = []
+    for key, changes in dirty.items():
+        keys.append(key)
+        cleared.append(changes.pop(CLEARED, False))
+        gone = [map_key for map_key, value in changes.items() if value is ABSENT]
+        for map_key in gone:
+            del changes[map_key]
+        removed.append(gone)
+        map_keys.append(list(changes))
+        values.append(list(changes.values()))
+    return ns, keys, cleared, map_keys, values, removed

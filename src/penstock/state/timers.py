@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.state.tables import Row
+
 TimerColumns = list[tuple[int, Any, list[Any], list[Any]]]
 """[(time, namespace, added keys, removed keys)]"""
 
@@ -171,3 +173,10 @@ class TimerTable:
             for ns, keys in spaces.items():
                 for key in keys:
                     yield time, key, ns
+
+
+def timer_entries(event: TimerTable, processing: TimerTable) -> Iterator[Row]:
+    """Yields timers of both domains as rows of a state; see `KeyedState.entries`."""
+    for kind, timers in (("event_timer", event), ("processing_timer", processing)):
+        for time, key, ns in timers.all():
+            yield "", kind, key, ns, time

@@ -1,7 +1,7 @@
 """What a delta and a base hold, and when deltas become a base.
 
-A *payload* is one file's content: the columns of every table and of both timer domains. Pickling it
-at once lets equal keys and values be written once.
+A *payload* is one file's content: the columns of every table and of both timer domains.
+`payload_codec` says how it is written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import StateError
-from penstock.state import codec
+from penstock.state import codec, payload_codec
+from penstock.state.pickles import Pickles, pickled_file
 
 if TYPE_CHECKING:
     from penstock.core.handles import KeyedStateVersion
@@ -28,6 +29,7 @@ class TableColumns:
     kind: str
     timed: bool
     columns: Columns
+    schema: str = ""
 
 
 @dataclass(slots=True)
@@ -61,32 +63,51 @@ class Payload:
         timers = (*self.event_timers, *self.processing_timers)
         return values, others + sum(len(added) + len(removed) for _, _, added, removed in timers)
 
-    def encode(self, uid: str) -> bytes:
+    def encode(self, uid: str, pickles: Pickles = Pickles.ALLOW) -> bytes:
         """Returns the bytes of a file."""
-        plain = (
-            FORMAT,
-            [(table.name, table.kind, table.timed, table.columns) for table in self.tables],
-            self.event_timers,
-            self.processing_timers,
+        return payload_codec.encode(
+            [
+                (table.name, table.kind, table.timed, table.schema, table.columns)
+                for table in self.tables
+            ],
+            (self.event_timers, self.processing_timers),
             self.covers,
+            pickles,
+            uid,
         )
-        return codec.dumps(plain, f"keyed state of operator {uid!r}")
 
 
-def decode_payload(data: bytes, name: str) -> Payload:
-    """Reads what `Payload.encode` wrote.
+def decode_payload(data: bytes, name: str, pickles: Pickles = Pickles.ALLOW) -> Payload:
+    """Reads what `Payload.encode` of this or an earlier release wrote.
 
     Raises:
-        StateError: It was written by a newer release.
+        StateError: It was written by a newer release, or is pickled where that is not allowed.
     """
+    what = f"state file {name!r}"
+    number = payload_codec.format_of(data)
+    if number is not None and not payload_codec.is_known(number):
+        raise _newer(what, number)
+    if number is not None:
+        tables, event_timers, processing_timers, covers = payload_codec.decode(data, pickles, what)
+        made = [
+            TableColumns(table_name, kind, timed, columns, schema)
+            for table_name, kind, timed, schema, columns in tables
+        ]
+        return Payload(made, event_timers, processing_timers, covers)
+    if pickles is not Pickles.ALLOW:
+        raise pickled_file(what, pickles)
     plain: Any = codec.loads(data)
     if plain[0] != FORMAT:
-        raise StateError(
-            f"state file {name!r} has format {plain[0]}, this release reads {FORMAT}. "
-            "Restore it with the release that wrote it, or a newer one."
-        )
-    tables = [TableColumns(*table) for table in plain[1]]
-    return Payload(tables, plain[2], plain[3], plain[4])
+        raise _newer(what, plain[0])
+    tables_v1 = [TableColumns(*table) for table in plain[1]]
+    return Payload(tables_v1, plain[2], plain[3], plain[4])
+
+
+def _newer(what: str, number: object) -> StateError:
+    return StateError(
+        f"{what} has format {number}, this release reads up to 2. Restore it "
+        "with the release that wrote it, or a newer one."
+    )
 
 
 @dataclass(frozen=True, slots=True)

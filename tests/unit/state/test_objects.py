@@ -9,6 +9,7 @@ import pytest
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError, StateError
 from penstock.core.file_area import FileArea
+from penstock.core.types import Types
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
@@ -288,10 +289,13 @@ def test_a_kind_that_changed_since_the_snapshot_is_refused(store: Any, tmp_path:
 
 
 def test_descriptors_take_pyflinks_arguments() -> None:
-    assert ValueStateDescriptor("a", "type").type_info == "type"
-    assert ListStateDescriptor("a", elem_type_info="type").get_name() == "a"
-    assert MapStateDescriptor("a", "key", "value").key_type_info == "key"
-    assert ReducingStateDescriptor("a", max, "type").get_reduce_function() is max
+    text = Types.STRING()
+    assert ValueStateDescriptor("a", text).type_info is text
+    assert ListStateDescriptor("a", elem_type_info=text).get_name() == "a"
+    assert MapStateDescriptor("a", text, Types.LONG()).key_type_info is text
+    assert ReducingStateDescriptor("a", max, text).get_reduce_function() is max
+    with pytest.raises(ProgramError, match=r"state 'a' takes .*brackets are missing"):
+        ValueStateDescriptor("a", Types.LONG)
     with pytest.raises(ProgramError, match="reduce function"):
         ReducingStateDescriptor("a", 7)
     with pytest.raises(ProgramError, match="create_accumulator"):

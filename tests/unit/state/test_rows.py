@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from penstock.core.keygroups import key_group
 from penstock.state import rows
+from penstock.state.pickles import Pickles
+from penstock.state.row_values import RowValues
 from penstock.state.rows import (
     RowKeys,
-    encode_value,
-    encode_values,
     end_of_prefix,
     frame,
     owner_of,
@@ -59,19 +59,23 @@ def test_equal_keys_have_one_row() -> None:
 
 @pytest.mark.parametrize("ns", [None, ("window", 1)])
 @pytest.mark.parametrize("timed", [True, False])
-def test_rows_say_whose_they_are(ns: Any, timed: bool) -> None:
+@pytest.mark.parametrize("schema", ["", "STRING"])
+def test_rows_say_whose_they_are(ns: Any, timed: bool, schema: str) -> None:
     made = RowKeys(128)
-    values = [{"value": key} for key in KEYS]
-    encoded = encode_values(values, KEYS, ns, timed=timed, what="state")
-    for key, value, data in zip(KEYS, values, encoded, strict=True):
-        assert data == encode_value(value, key, ns, timed=timed, what="state")
+    contents = [(key, 7) if timed else key for key in map(str, KEYS)]
+    values = RowValues("value", "state", Pickles.ALLOW, lambda schema: list)
+    values.use(schema)
+    encoded = values.encode_values(contents, KEYS, ns, timed=timed)
+    for key, content, data in zip(KEYS, contents, encoded, strict=True):
+        assert data == values.encode(content, key, ns, timed=timed)
         row = made.of_key(key) + frame(b"name") + made.of_namespace(ns)
         owner = owner_of(row, data)
         assert owner == (key, ns)
         assert type(owner[0]) is type(key)
         assert rows.name_of(row) == "name"
         assert bool(data[-1] & rows.IS_TIMED) is timed
-        assert rows.codec.loads(data) == value
+        assert values.decode(data) == content
+        assert (b"\x80\x05" in data) is (schema == "")
 
 
 @given(st.binary(min_size=1).filter(lambda data: data.strip(b"\xff")), st.binary())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.core.type_variables import W
+from penstock.state.plain_values import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,6 +125,11 @@ class GlobalWindow(Window):
 
 
 GLOBAL_WINDOW: Final = GlobalWindow()
+
+# Windows are the namespaces of state and timers, so snapshots hold them; as data, not as pickles.
+register(TimeWindow, 20, list, lambda bounds: TimeWindow(*bounds))
+register(CountWindow, 21, list, lambda parts: CountWindow(*parts))
+register(GlobalWindow, 22, lambda _: None, lambda _: GLOBAL_WINDOW)
 
 
 def time_window(start: int, size: int) -> TimeWindow:

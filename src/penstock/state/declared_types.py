@@ -1,0 +1,81 @@
+"""The types that a program declares for the keyed state of one operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.errors import StateError
+from penstock.state.evolution import checked_evolution
+from penstock.state.facts import StateFacts, state_facts
+from penstock.state.pickles import Pickles, refusal
+from penstock.state.schema import PLAIN, is_data
+from penstock.state.timed import convert_columns, converted_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.state.descriptors import StateDescriptor
+    from penstock.state.tables import Columns, Conversion, Table
+    from penstock.state.versions import TableColumns
+
+
+class DeclaredTypes:
+    """Descriptors by name of the state."""
+
+    def __init__(self, uid: str, pickles: Pickles) -> None:
+        self._uid = uid
+        self._pickles = pickles
+        self._descriptors: dict[str, StateDescriptor] = {}
+
+    def add(self, name: str, descriptor: StateDescriptor) -> None:
+        """Takes note of a descriptor.
+
+        Raises:
+            StateError: It declares no type where nothing may be pickled.
+        """
+        if self._pickles is Pickles.REFUSE and not is_data(descriptor.schema):
+            raise refusal(f"state {name!r} of operator {self._uid!r} has no declared type")
+        self._descriptors[name] = descriptor
+
+    def settle(self, table: Table) -> None:
+        """Gives a new table the type of what operators keep for themselves, without descriptors."""
+        if self._pickles is Pickles.REFUSE and not table.schema:
+            table.schema = PLAIN
+
+    def conversion(self, name: str, kind: str, before: str, after: str) -> Conversion:
+        """Returns what turns stored values of a state into those of another type.
+
+        Raises:
+            StateError: The types are incompatible.
+        """
+        descriptor = self._descriptors.get(name)
+        migration = None if descriptor is None else descriptor.migration
+        evolution = checked_evolution(kind, before, after, migration, name=name, uid=self._uid)
+        return evolution.convert
+
+    def check_kind(self, name: str, in_program: str, in_snapshot: str) -> None:
+        """Checks that a stored state is of the kind that the program says.
+
+        Raises:
+            StateError: It is not.
+        """
+        if in_program != in_snapshot:
+            raise StateError(
+                f"state {name!r} of operator {self._uid!r} is {in_program} state in the program "
+                f"and {in_snapshot} state in the snapshot. Give it another name in the program, or "
+                "change it back."
+            )
+
+    def adapted(self, part: TableColumns, table: Table, now_ms: int) -> Columns:
+        """Returns stored columns in the form that the program wants."""
+        columns = part.columns
+        if part.schema != table.schema:
+            conversion = self.conversion(part.name, part.kind, part.schema, table.schema)
+            columns = converted_columns(part.kind, columns, conversion, timed=part.timed)
+        if part.timed is table.timed:
+            return columns
+        return convert_columns(part.kind, columns, to_timed=table.timed, now_ms=now_ms)
+
+    def facts(self, tables: Iterable[Table]) -> tuple[StateFacts, ...]:
+        """Returns what there is to say about each table."""
+        return tuple(state_facts(table, self._descriptors.get(table.name)) for table in tables)
