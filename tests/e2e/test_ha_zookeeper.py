@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ha_kit import Member, finish_job, results, start_job
+from kazoo.client import KazooClient
+from service_kit import wait_for
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SESSION_MS = 3_000
+CLUSTER = "high-availability.cluster-id"
 pytestmark = pytest.mark.e2e
 
 
@@ -66,7 +70,7 @@ def settings(quorum: Quorum, tmp_path: Path, request: pytest.FixtureRequest) -> 
     return {
         "high-availability.type": "zookeeper",
         "high-availability.storageDir": str(tmp_path / "ha"),
-        "high-availability.cluster-id": f"/{request.node.name}",
+        CLUSTER: f"/{request.node.name}",
         "high-availability.zookeeper.quorum": quorum.hosts,
         "high-availability.zookeeper.client.session-timeout": f"{SESSION_MS} ms",
         "high-availability.zookeeper.client.connection-timeout": "20 s",
@@ -93,10 +97,7 @@ def leaders(managers: list[Manager]) -> list[Manager]:
 
 
 def wait(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what}"
-        time.sleep(0.02)
+    wait_for(condition, lambda: f"no {what}")
 
 
 def test_servers_that_get_lost(quorum: Quorum, managers: list[Manager]) -> None:
@@ -137,6 +138,39 @@ def test_a_leader_in_order_hands_over_at_once(managers: list[Manager]) -> None:
     managers.remove(first)
     wait(lambda: second.epoch == 2, "successor")
     assert first.story == [("granted", 1), ("revoked", 1)]
+
+
+def test_jobs_with_their_pointers_in_zookeeper(
+    quorum: Quorum, settings: dict[str, str], tmp_path: Path
+) -> None:
+    first = Member(tmp_path / "a", **settings)
+    wait_for(first.leads, first.said)
+    second = Member(tmp_path / "b", **settings)
+    try:
+        wait_for(second.is_standby, second.said)
+        job = start_job(first, tmp_path / "job")
+        nodes = f"/flink{settings[CLUSTER]}/jobs/{job.job_id}"
+        first.kill()
+        wait_for(second.leads, second.said)
+        job = job.on(second)
+        job.wait_for_state("RUNNING")
+        job.wait_for_checkpoint()
+        # The records of checkpoints are nodes, and not beside the checkpoints.
+        client = KazooClient(quorum.hosts)
+        client.start()
+        names = set(client.get_children(nodes))
+        assert names == {"checkpoints", "checkpoint_id_counter"}
+        directory = tmp_path / "checkpoints" / job.job_id
+        assert not [*directory.glob("pointer/*"), *directory.glob("counter/*")]
+        finish_job(job, tmp_path / "job")
+        # With the job they go.
+        wait_for(lambda: not client.exists(nodes), second.said)
+        assert results(tmp_path) == {job.job_id: "SUCCEEDED"}
+        client.stop()
+        client.close()
+    finally:
+        first.kill_all()
+        second.kill_all()
 
 
 def test_wiped_servers_start_nothing_afresh(

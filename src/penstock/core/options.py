@@ -265,7 +265,13 @@ _CLUSTER: Final = (
         )
     ),
     Option("penstock.high-availability.lease-timeout", "duration", "15 s"),
-    Option(_HA + "jobmanager.port", "string", "0", ("recovery.jobmanager.port",)),
+    Option(
+        _HA + "jobmanager.port",
+        "string",
+        "0",
+        ("recovery.jobmanager.port",),
+        note="job managers have no port of their own beside that of REST; set rest.bind-port",
+    ),
     Option("rest.address", default="localhost", deprecated=("jobmanager.rpc.address",)),
     Option("rest.bind-address", default="127.0.0.1"),
     Option("rest.port", "integer", "8081", ("jobmanager.web.port", "web.port")),

@@ -50,6 +50,16 @@ class ClusterMember:
         self._services.close()
 
 
+def url_for_others(configuration: Configuration, url: str) -> str:
+    """Returns where other machines reach a REST interface, given how this one does."""
+    if not configuration.contains_key("rest.address"):
+        return url
+    scheme, _, place = url.partition("://")
+    host = configuration.get_string("rest.address")
+    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{scheme}://{shown}:{place.rpartition(':')[2]}"
+
+
 def join_cluster(configuration: Configuration, root: Path, history: int) -> ClusterMember | None:
     """Opens what is needed to be a member; None when high availability is off.
 

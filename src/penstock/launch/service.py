@@ -24,7 +24,7 @@ from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
-from penstock.launch.ha_member import join_cluster
+from penstock.launch.ha_member import join_cluster, url_for_others
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -74,7 +74,7 @@ def run_job_manager(
         if member is None:
             dispatcher.lead()
         else:
-            member.start(dispatcher, server.url)
+            member.start(dispatcher, url_for_others(configuration, server.url))
         print(f"Penstock job manager at {server.url}, jobs in {directory}", flush=True)
         try:
             server.run()
