@@ -18,8 +18,8 @@ from penstock.cli.verb import Verb, asked, service_options
     epilog="""\b
 Examples:
   penstock verify /backups/savepoint-40dcc6-0d1b2c3a4f5e
-  penstock verify /checkpoints/<job id>            all checkpoints that the job retains
-  penstock verify /checkpoints/<job id> --orphans  files that no checkpoint names, too
+  penstock verify /checkpoints/582e17d2…            all checkpoints that the job retains
+  penstock verify /checkpoints/582e17d2… --orphans  files that no checkpoint names, too
   penstock verify 40dcc6:chk-12
 Exits with 3 when something is damaged.""",
 )
