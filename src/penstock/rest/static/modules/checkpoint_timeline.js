@@ -156,6 +156,7 @@ function bars(page, job, record, isPinned) {
   const details = detailsOf(page, job, record);
   const all = stagesOf(job, details);
   const stages = slowestStages(all);
+  const longest = Math.max(...all.map((stage) => stage.end_to_end_duration ?? 0), 1);
   return section(
     title,
     { note, tools: release || null },
@@ -166,13 +167,14 @@ function bars(page, job, record, isPinned) {
       h("span", null, "triggered ", time(record.trigger_timestamp)),
       h("span", null, `took ${duration(record.end_to_end_duration)}`),
       h("span", null, `new ${bytes(record.checkpointed_size)} of ${bytes(record.state_size)}`),
+      all.length > 0 && h("span", null, `last acknowledgement after ${duration(longest)}, where the bars end`),
     ),
     record.failure_message && h("p", { class: "failure breaks" }, record.failure_message),
     stages.length < all.length &&
       h("p", { class: "note" }, `The ${SHOWN_STAGES} slowest of ${count(all.length)} stages`),
     stages.length === 0
       ? h("p", { class: "none" }, details === undefined ? "Waiting for its details…" : "Its subtasks are not known.")
-      : stages.map((stage) => stageBars(page, job, record, stage)),
+      : stages.map((stage) => stageBars(page, job, record, stage, longest)),
   );
 }
 
@@ -196,10 +198,10 @@ function detailsOf(page, job, record) {
   return kept.get(name);
 }
 
-function stageBars(page, job, record, stage) {
+function stageBars(page, job, record, stage, longest) {
   const found = subtaskDetails(page, job, record, stage.id);
   const rows = (found?.subtasks ?? []).map((subtask) => ({ subtask, ...phases(subtask) }));
-  const all = Math.max(record.end_to_end_duration, ...rows.map(({ total }) => total), 1);
+  const all = Math.max(longest, ...rows.map(({ total }) => total));
   const limit = stragglerLimit(rows.map(({ total }) => total));
   const slowest = [...rows].sort((a, b) => b.total - a.total).slice(0, SHOWN_SUBTASKS);
   const shown = rows.length > SHOWN_SUBTASKS ? slowest : rows;

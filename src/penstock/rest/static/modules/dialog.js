@@ -35,7 +35,10 @@ export function dialog(options) {
     ),
   );
   element.onclose = () => element.remove();
-  element.onclick = (event) => event.target === element && close();
+  // A click beside the dialog; a handler that returned false would undo all other clicks in it.
+  element.onclick = (event) => {
+    if (event.target === element) close();
+  };
   document.body.append(element);
   element.showModal();
 }

@@ -65,6 +65,7 @@ export function duration(ms) {
   if (seconds < 86_400) {
     return `${Math.floor(seconds / 3_600)} h ${pad(Math.floor((seconds % 3_600) / 60))} min`;
   }
+  if (seconds >= 8_640_000) return `${count(Math.floor(seconds / 86_400))} d`;
   return `${Math.floor(seconds / 86_400)} d ${pad(Math.floor((seconds % 86_400) / 3_600))} h`;
 }
 

@@ -9,7 +9,7 @@ import { colourOf, labelOf } from "./states.js";
 
 const SIZE = { width: 232, height: 104, along: 84, across: 22, lane: 14 };
 const MARGIN = 12;
-const NAME_LETTERS = 31;
+const NAME_LETTERS = 28;
 const ZOOMS = [0.25, 0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5];
 const LEAST_FIT = { across: 0.7, upright: 0.58 };
 
@@ -161,14 +161,14 @@ function stage(box, vertex, figures, selected, select) {
 function rates({ rateIn, rateOut, recordsIn, recordsOut }) {
   const one = (now, total) => (isNumber(now) ? rate(now) : compact(total));
   const read = recordsIn > 0 ? [`in ${one(rateIn, recordsIn)}`] : [];
-  return [...read, `out ${one(rateOut, recordsOut)}`].join("   ");
+  return [...read, `out ${one(rateOut, recordsOut)}`].join(" · ");
 }
 
 function detail({ lag, stateBytes }) {
   const parts = [];
-  if (isNumber(lag)) parts.push(`watermark −${duration(lag)}`);
+  if (isNumber(lag)) parts.push(`lag ${duration(lag)}`);
   if (isNumber(stateBytes) && stateBytes > 0) parts.push(`state ${bytes(stateBytes)}`);
-  return nameLines(parts.join("   "), 36, 1)[0];
+  return nameLines(parts.join(" · "), 34, 1)[0];
 }
 
 function busyBar({ busy, backpressured }) {

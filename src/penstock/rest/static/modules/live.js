@@ -64,7 +64,7 @@ export class Live {
     if (this.eventsPath) {
       this.stopEvents = follow(this.eventsPath, {
         onOpen: () => (this.hasEvents = true),
-        onClose: () => (this.hasEvents = false),
+        onClose: () => this.noteEventsEnd(),
         onEvent: (name) => this.noteChange(name),
       });
     }
@@ -74,6 +74,13 @@ export class Live {
   /** Fetches everything once more, after something was asked of the service. */
   refresh() {
     if (!document.hidden) this.fetchAll(Object.keys(this.resources));
+  }
+
+  // A stream that breaks is often the first sign that the service is away.
+  noteEventsEnd() {
+    if (!this.hasEvents) return;
+    this.hasEvents = false;
+    this.refresh();
   }
 
   noteChange(documentName) {

@@ -1,6 +1,7 @@
 // One job: its name and state, what can be asked of it, and a tab for each kind of thing to know.
 
 import { askCancel, askSavepoint, askStop } from "./actions.js";
+import { completedAt } from "./checkpoint_times.js";
 import * as checkpoints from "./tab_checkpoints.js";
 import * as configuration from "./tab_configuration.js";
 import { h } from "./dom.js";
@@ -28,6 +29,7 @@ export function needs(route, local) {
       job: { path: base, document: "job" },
       checkpoints: { path: `${base}/checkpoints`, document: "checkpoints" },
       exceptions: { path: `${base}/exceptions`, document: "exceptions" },
+      checkpointConfig: { path: `${base}/checkpoints/config`, document: "checkpoint-config" },
       ...TABS[route.tab].needs(base, route, local),
     },
     events: `${base}/events`,
@@ -102,7 +104,7 @@ function header(page, job) {
       hasEnded ? fact("Ended", time(job["end-time"])) : null,
       fact("Duration", elapsed(lasted)),
       typeof restarts === "number" ? fact("Restarts", count(restarts)) : null,
-      latest ? fact("Last checkpoint", age(latest.latest_ack_timestamp, page.now)) : null,
+      latest ? fact("Last checkpoint", age(completedAt(latest), page.now)) : null,
     ),
   );
 }

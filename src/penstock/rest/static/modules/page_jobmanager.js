@@ -44,7 +44,7 @@ function configuration(page) {
       ["Machine", environment?.jvm?.arch ?? "–"],
       ["Process", environment?.pid ?? "–"],
       ["Time zone", config?.["timezone-name"] ?? "–"],
-    ]),
+    ], { words: true }),
     section(
       "Configuration",
       { note: "Secrets are not shown." },

@@ -4,11 +4,11 @@ import { h } from "./dom.js";
 
 const SAID_MS = 1_600;
 
-/** A strip of figures: `[label, value, hint]` each. */
-export function figures(rows) {
+/** A strip of figures: `[label, value, hint]` each; `words` when the values are not numbers. */
+export function figures(rows, { words = false } = {}) {
   return h(
     "dl",
-    { class: "figures" },
+    { class: words ? "figures words" : "figures" },
     rows
       .filter(Boolean)
       .map(([label, value, hint]) =>

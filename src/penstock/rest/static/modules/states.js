@@ -56,8 +56,8 @@ const TASK_ORDER = [
   "finished",
 ];
 
-/** Numbers of tasks by state, as a bar and as words. */
-export function taskBar(tasks) {
+/** Numbers of tasks by state, as a bar and as words; in brief the words are on hover. */
+export function taskBar(tasks, { brief = false } = {}) {
   const lower = Object.fromEntries(
     Object.entries(tasks ?? {}).map(([name, number]) => [name.toLowerCase(), number]),
   );
@@ -80,6 +80,8 @@ export function taskBar(tasks) {
       { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
       bars,
     ),
-    h("span", { class: "task-words" }, parts.length === 1 ? words : `${total}: ${words}`),
+    brief
+      ? [h("span", { "aria-hidden": "true" }, total), h("span", { class: "unseen" }, words)]
+      : h("span", { class: "task-words" }, parts.length === 1 ? words : `${total}: ${words}`),
   );
 }

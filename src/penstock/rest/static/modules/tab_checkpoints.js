@@ -2,6 +2,7 @@
 
 import { askCheckpoint } from "./actions.js";
 import * as configuration from "./checkpoint_configuration.js";
+import { completedAt } from "./checkpoint_times.js";
 import * as history from "./checkpoint_history.js";
 import * as summary from "./checkpoint_summary.js";
 import * as timeline from "./checkpoint_timeline.js";
@@ -22,10 +23,7 @@ const NAMES = {
 };
 
 export function needs(base, route, local) {
-  return {
-    checkpointConfig: { path: `${base}/checkpoints/config`, document: "checkpoint-config" },
-    ...VIEWS[route.view].needs(base, route, local),
-  };
+  return VIEWS[route.view].needs(base, route, local);
 }
 
 export function view(page, job) {
@@ -105,7 +103,7 @@ function snapshot(title, record, page) {
     null,
     facts([
       ["Number", [`${count(record.id)} `, record.discarded ? h("span", { class: "flag" }, "discarded since") : null]],
-      ["Completed", [time(record.latest_ack_timestamp), " · ", age(record.latest_ack_timestamp, page.now)]],
+      ["Completed", [time(completedAt(record)), " · ", age(completedAt(record), page.now)]],
       ["End to end", duration(record.end_to_end_duration)],
       ["New data", bytes(record.checkpointed_size)],
       ["Full size", [bytes(record.state_size), inlineNote(record)]],

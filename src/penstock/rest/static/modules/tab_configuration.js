@@ -23,7 +23,7 @@ function executionFigures(config) {
     ["Restart strategy", String(config["restart-strategy"] ?? "–")],
     ["Parallelism", count(config["job-parallelism"])],
     ["Exchanges", String(config["execution-mode"] ?? "–").toLowerCase()],
-  ]);
+  ], { words: true });
 }
 
 function settings(page, effective) {

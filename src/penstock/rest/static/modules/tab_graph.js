@@ -60,7 +60,7 @@ function totals(vertices, figuresById) {
     ["Stages", count(vertices.length)],
     ["Subtasks", count(subtaskCount)],
     ["State", bytes(sum("stateBytes")), "Full size of the state of all stages"],
-    ["Watermark lag", lags.length ? duration(Math.max(...lags)) : "–", "The stage that is furthest behind the wall clock"],
+    ["Watermark lag", lags.length ? duration(Math.max(...lags)) : "–", "The stage whose event time is furthest behind the wall clock"],
     ["Busiest stage", busiest.length ? share(Math.max(...busiest)) : "–"],
     ["Late records dropped", count(sum("lateDropped"))],
   ]);
@@ -123,7 +123,7 @@ function stages(page, vertices, figuresById) {
       id: "tasks",
       label: "Subtasks",
       sort: ({ vertex }) => vertex.parallelism,
-      cell: ({ vertex }) => taskBar(vertex.tasks),
+      cell: ({ vertex }) => taskBar(vertex.tasks, { brief: true }),
     },
     ...commonColumns(),
   ];

@@ -24,7 +24,8 @@ export function subtaskFigures(subtask, now) {
 }
 
 function figures(metrics, lately, now) {
-  const watermark = number(lately.watermark);
+  // Sources read no watermark; theirs is the one that they send.
+  const watermark = number(lately.watermark, lately["output-watermark"]);
   return {
     recordsIn: number(metrics["read-records"]),
     recordsOut: number(metrics["write-records"]),
