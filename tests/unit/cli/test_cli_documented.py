@@ -52,7 +52,7 @@ def test_command_line_parses(line: str) -> None:
     words = shlex.split(line.replace("…", "x"), comments=True)[1:]
     words = words[: words.index("|")] if "|" in words else words
     group: click.Group = penstock
-    parent = click.Context(penstock, info_name="penstock")
+    parent = click.Context(penstock, info_name="penstock", **penstock.context_settings)
     while True:
         verb = group.get_command(parent, words[0])
         assert verb is not None, words
