@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.errors import ProgramError
+from penstock.operators.adapters import check_arity
 from penstock.operators.functions import (
     AllWindowFunction,
     Function,
@@ -94,7 +95,9 @@ def as_process_function(function: Any) -> ProcessFunction:
             f"{type(function).__name__} is a KeyedProcessFunction, but the stream has no key. "
             "Call key_by(...) before process(), or make it a ProcessFunction."
         )
-    found: ProcessFunction = _wrap(function, (ProcessFunction,), _CalledProcess)
+    found: ProcessFunction = _wrap(
+        function, (ProcessFunction,), _CalledProcess, "process_element(value, ctx)"
+    )
     return found
 
 
@@ -105,40 +108,65 @@ def as_keyed_process_function(function: Any) -> KeyedProcessFunction:
             f"{type(function).__name__} is a ProcessFunction, but the stream has a key. Make it a "
             "KeyedProcessFunction, or call process() before key_by(...)."
         )
-    found: KeyedProcessFunction = _wrap(function, (KeyedProcessFunction,), _CalledKeyedProcess)
+    found: KeyedProcessFunction = _wrap(
+        function, (KeyedProcessFunction,), _CalledKeyedProcess, "process_element(value, ctx)"
+    )
     return found
 
 
 def as_process_join_function(function: Any) -> ProcessJoinFunction:
     """Returns a ProcessJoinFunction; takes `(left, right, ctx) -> results` as well."""
-    found: ProcessJoinFunction = _wrap(function, (ProcessJoinFunction,), _CalledProcessJoin)
+    found: ProcessJoinFunction = _wrap(
+        function, (ProcessJoinFunction,), _CalledProcessJoin, "process_element(left, right, ctx)"
+    )
     return found
 
 
 def as_window_function(function: Any) -> Any:
     """Returns a window function; takes `(key, window, inputs) -> results` as well."""
-    return _wrap(function, (WindowFunction, ProcessWindowFunction), _CalledWindow)
+    return _wrap(
+        function,
+        (WindowFunction, ProcessWindowFunction),
+        _CalledWindow,
+        "apply(key, window, inputs)",
+    )
 
 
 def as_process_window_function(function: Any) -> Any:
     """Returns a window function; takes `(key, context, elements) -> results` as well."""
-    return _wrap(function, (ProcessWindowFunction, WindowFunction), _CalledProcessWindow)
+    return _wrap(
+        function,
+        (ProcessWindowFunction, WindowFunction),
+        _CalledProcessWindow,
+        "process(key, context, elements)",
+    )
 
 
 def as_all_window_function(function: Any) -> Any:
     """Returns a window function; takes `(window, inputs) -> results` as well."""
-    return _wrap(function, (AllWindowFunction, ProcessAllWindowFunction), _CalledAllWindow)
+    return _wrap(
+        function,
+        (AllWindowFunction, ProcessAllWindowFunction),
+        _CalledAllWindow,
+        "apply(window, inputs)",
+    )
 
 
 def as_process_all_window_function(function: Any) -> Any:
     """Returns a window function; takes `(context, elements) -> results` as well."""
-    return _wrap(function, (ProcessAllWindowFunction, AllWindowFunction), _CalledProcessAllWindow)
+    return _wrap(
+        function,
+        (ProcessAllWindowFunction, AllWindowFunction),
+        _CalledProcessAllWindow,
+        "process(context, elements)",
+    )
 
 
-def _wrap(function: Any, kinds: tuple[type[Function], ...], wrapper: Any) -> Any:
+def _wrap(function: Any, kinds: tuple[type[Function], ...], wrapper: Any, signature: str) -> Any:
     if isinstance(function, kinds):
         return function
     if callable(function) and not isinstance(function, Function | type):
+        check_arity(function, signature)
         return wrapper(function)
     wanted = " or ".join(kind.__name__ for kind in kinds)
     given = function.__name__ if isinstance(function, type) else type(function).__name__

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.errors import ProgramError
 from penstock.core.partitioning import (
     Broadcast,
     Custom,
@@ -23,6 +23,7 @@ from penstock.core.partitioning import (
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.callables import as_process_function
 from penstock.datastream.keys import key_groups
+from penstock.datastream.missing_methods import RefusedMethods
 from penstock.datastream.projection import Projection, projected_type
 from penstock.datastream.stream_sink import DataStreamSink
 from penstock.datastream.stream_view import StreamView
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["DataStream"]
 
 
-class DataStream(StreamView):
+class DataStream(RefusedMethods, StreamView):
     """A stream of records."""
 
     # ---- one record at a time ----
@@ -305,12 +306,6 @@ class DataStream(StreamView):
         from penstock.datastream.collecting import collect
 
         return collect(self, job_execution_name, limit)
-
-    def cache(self) -> DataStream:
-        raise UnsupportedError(
-            "cache() keeps a bounded result for later jobs of one session, which Penstock does not "
-            "do. Write the stream with sink_to(FileSink...) and read it again with a FileSource."
-        )
 
     # ---- for the other classes of this package ----
 

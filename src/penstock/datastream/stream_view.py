@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.errors import ProgramError
 from penstock.core.partitioning import Forward
 from penstock.core.types import TypeInformation, Types
+from penstock.datastream.missing_methods import missing_method
 from penstock.datastream.node_settings import StreamSettings
 from penstock.datastream.notebook import graph_svg
 
@@ -89,6 +90,11 @@ class StreamView(StreamSettings):
                 "side output. Set them on the operators before or behind it."
             )
         return given.node_id
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing_method(type(self).__name__, name), name=name, obj=self)
 
     def __repr__(self) -> str:
         nodes = self._environment._program.nodes

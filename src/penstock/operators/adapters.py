@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import sys
+import types
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -119,9 +121,11 @@ def _adapt(function: Any, shape: tuple[type[Function], str, str]) -> AnyCallable
     kind, method, signature = shape
     if isinstance(function, kind):
         bound: AnyCallable = getattr(function, method)
+        check_arity(bound, signature)
         return bound
     # A function object of another kind may well be callable, but it was surely not meant here.
     if callable(function) and not isinstance(function, Function | type):
+        check_arity(function, signature)
         return function  # type: ignore[no-any-return]
     if isinstance(function, type) and not issubclass(function, Function):
         return function  # a type such as int or str is a fine function of one value
@@ -129,6 +133,28 @@ def _adapt(function: Any, shape: tuple[type[Function], str, str]) -> AnyCallable
         f"{_given(function)} was given where {_with_article(kind.__name__)} or a callable is "
         f"needed. Pass an instance of a class with {signature}, a function or a lambda."
     )
+
+
+def check_arity(function: Any, signature: str) -> None:
+    """Refuses a Python function that cannot be called as `signature` says, while it is built.
+
+    Args:
+        function: A function, a lambda or a method; anything else is taken as it is.
+        signature: How it will be called, such as `map(value)`.
+    """
+    if not isinstance(function, types.FunctionType | types.MethodType):
+        return
+    arguments = [name.strip() for name in signature.partition("(")[2].rstrip(")").split(",")]
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        name = getattr(function, "__qualname__", repr(function)).rpartition(".<locals>.")[2]
+        hint = ""
+        if len(arguments) == 1:
+            hint = " A record that is a tuple comes as one argument: lambda pair: pair[0]."
+        raise ProgramError(f"{name} cannot be called as {signature}: {error}.{hint}") from None
+    except ValueError:
+        return  # It does not say what it takes.
 
 
 def _adapt_outside(function: Any, kind: type[Function], method: str, signature: str) -> AnyCallable:

@@ -36,6 +36,18 @@ def aggregation(kind: str, position: int | str) -> RollingAggregation:
     return RollingAggregation(kind, position)
 
 
+def explained(error: TypeError, kind: str, position: int | str) -> ProgramError | None:
+    """Returns what to raise if two values did not go together, else None."""
+    text = str(error)
+    if "unsupported operand" not in text and "not supported between" not in text:
+        return None
+    verb = "added" if kind == "sum" else "compared"
+    return ProgramError(
+        f"{kind}({position!r}) met values that cannot be {verb}: {text}. Make them one type before "
+        "it, for example with map(), and filter out None."
+    )
+
+
 class RollingAggregation:
     """Chooses the code for the type of the records that come, once per type."""
 
@@ -50,6 +62,10 @@ class RollingAggregation:
         if reduce is None:
             reduce = self._by_type[kind] = _reducer(self._kind, self._position, second)
         return reduce(first, second)
+
+    def explained(self, error: TypeError) -> ProgramError | None:
+        """Returns what to raise for an error of `__call__` if there is more to say, else None."""
+        return explained(error, self._kind, self._position)
 
     def specialized(self, values: list[Any]) -> Reduce:
         """Returns the code for these records alone if all are of one type, else itself."""

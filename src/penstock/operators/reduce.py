@@ -112,13 +112,21 @@ class ReduceLogic(FunctionLogic):
             function = self._call
             if isinstance(function, RollingAggregation):
                 function = function.specialized(inputs)
-            for key, value in zip(keys, records, strict=True):
-                current = look(key, absent)
-                if current is absent:
-                    current = table.get(key, None)
-                result = value if current is None else function(current, value)
-                held[key] = result
-                append(result)
+            try:
+                for key, value in zip(keys, records, strict=True):
+                    current = look(key, absent)
+                    if current is absent:
+                        current = table.get(key, None)
+                    result = value if current is None else function(current, value)
+                    held[key] = result
+                    append(result)
+            except TypeError as error:
+                rolling = self._call
+                if isinstance(rolling, RollingAggregation):
+                    clearer = rolling.explained(error)
+                    if clearer is not None:
+                        raise clearer from error
+                raise
         for key, value in held.items():
             table.put(key, None, value)
         return values

@@ -196,7 +196,12 @@ class ByKeyGroup(ByFunction):
     def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
         records = iter(batch.values)
         with user_code(self._name, batch.values, records):
-            keys = list(map(self._selector, records))
+            try:
+                keys = list(map(self._selector, records))
+            except (TypeError, LookupError) as error:
+                if isinstance(self._selector, operator.itemgetter):
+                    raise _no_such_field(self._selector, error) from None
+                raise
         try:
             numbers = list(map(self.book.__getitem__, keys))
         except TypeError:
@@ -213,6 +218,15 @@ class ByKeyGroup(ByFunction):
         if self._targets == 1:
             return [], numbers
         return list(map(self.book.owners.__getitem__, numbers)), numbers
+
+
+def _no_such_field(selector: Any, error: Exception) -> ProgramError:
+    names = ", ".join(map(repr, selector.__reduce__()[1]))
+    return ProgramError(
+        f"key_by({names}) takes fields out of records, but this record has none of that name or "
+        f"position ({type(error).__name__}: {error}). Names are for Rows and dicts, positions for "
+        "tuples; otherwise give a function: key_by(lambda record: ...)."
+    )
 
 
 def _check_hashable(key: Any, value: Any) -> None:

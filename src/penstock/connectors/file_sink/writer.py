@@ -113,7 +113,13 @@ class FileSinkWriter(SinkWriter):
             "written_ms": context.now_ms,
         }
         folder = self._folder(committable)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JobExecutionError(
+                f"the file sink cannot make the directory {folder}: {error.strerror}. Give it a "
+                "path where this user may write."
+            ) from None
         path = folder / str(committable["pending"])
         if path.exists():
             raise JobExecutionError(

@@ -81,7 +81,15 @@ class _Field(FoldedContents):
         return value
 
     def fold(self, values: Iterable[Any], accumulator: Any) -> Any:
-        rest = list(values)
+        try:
+            return self._folded(list(values), accumulator)
+        except TypeError as error:
+            clearer = self._rolling.explained(error)
+            if clearer is None:
+                raise
+            raise clearer from error
+
+    def _folded(self, rest: list[Any], accumulator: Any) -> Any:
         kinds = set(map(type, rest))
         if len(kinds) != 1:
             return functools.reduce(self._rolling, rest, accumulator)

@@ -1,0 +1,171 @@
+"""Common mistakes are met with one clear sentence, and those a call can see, when it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.common import Encoder
+from penstock.core.errors import PenstockError, ProgramError, UnsupportedError
+from penstock.datastream.connectors import FileSink
+from penstock.datastream.functions import MapFunction, ReduceFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from penstock.datastream import StreamExecutionEnvironment
+
+
+def test_iterations(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(UnsupportedError, match="keyed state"):
+        env.from_collection([1]).iterate(1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("window", "key_by(...).window(...), or window_all(...)"),
+        ("sum", "key_by(...).sum(...)"),
+        ("aggregate", "key_by(...).window(...).aggregate(...)"),
+        ("show", "env.execute()"),
+    ],
+)
+def test_methods_that_are_elsewhere(
+    env: StreamExecutionEnvironment, name: str, advice: str
+) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(env.from_collection([1]), name)
+    assert advice in str(caught.value)
+
+
+def test_methods_of_keyed_streams_exist(env: StreamExecutionEnvironment) -> None:
+    keyed = env.from_collection([1]).key_by(lambda value: value)
+    assert all(hasattr(keyed, name) for name in ("window", "reduce", "sum", "count_window"))
+    with pytest.raises(AttributeError, match=r"key_by\(...\).window\(...\).apply"):
+        keyed.apply  # type: ignore[attr-defined]
+
+
+def test_names_that_nothing_has(env: StreamExecutionEnvironment) -> None:
+    stream = env.from_collection([1])
+    with pytest.raises(AttributeError, match=r"^'DataStream' object has no attribute 'mpa'$"):
+        stream.mpa  # type: ignore[attr-defined]
+    assert not hasattr(stream, "__array__")
+
+
+class MapOfTwo(MapFunction):
+    def map(self, value: Any, other: Any) -> Any:  # type: ignore[override]
+        return value
+
+
+class ReduceOfOne(ReduceFunction):
+    def reduce(self, value: Any) -> Any:  # type: ignore[override]
+        return value
+
+
+WRONG_ARITY: list[tuple[str, Callable[[Any], Any]]] = [
+    ("map(value): missing", lambda s: s.map(lambda a, b: a)),
+    ("map(value): too many", lambda s: s.map(lambda: 1)),
+    ("map(value)", lambda s: s.map(MapOfTwo())),
+    ("flat_map(value)", lambda s: s.flat_map(lambda a, b: [a])),
+    ("filter(value)", lambda s: s.filter(lambda a, b: True)),
+    ("get_key(value)", lambda s: s.key_by(lambda a, b: a)),
+    ("process_element(value, ctx)", lambda s: s.process(lambda value: [value])),
+    ("reduce(value1, value2)", lambda s: s.key_by(lambda a: a).reduce(lambda a: a)),
+    ("reduce(value1, value2)", lambda s: s.key_by(lambda a: a).reduce(ReduceOfOne())),
+    ("process_element(value, ctx)", lambda s: s.key_by(lambda a: a).process(lambda v: [v])),
+    (
+        "process(key, context, elements)",
+        lambda s: s.key_by(lambda a: a).count_window(2).process(lambda elements: elements),
+    ),
+    (
+        "apply(key, window, inputs)",
+        lambda s: s.key_by(lambda a: a).count_window(2).apply(lambda window, inputs: inputs),
+    ),
+]
+
+
+@pytest.mark.parametrize(("called", "build"), WRONG_ARITY)
+def test_functions_of_the_wrong_number_of_arguments(
+    env: StreamExecutionEnvironment, called: str, build: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(ProgramError) as caught:
+        build(env.from_collection([1]))
+    assert "cannot be called as " + called in str(caught.value)
+
+
+def test_functions_that_take_it(env: StreamExecutionEnvironment) -> None:
+    """Defaults, stars, built-ins, classes and callable objects are no mistake."""
+
+    class Callable_:
+        def __call__(self, value: Any) -> Any:
+            return value
+
+    stream = env.from_collection(["1"])
+    kept = stream.map(lambda value, base=10: int(value, base)).map(lambda *values: values[0])
+    kept = kept.map(str).map(int).map(Callable_()).map(abs)
+    with kept.execute_and_collect() as results:
+        assert list(results) == [1]
+
+
+def fails(env: StreamExecutionEnvironment) -> str:
+    with pytest.raises(PenstockError) as caught:
+        env.execute()
+    text = str(caught.value)
+    assert "Traceback" not in text and "penstock/" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"), [("sum", "added"), ("min", "compared"), ("max_by", "compared")]
+)
+def test_aggregates_over_mixed_types(
+    env: StreamExecutionEnvironment, verb: str, words: str
+) -> None:
+    keyed = env.from_collection([("a", 1), ("a", "x")]).key_by(lambda pair: pair[0])
+    getattr(keyed, verb)(1).print()
+    text = fails(env)
+    assert f"{verb}(1) met values that cannot be {words}" in text
+    assert "record: ('a', 'x')" in text
+
+
+@pytest.mark.parametrize("verb", ["sum", "min", "min_by"])
+def test_aggregates_of_windows_over_mixed_types(env: StreamExecutionEnvironment, verb: str) -> None:
+    keyed = env.from_collection([("a", 1), ("a", None)]).key_by(lambda pair: pair[0])
+    getattr(keyed.count_window(2), verb)(1).print()
+    assert f"{verb}(1) met values" in fails(env)
+
+
+class Money:
+    def __init__(self, cents: int) -> None:
+        self.cents = cents
+
+    def __add__(self, other: Any) -> Any:
+        return Money(self.cents + other.euros)
+
+
+def test_mistakes_in_the_users_own_operators_keep_their_frames(
+    env: StreamExecutionEnvironment,
+) -> None:
+    env.from_collection([("a", Money(1)), ("a", Money(2))]).key_by(lambda p: p[0]).sum(1).print()
+    with pytest.raises(PenstockError) as caught:
+        env.execute()
+    assert "in __add__" in str(caught.value)
+    assert "no attribute 'euros'" in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["name", 7])
+def test_fields_that_records_do_not_have(env: StreamExecutionEnvironment, field: Any) -> None:
+    env.from_collection([("a", 1)]).key_by(field).sum(1).print()
+    text = fails(env)
+    assert f"key_by({field!r}) takes fields out of records" in text
+    assert "record: ('a', 1)" in text
+
+
+def test_a_directory_that_cannot_be_made(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    encoder = Encoder.simple_string_encoder()
+    sink = FileSink.for_row_format(str(tmp_path / "file" / "out"), encoder).build()
+    env.from_collection(["a"]).sink_to(sink)
+    assert "the file sink cannot make the directory" in fails(env)
