@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
     from penstock.jobmanager.supervision import Ending
 
-_LOOK_S: Final = 0.2
 _EVENTS_S: Final = 0.3
 _log = logging.getLogger("penstock.jobmanager")
 
@@ -59,12 +58,14 @@ class DispatcherSettings:
         configuration: Of the job manager; its `-D` settings are defaults of the jobs'.
         max_ended: How many ended jobs are remembered.
         log: The job manager's log, or None.
+        look_ms: Time from one look at every job to the next.
     """
 
     directory: Path
     configuration: Configuration = field(default_factory=Configuration)
     max_ended: int = 100
     log: Path | None = None
+    look_ms: int = 200
 
 
 class SharedJobs(Protocol):
@@ -246,12 +247,16 @@ class JobDispatcher:
 
     def events(self, job_id: str) -> Iterator[str]:
         job = self._job(job_id)
-        seen = job.directory.document_versions()
-        status = job.status
+        # At once: whoever reads the documents now hears of every later change.
+        return self._changes(job, job.directory.document_versions(), job.status)
+
+    def _changes(
+        self, job: SupervisedJob, seen: dict[str, int], status: JobStatus
+    ) -> Iterator[str]:
         is_last = False
         while not is_last:
             # Asked first: what is written before the end is told before it.
-            is_last = job.has_ended or self._is_closed.wait(_EVENTS_S)
+            is_last = job.has_ended or not self._is_known(job) or self._is_closed.wait(_EVENTS_S)
             versions = job.directory.document_versions()
             changed = [name for name, number in versions.items() if seen.get(name) != number]
             if status is not job.status and "job" not in changed:
@@ -266,6 +271,10 @@ class JobDispatcher:
         if job is None:
             raise UnknownJobError(f"there is no job {job_id!r:.80}.")
         return job
+
+    def _is_known(self, job: SupervisedJob) -> bool:
+        with self._lock:
+            return self._jobs.get(job.job_id) is job
 
     def _is_running(self, job_id: str) -> bool:
         with self._lock:
@@ -287,7 +296,7 @@ class JobDispatcher:
     # -- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._is_closed.wait(_LOOK_S):
+        while not self._is_closed.wait(self._settings.look_ms / 1000):
             with self._lock:
                 jobs = list(self._jobs.values()) if self.leadership().is_leader else []
             for job in jobs:
@@ -297,7 +306,7 @@ class JobDispatcher:
     def _look(self, job: SupervisedJob) -> None:
         try:
             with self._lock:
-                if self._jobs.get(job.job_id) is not job:
+                if not self._is_known(job):
                     return
                 ending = job.look(self._random())
             if ending is not None:

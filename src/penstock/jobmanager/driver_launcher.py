@@ -20,7 +20,11 @@ MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 
 
 class Child(Protocol):
-    """A process that this job manager started."""
+    """A process that this job manager started; it leads a group of its own."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
 
     def poll(self) -> int | None:
         """Returns the exit status, below 0 for a signal; None while it runs."""

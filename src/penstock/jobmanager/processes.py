@@ -62,10 +62,14 @@ def is_alive(process: ProcessRecord) -> bool:
 
 def kill(process: ProcessRecord) -> None:
     """Kills a process and all that it started in its group, if it is still this very one."""
-    if not is_alive(process):
-        return
+    if is_alive(process):
+        kill_group(process.pid)
+
+
+def kill_group(pid: int) -> None:
+    """Kills a living process, and its group when it leads one."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        if os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, signal.SIGKILL)
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
         else:
-            os.kill(process.pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
 from penstock.jobmanager import documents, processes
 from penstock.jobmanager.dispatching import (
@@ -30,8 +29,8 @@ from penstock.jobmanager.job_records import (
     ProcessRecord,
     StatusRecord,
 )
+from penstock.jobmanager.job_settings import JobSettings
 from penstock.jobmanager.life_cycle import JobLifeCycle
-from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.jobmanager.supervision import (
     Ending,
     EndJob,
@@ -46,12 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.core.clock import Clock
+    from penstock.core.configuration import Configuration
     from penstock.jobmanager.driver_launcher import Child, Launcher
     from penstock.jobmanager.job_directory import JobDirectory
 
 _KEPT_COMMANDS: Final = 200
 _MOST_OPEN_COMMANDS: Final = 1000
-_CHECKPOINT_INTERVAL: Final = "execution.checkpointing.interval"
 _log = logging.getLogger("penstock.jobmanager")
 
 
@@ -96,8 +95,8 @@ class SupervisedJob:
         self._supervisor = JobSupervisor(
             JobLifeCycle(clock.wall_ms(), status),
             attempt=record.attempt,
-            strategy=self._restart_strategy,
-            cancellation_timeout_ms=self._cancellation_timeout_ms,
+            strategy=lambda: self._settings().restart_strategy(),
+            cancellation_timeout_ms=lambda: self._settings().cancellation_timeout_ms(),
             cancel_requested=record.cancel_requested_ms is not None,
             is_recovered=is_recovered,
         )
@@ -233,6 +232,10 @@ class SupervisedJob:
 
     def kill(self) -> None:
         """Kills the process, if one lives: the leadership of this job manager is over."""
+        if self._child is not None and self._child.poll() is None:
+            # It may not have written its number yet.
+            processes.kill_group(self._child.pid)
+            return
         found = self.directory.process()
         if found is not None:
             processes.kill(found)
@@ -340,28 +343,5 @@ class SupervisedJob:
         else:
             _log.info("Job %s is %s.", self.job_id, self.status.name)
 
-    # -- settings of the job --------------------------------------------------------------------
-
-    def _restart_strategy(self) -> RestartStrategy:
-        """Makes the strategy as the program has set it, once it has said so."""
-        configuration = self._job_configuration()
-        is_checkpointing = configuration.read(_CHECKPOINT_INTERVAL) is not None
-        if self._status is not None:
-            is_checkpointing = self._status.is_checkpointing
-            for key, value in self._status.restart_settings.items():
-                configuration.put(key, value, Rank.CODE, "program")
-        return restart_strategy(configuration, checkpointing=is_checkpointing)
-
-    def _cancellation_timeout_ms(self) -> int:
-        told = None if self._status is None else self._status.cancellation_timeout_ms
-        if told is not None:
-            return told
-        return int(self._job_configuration().get_duration_ms("task.cancellation.timeout"))
-
-    def _job_configuration(self) -> Configuration:
-        configuration = Configuration(self._configuration)
-        submission = self.directory.submission()
-        if submission is not None:
-            for key, value in submission.configuration.items():
-                configuration.put(key, value, Rank.COMMAND_LINE, "-D")
-        return configuration
+    def _settings(self) -> JobSettings:
+        return JobSettings(self._configuration, self.directory.submission(), self._status)

@@ -45,6 +45,7 @@ CHECKPOINTS: Final = "checkpoints"
 def main(arguments: Sequence[str]) -> int:
     """Runs the job of a directory to its end."""
     logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     directory = JobDirectory(Path(arguments[0]))
     process = _registered(directory, int(arguments[1]))
     submission = directory.submission()
@@ -134,13 +135,12 @@ def _import_paths(configuration: dict[str, str]) -> list[str]:
 
 def _stop_spark() -> None:
     """Ends the session, if the program made one: the JVM must not outlive us."""
-    session = sys.modules.get("pyspark.sql")
-    if session is None:
+    pyspark = sys.modules.get("pyspark")
+    context = None if pyspark is None else pyspark.SparkContext._active_spark_context
+    if context is None:
         return
     try:
-        active = session.SparkSession.getActiveSession()
-        if active is not None:
-            active.stop()
+        context.stop()
     except Exception:
         _log.warning("Spark could not be stopped.", exc_info=True)
 

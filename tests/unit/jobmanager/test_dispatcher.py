@@ -1,0 +1,337 @@
+"""The dispatcher with processes that are made up: only files are real."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.core.configuration import Configuration, Rank
+from penstock.core.job import JobStatus
+from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher, attempt_epoch
+from penstock.jobmanager.dispatching import (
+    Command,
+    CommandKind,
+    NotLeaderError,
+    OperationStatus,
+    RefusedError,
+    Submission,
+    UnknownJobError,
+)
+from penstock.jobmanager.job_records import EndRecord, ResultRecord, StatusRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from penstock.jobmanager.job_directory import JobDirectory
+
+
+class Child:
+    """A process that lives until the test says otherwise."""
+
+    pid = 2**30
+    status: int | None = None
+
+    def poll(self) -> int | None:
+        return self.status
+
+
+class Launcher:
+    def __init__(self) -> None:
+        self.children: dict[tuple[str, int], Child] = {}
+        self.directories: dict[str, JobDirectory] = {}
+        self.interpreters: list[str | None] = []
+
+    def start(self, directory: JobDirectory, attempt: int, interpreter: str | None) -> Child:
+        child = self.children[directory.job_id, attempt] = Child()
+        self.directories[directory.job_id] = directory
+        self.interpreters.append(interpreter)
+        return child
+
+    def report(self, job_id: str, status: str, attempt: int = 1, **more: Any) -> None:
+        record = StatusRecord(attempt=attempt, status=status, name="named", **more)
+        self.directories[job_id].write_status(record)
+
+    def end(self, job_id: str, status: str, attempt: int = 1, **more: Any) -> None:
+        record = EndRecord(attempt=attempt, status=status, ended_ms=1, **more)
+        self.directories[job_id].write_end(record)
+        self.children[job_id, attempt].status = 0
+
+
+class World:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.launcher = Launcher()
+        self.made: list[JobDispatcher] = []
+        self.ids = 0
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return f"{self.ids:032x}"
+
+    def dispatcher(self, *, leads: bool = True, **settings: Any) -> JobDispatcher:
+        made = JobDispatcher(
+            DispatcherSettings(self.directory, look_ms=10, **settings),
+            self.launcher,
+            SystemClock(),
+            new_id=self.new_id,
+            random=lambda: 0.5,
+        )
+        made.start()
+        if leads:
+            made.lead()
+        self.made.append(made)
+        return made
+
+    def wait(self, condition: Callable[[], Any]) -> None:
+        pause = threading.Event()
+        for _ in range(2_000):
+            if condition():
+                return
+            pause.wait(0.005)
+        raise AssertionError("it did not come")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    for dispatcher in made.made:
+        dispatcher.close()
+
+
+def submission(**changes: Any) -> Submission:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as package:
+        package.writestr("app.py", "")
+    given: dict[str, Any] = {"program": "app.py", "package": packed.getvalue(), **changes}
+    return Submission(**given)
+
+
+def started(world: World, dispatcher: JobDispatcher, **changes: Any) -> str:
+    job_id = dispatcher.submit(submission(**changes))
+    world.wait(lambda: (job_id, 1) in world.launcher.children)
+    world.launcher.report(job_id, "RUNNING")
+    world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RUNNING)
+    return job_id
+
+
+def test_a_job_is_stored_before_it_is_started(world: World) -> None:
+    dispatcher = world.dispatcher()
+    job_id = started(world, dispatcher, configuration=(("python.client.executable", "python9"),))
+    (job,) = dispatcher.jobs()
+    assert (job.job_id, job.name) == (job_id, "named")
+    stored = world.directory / "jobs" / job_id
+    assert (stored / "package.zip").read_bytes() == submission().package
+    assert json.loads((stored / "submission.json").read_text())["program"] == "app.py"
+    assert json.loads((stored / "process.json").read_text())["leader_epoch"] == 1
+    assert world.launcher.interpreters == ["python9"]
+    world.launcher.end(job_id, "FINISHED")
+    world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.FINISHED)
+    assert dispatcher.jobs()[0].ended_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"program": None}, "a program or a module"),
+        ({"module": "app"}, "a program or a module"),
+        ({"program": "../app.py"}, "not the name of a file"),
+        ({"program": "/app.py"}, "not the name of a file"),
+        ({"program": None, "module": "os; x"}, "not the name of a module"),
+        ({"configuration": (("restart-strategy.type", "sometimes"),)}, "sometimes"),
+        ({"configuration": (("task.cancellation.timeout", "soon"),)}, "soon"),
+    ],
+)
+def test_what_cannot_run_is_refused_and_leaves_nothing(
+    world: World, changes: dict[str, Any], said: str
+) -> None:
+    dispatcher = world.dispatcher()
+    with pytest.raises(RefusedError, match=said):
+        dispatcher.submit(submission(**changes))
+    assert dispatcher.jobs() == []
+    assert list((world.directory / "jobs").iterdir()) == []
+
+
+def test_settings_of_the_job_managers_command_line_are_defaults(world: World) -> None:
+    configuration = Configuration()
+    for key, value in (("parallelism.default", "3"), ("state.backend.type", "rocksdb")):
+        configuration.put(key, value, Rank.COMMAND_LINE, "-D")
+    configuration.put("rest.port", "1", Rank.COMMAND_LINE, "-D")
+    configuration.put("pipeline.name", "from a file", Rank.FILE, "config.yaml")
+    dispatcher = world.dispatcher(configuration=configuration)
+    job_id = started(world, dispatcher, configuration=(("parallelism.default", "5"),))
+    stored = world.launcher.directories[job_id].submission()
+    assert stored is not None
+    # A file is read by the driver itself; the port is not the job's.
+    assert stored.configuration == {"parallelism.default": "5", "state.backend.type": "rocksdb"}
+
+
+def test_a_command_and_what_becomes_of_it(world: World) -> None:
+    dispatcher = world.dispatcher()
+    job_id = started(world, dispatcher)
+    command = Command(CommandKind.SAVEPOINT, "target", native=True)
+    trigger = dispatcher.trigger(job_id, command, "a" * 32)
+    assert trigger == "a" * 32
+    directory = world.launcher.directories[job_id]
+    written = directory.command(trigger)
+    assert written is not None
+    assert (written.kind, written.directory, written.native) == ("savepoint", "target", True)
+    found = dispatcher.operation(job_id, trigger)
+    assert found is not None
+    assert found.status is OperationStatus.IN_PROGRESS
+    directory.write_result(trigger, ResultRecord(status="COMPLETED", location="place"))
+    # The same id again is the same operation, also when it is asked for something else.
+    assert dispatcher.trigger(job_id, Command(CommandKind.CANCEL), trigger) == trigger
+    found = dispatcher.operation(job_id, trigger)
+    assert found is not None
+    assert (found.status, found.location) == (OperationStatus.COMPLETED, "place")
+    assert dispatcher.operation(job_id, "b" * 32) is None
+    assert dispatcher.jobs()[0].status is JobStatus.RUNNING
+
+
+def test_commands_that_are_not_obeyed_before_the_end_have_failed(world: World) -> None:
+    dispatcher = world.dispatcher()
+    job_id = started(world, dispatcher)
+    savepoint = dispatcher.trigger(job_id, Command(CommandKind.SAVEPOINT, "x"))
+    cancel = dispatcher.trigger(job_id, Command(CommandKind.CANCEL))
+    world.launcher.end(job_id, "CANCELED")
+    world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.CANCELED)
+    found = [dispatcher.operation(job_id, each) for each in (savepoint, cancel)]
+    assert [each.status for each in found if each] == [
+        OperationStatus.FAILED,
+        OperationStatus.COMPLETED,
+    ]
+    with pytest.raises(RefusedError, match="has ended: it is CANCELED"):
+        dispatcher.trigger(job_id, Command(CommandKind.CANCEL))
+
+
+def test_a_job_that_does_not_run_takes_no_savepoint(world: World) -> None:
+    dispatcher = world.dispatcher()
+    job_id = dispatcher.submit(submission())
+    with pytest.raises(RefusedError, match="needs a RUNNING job"):
+        dispatcher.trigger(job_id, Command(CommandKind.SAVEPOINT, "x"))
+    # It can be cancelled at any time.
+    dispatcher.trigger(job_id, Command(CommandKind.CANCEL))
+
+
+def test_a_dead_process_is_followed_by_another_with_a_higher_epoch(world: World) -> None:
+    dispatcher = world.dispatcher()
+    settings = (
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1"),
+        ("restart-strategy.fixed-delay.delay", "1 ms"),
+    )
+    job_id = started(world, dispatcher, configuration=settings)
+    world.launcher.children[job_id, 1].status = -9
+    world.wait(lambda: (job_id, 2) in world.launcher.children)
+    process = world.launcher.directories[job_id].process()
+    assert process is not None
+    assert (process.attempt, process.leader_epoch) == (2, 2)
+    assert "SIGKILL" in str(process.previous_death)
+    # What the first attempt says now counts nothing.
+    world.launcher.directories[job_id].write_end(
+        EndRecord(attempt=1, status="FINISHED", ended_ms=1)
+    )
+    world.launcher.report(job_id, "RUNNING", attempt=2)
+    world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RUNNING)
+    world.launcher.children[job_id, 2].status = 1
+    world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.FAILED)
+    document = dispatcher.document(job_id, "exceptions")
+    assert document is not None
+    assert "with exit status 1" in json.loads(document)["root-exception"]
+
+
+def test_the_programs_own_restart_strategy_counts(world: World) -> None:
+    dispatcher = world.dispatcher()
+    job_id = dispatcher.submit(submission())
+    world.wait(lambda: (job_id, 1) in world.launcher.children)
+    own = {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "1",
+        "restart-strategy.fixed-delay.delay": "1 ms",
+    }
+    world.launcher.report(job_id, "RUNNING", restart_settings=own)
+    world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RUNNING)
+    world.launcher.children[job_id, 1].status = -9
+    world.wait(lambda: (job_id, 2) in world.launcher.children)
+
+
+def test_a_standby_refuses_everything(world: World) -> None:
+    dispatcher = world.dispatcher(leads=False)
+    for ask in (
+        dispatcher.jobs,
+        lambda: dispatcher.submit(submission()),
+        lambda: dispatcher.document("a" * 32, "job"),
+        lambda: dispatcher.trigger("a" * 32, Command(CommandKind.CANCEL)),
+        lambda: dispatcher.dispose_savepoint("x"),
+        lambda: dispatcher.log_tail("a" * 32, 10),
+    ):
+        with pytest.raises(NotLeaderError):
+            ask()
+
+
+def test_unknown_jobs_and_documents(world: World) -> None:
+    dispatcher = world.dispatcher()
+    for job_id in ("a" * 32, "../../etc", ""):
+        with pytest.raises(UnknownJobError):
+            dispatcher.document(job_id, "job")
+    job_id = dispatcher.submit(submission())
+    document = dispatcher.document(job_id, "job")
+    assert document is not None
+    found = json.loads(document)
+    assert (found["jid"], found["name"], found["vertices"]) == (job_id, "app", [])
+    assert dispatcher.document(job_id, "checkpoints") is None
+    assert dispatcher.document(job_id, "../job") is None
+
+
+def test_ended_jobs_are_remembered_up_to_a_limit(world: World) -> None:
+    dispatcher = world.dispatcher(max_ended=2)
+    ids = []
+    for _ in range(4):
+        job_id = started(world, dispatcher)
+        world.launcher.end(job_id, "FINISHED")
+        ids.append(job_id)
+        world.wait(lambda: all(each.status is JobStatus.FINISHED for each in dispatcher.jobs()))
+    world.wait(lambda: len(dispatcher.jobs()) == 2)
+    assert [job.job_id for job in dispatcher.jobs()] == ids[:1:-1]
+    assert sorted(path.name for path in (world.directory / "jobs").iterdir()) == ids[2:]
+    dispatcher.close()
+    # They outlive the job manager.
+    again = world.dispatcher()
+    assert [job.job_id for job in again.jobs()] == ids[:1:-1]
+
+
+def test_events_name_what_has_changed_and_end_with_the_job(world: World) -> None:
+    dispatcher = world.dispatcher()
+    job_id = started(world, dispatcher)
+    directory = world.launcher.directories[job_id]
+    events = dispatcher.events(job_id)
+    heard: list[str] = []
+    listener = threading.Thread(target=lambda: heard.extend(events))
+    listener.start()
+    directory.write_document("checkpoints", b"{}")
+    world.wait(lambda: "checkpoints" in heard)
+    world.launcher.end(job_id, "FINISHED")
+    listener.join(20)
+    assert not listener.is_alive()
+    assert heard[-1] == "job"
+
+
+def test_a_submission_that_was_cut_short_is_not_a_job(world: World) -> None:
+    draft = world.directory / "jobs" / f".new-{'a' * 32}"
+    draft.mkdir(parents=True)
+    assert world.dispatcher().jobs() == []
+    assert not draft.exists()
+
+
+def test_epochs_rise_with_attempts_and_with_leaders() -> None:
+    epochs = [attempt_epoch(leader, attempt) for leader in (0, 1, 2) for attempt in (1, 2, 999)]
+    assert epochs == sorted(set(epochs))
+    assert epochs[0] == 1
