@@ -60,7 +60,7 @@ def is_submission(method: str, path: str) -> bool:
 def has_token(headers: Mapping[str, str], settings: RestSettings) -> bool:
     """Compares the token in constant time."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
-    if settings.token is None or scheme.lower() != "bearer":
+    if not settings.token or scheme.lower() != "bearer":
         return False
     return hmac.compare_digest(given.strip().encode(), settings.token.encode())
 

@@ -79,7 +79,7 @@ def read_token(path: Path) -> str:
             "in a file of your own with mode 0600."
         )
     token = content.decode("ascii", "replace").strip()
-    if len(token) < MIN_CHARACTERS or not token.isprintable() or " " in token:
+    if len(token) < MIN_CHARACTERS or not token.isascii() or len(token.split()) != 1:
         raise ConfigurationError(
             f"the token file {path} must hold one word of at least {MIN_CHARACTERS} ASCII "
             "characters, for example from: python -c 'import secrets; "

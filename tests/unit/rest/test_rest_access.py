@@ -1,0 +1,187 @@
+"""Who may do what: a table of requests, and what is refused of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.core.configuration import Configuration
+from penstock.core.errors import ConfigurationError
+from penstock.rest.access import has_token, is_flink_client, is_submission, refusal
+from penstock.rest.settings import RestSettings, rest_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN = "a-token-of-some-length"
+LOCAL = RestSettings(token=TOKEN)
+OPEN = replace(
+    LOCAL,
+    host="0.0.0.0",
+    allowed_hosts=LOCAL.allowed_hosts | {"flow.example"},
+    savepoint_roots=("/s",),
+)
+HOST = {"host": "localhost:8081"}
+AGENT = {"user-agent": "Mozilla/5.0"}
+JSON = {"content-type": "application/json; charset=UTF-8"}
+OURS = {"x-requested-with": "penstock"}
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+HERE = {"origin": "http://localhost:8081", "sec-fetch-site": "same-origin"}
+THERE = {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}
+FORM = {"content-type": "multipart/form-data; boundary=x"}
+SAVEPOINT = "/v1/jobs/0/savepoints"
+
+
+def status(
+    method: str, path: str, headers: dict[str, str], settings: RestSettings = LOCAL
+) -> int | None:
+    found = refusal(method, path, headers, settings, is_page=path == "/")
+    return None if found is None else found.status
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", None),
+        ("localhost:8081", None),
+        ("LOCALHOST:8081", None),
+        ("127.0.0.1:1", None),
+        ("[::1]:8081", None),
+        ("evil.example", 403),
+        ("evil.example:8081", 403),
+        ("localhost.evil.example", 403),
+        ("localhost@evil.example", 403),
+        ("localhost:8081, evil.example", 403),
+        ("127.0.0.1.nip.io", 403),
+        ("0.0.0.0", 403),
+        ("", 403),
+        ("localhost:8081\r\nx: y", 403),
+    ],
+)
+def test_only_our_own_names_are_served(host: str, expected: int | None) -> None:
+    assert status("GET", "/jobs", {"host": host} | AGENT) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        # Our page, our command line, Flink's client.
+        (AGENT | JSON | OURS | HERE, None),
+        (AGENT | JSON | OURS, None),
+        (JSON | {"connection": "close", "content-length": "2"}, None),
+        (AGENT | JSON | BEARER, None),
+        # A stranger's page: by a form, by a script, with everything it could have learnt.
+        (AGENT | THERE | {"content-type": "text/plain"}, 403),
+        (AGENT | THERE | JSON, 403),
+        (AGENT | THERE | JSON | OURS, 403),
+        (AGENT | THERE | JSON | BEARER, 403),
+        (AGENT | JSON | OURS | {"origin": "null"}, 403),
+        (AGENT | JSON | OURS | {"origin": "http://localhost:9999"}, 403),
+        (AGENT | JSON | OURS | {"sec-fetch-site": "same-site"}, 403),
+        # Not JSON, and neither mark nor token.
+        (AGENT | OURS, 415),
+        (AGENT | OURS | {"content-type": "application/x-www-form-urlencoded"}, 415),
+        (AGENT | OURS | {"content-type": "text/plain; application/json"}, 415),
+        (AGENT | JSON, 403),
+        (AGENT | JSON | HERE, 403),
+        (JSON | {"cookie": "a=b"}, 403),
+        (JSON | {"referer": "http://localhost:8081/"}, 403),
+        # A token that is wrong is never overlooked.
+        (AGENT | JSON | OURS | {"authorization": "Bearer wrong"}, 401),
+        (AGENT | JSON | OURS | {"authorization": f"Basic {TOKEN}"}, 401),
+        (AGENT | JSON | OURS | {"authorization": "Bearer "}, 401),
+        (AGENT | JSON | OURS | {"authorization": "Bearer ü" + TOKEN}, 401),
+    ],
+)
+def test_changes_come_from_here(headers: dict[str, str], expected: int | None) -> None:
+    assert status("POST", SAVEPOINT, HOST | headers) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "settings", "expected"),
+    [
+        (FORM | BEARER | AGENT, LOCAL, None),
+        (JSON | BEARER | AGENT, LOCAL, None),
+        (FORM | OURS | AGENT, LOCAL, 403),
+        (JSON, LOCAL, 403),
+        (FORM | AGENT | {"authorization": "Bearer no"}, LOCAL, 401),
+        (FORM | OURS | AGENT, replace(LOCAL, submit_enabled=True), None),
+        (FORM | OURS | AGENT | THERE, replace(LOCAL, submit_enabled=True), 403),
+        (FORM | AGENT, replace(LOCAL, submit_enabled=True), 403),
+        (FORM | BEARER | AGENT, replace(LOCAL, token=None), 401),
+        ({"content-type": "text/plain"} | BEARER, LOCAL, 415),
+    ],
+)
+def test_a_job_is_submitted_with_the_token(
+    headers: dict[str, str], settings: RestSettings, expected: int | None
+) -> None:
+    for path in ("/jobs", "/v1/jobs", "/v1/jobs/"):
+        assert is_submission("POST", path)
+        assert status("POST", path, HOST | headers, settings) == expected
+
+
+def test_behind_an_open_address_everything_needs_the_token() -> None:
+    for path in ("/jobs", "/v1/jobs/overview", "/metrics", "/openapi.json"):
+        assert status("GET", path, HOST | AGENT, OPEN) == 401
+        assert status("GET", path, HOST | AGENT | BEARER, OPEN) is None
+    for path in ("/", "/health/live", "/health/ready"):
+        assert status("GET", path, HOST | AGENT, OPEN) is None
+    # Neither Flink's client nor our header is enough there.
+    assert status("POST", SAVEPOINT, HOST | JSON, OPEN) == 401
+    assert status("POST", SAVEPOINT, HOST | JSON | OURS | AGENT, OPEN) == 401
+    assert status("POST", SAVEPOINT, {"host": "flow.example"} | JSON | BEARER, OPEN) is None
+
+
+def test_flinks_client_is_known_by_what_it_does_not_send() -> None:
+    assert is_flink_client(HOST | JSON | {"connection": "close"})
+    assert not is_flink_client(HOST | JSON | AGENT)
+    assert not is_flink_client(HOST | JSON | OURS)
+
+
+def test_without_a_token_of_its_own_a_service_knows_none() -> None:
+    assert has_token(BEARER, LOCAL)
+    assert not has_token(BEARER, RestSettings())
+    assert not has_token({"authorization": "Bearer"}, RestSettings(token=""))
+
+
+# -- what may be bound ----------------------------------------------------------------------------
+
+
+def configured(**pairs: str) -> Configuration:
+    configuration = Configuration()
+    for key, value in pairs.items():
+        configuration.set_string(key.replace("__", ".").replace("_", "-"), value)
+    return configuration
+
+
+def test_an_open_address_needs_a_token_file_and_roots(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o600)
+    for host in ("0.0.0.0", "::", "10.1.2.3", "flow.example"):
+        with pytest.raises(ConfigurationError, match="token-file is not set"):
+            rest_settings(configured(rest__bind_address=host))
+        with pytest.raises(ConfigurationError, match="savepoint-roots is not set"):
+            rest_settings(configured(rest__bind_address=host, penstock__rest__token_file=str(file)))
+    settings = rest_settings(
+        configured(
+            rest__bind_address="10.1.2.3",
+            penstock__rest__token_file=str(file),
+            penstock__rest__savepoint_roots="/data/savepoints",
+            penstock__rest__allowed_hosts="Flow.example",
+        )
+    )
+    assert settings.token == TOKEN
+    assert settings.allowed_hosts >= {"10.1.2.3", "flow.example", "localhost"}
+    assert TOKEN not in repr(settings)
+
+
+def test_loopback_is_the_default() -> None:
+    settings = rest_settings(Configuration())
+    assert (settings.host, settings.port) == ("127.0.0.1", 8081)
+    assert not settings.is_open_to_network
+    assert rest_settings(Configuration(), "::1", 0).port == 0
+    with pytest.raises(ConfigurationError, match=r"bind-port is '50100-50200'"):
+        rest_settings(configured(rest__bind_port="50100-50200"))
