@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from penstock.checkpoint.errors import ObjectMissingError
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.jobmanager import job_intake
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from penstock.core.clock import Clock
     from penstock.jobmanager.ha_job_store import HaJobStore, JobEntry
     from penstock.jobmanager.job_records import SubmissionRecord
 
@@ -54,21 +56,25 @@ class ClusterJobs:
         root: Directory of the jobs on this one.
         history: How many ended jobs of the cluster are shown.
         leadership: Says who leads, by the clock and not by hearsay.
+        clock: Says when.
         forget: Removes the checkpoint records of an ended job, given its id.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a member depends on
         self,
         store: HaJobStore,
         root: Path,
+        *,
         history: int,
         leadership: Callable[[], Leadership],
+        clock: Clock,
         forget: Callable[[str], None],
     ) -> None:
         self._store = store
         self._root = root
         self._history = history
         self._leadership = leadership
+        self._clock = clock
         self._forget = forget
         self._dispatcher: Leading | None = None
         self._epoch = 0
@@ -93,6 +99,7 @@ class ClusterJobs:
 
     def granted(self, epoch: int) -> None:
         """Recovers all jobs of the cluster; tries again until it works or the leadership ends."""
+        told = ""
         while self._is_leading(epoch) and not self._is_closed.is_set():
             try:
                 jobs = self._recovered(epoch)
@@ -101,7 +108,9 @@ class ClusterJobs:
                 return
             except PenstockError as error:
                 # None is skipped: a job that cannot be read may have to go on.
-                _log.error("Jobs cannot be recovered in epoch %d: %s", epoch, error)
+                if str(error) != told:
+                    _log.error("Jobs cannot be recovered in epoch %d: %s", epoch, error)
+                told = str(error)
                 self._is_closed.wait(_RETRY_SECONDS)
                 continue
             with self._lock:
@@ -127,7 +136,10 @@ class ClusterJobs:
         """Brings a job's directory up to date; returns what is known of the job."""
         record = JobDirectory(self._root / job_id).job()
         if record is None:
-            stored = self._store.load(job_id, entry)
+            try:
+                stored = self._store.load(job_id, entry)
+            except ObjectMissingError as error:
+                return self._given_up(epoch, job_id, error)
             record = JobRecord(
                 job_id=job_id,
                 name=stored.name,
@@ -144,6 +156,24 @@ class ClusterJobs:
             JobDirectory(self._root / job_id).write_job(record)
         return record
 
+    def _given_up(self, epoch: int, job_id: str, error: ObjectMissingError) -> JobRecord:
+        """Ends a job whose submission is gone: nothing can bring it back, and others wait."""
+        text = f"the job cannot be started again, since what was submitted is gone: {error}"
+        _log.error("Job %s has failed: %s", job_id, text)
+        now_ms = self._clock.wall_ms()
+        result = JobResult(job_id=job_id, status="FAILED", ended_ms=now_ms, error=text)
+        self._store.end(epoch, result)
+        return self._blank(result)
+
+    def _blank(self, result: JobResult) -> JobRecord:
+        """Makes the directory of a job of which nothing but its end is known here."""
+        blank = JobRecord(job_id=result.job_id, submitted_ms=result.started_ms)
+        record = _ended_record(blank, result)
+        directory = JobDirectory(self._root / result.job_id)
+        directory.create()
+        directory.write_job(record)
+        return record
+
     def _end_elsewhere(self, running: set[str]) -> None:
         """Notes in this directory which of its jobs have ended under another leader."""
         for record in job_intake.recorded_jobs(self._root):
@@ -157,14 +187,8 @@ class ClusterJobs:
         """Returns the jobs of the cluster that ended last, also those that ran elsewhere."""
         found = []
         for result in self._store.results.newest(self._history):
-            directory = JobDirectory(self._root / result.job_id)
-            record = directory.job()
-            if record is None:
-                blank = JobRecord(job_id=result.job_id, submitted_ms=result.started_ms)
-                record = _ended_record(blank, result)
-                directory.create()
-                directory.write_job(record)
-            found.append(record)
+            record = JobDirectory(self._root / result.job_id).job()
+            found.append(self._blank(result) if record is None else record)
         return found
 
     # -- what the leader decides --------------------------------------------------------------

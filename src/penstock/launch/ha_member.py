@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.core.clock import SystemClock
 from penstock.jobmanager.ha_cluster import ClusterJobs
 from penstock.launch.high_availability import open_high_availability
 
@@ -30,7 +31,12 @@ class ClusterMember:
     def __init__(self, services: HaServices, root: Path, history: int) -> None:
         self._services = services
         self.jobs = ClusterJobs(
-            services.job_store, root, history, services.election.leadership, services.forget
+            services.job_store,
+            root,
+            history=history,
+            leadership=services.election.leadership,
+            clock=SystemClock(),
+            forget=services.forget,
         )
 
     def start(self, dispatcher: JobDispatcher, url: str) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.paths import canonical_url
 from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage_probe import probe_storage
 from penstock.checkpoint.storage_records import open_record
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import VersionedRecord
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.core.configuration import Configuration
+
+LEASE: Final = "leader/latch"
+"""Name of the leader's lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ def open_high_availability(configuration: Configuration) -> HaServices | None:
     Raises:
         ConfigurationError: Settings are missing or malformed, the storage directory cannot keep
             two leaders apart, or ZooKeeper cannot be reached.
+        StorageError: The storage directory cannot be used, or the lease not be read.
+        StateError: The lease is damaged.
         EnvironmentError_: A package is not installed.
     """
     settings = HaSettings.from_configuration(configuration)
@@ -65,13 +71,20 @@ def open_high_availability(configuration: Configuration) -> HaServices | None:
         return None
     times = LeaseTimes(settings.lease_timeout_ms)
     records = CoordinationRecords(settings, configuration.to_dict())
+    try:
+        # Whatever is forbidden, damaged or missing shows now and not when it is needed.
+        probe_storage(records.storage, settings.cluster_id, _new_id())
+        records.open(LEASE).read()
+    except BaseException:
+        records.close()
+        raise
     job_store = HaJobStore(
         records.storage, settings.cluster_id, records.open("execution-plans"), _new_id
     )
     candidate = _new_id()[:12]
     election = LeaderElection(
         Election(candidate, "", times),
-        records.open("leader/latch"),
+        records.open(LEASE),
         before_first=lambda: job_store.check_never_elected(records.place),
     )
     return HaServices(settings, election, job_store, records.forget, records.close)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.configuration import Rank
@@ -25,9 +26,11 @@ from penstock.jobmanager.job_records import (
     ResultRecord,
     StatusRecord,
 )
+from penstock.launch.attempt_directories import remove_earlier_attempts
 from penstock.launch.high_availability import shared_checkpoints
 from penstock.launch.job_record import failure_of
 from penstock.launch.job_views import JobViews
+from penstock.launch.leadership_watch import watch_leadership
 from penstock.launch.local import start_job
 from penstock.rest.views.job import task_counts
 
@@ -118,6 +121,9 @@ class ManagedJob:
                 job_id=self._directory.job_id,
                 leader_epoch=self._process.leader_epoch,
             )
+            epoch = self._process.leader_epoch
+            watch_leadership(configuration, epoch, lambda: self._leave(OVERRULED))
+            remove_earlier_attempts(Path(job.settings.state.directory).parent, job.job_id)
             if self._process.previous_death is not None:
                 job.failed(JobExecutionError(self._process.previous_death))
             self._configuration = configuration
