@@ -32,6 +32,8 @@ class UiServer:
         self.asked: list[tuple[str, str, dict[str, Any], dict[str, str]]] = []
         self.refusal: tuple[int, str] | None = None
         """What changing requests are answered with, if not with success."""
+        self.token: str | None = None
+        """What documents are only shown with, if anything."""
         self.fetched: list[str] = []
         self._changes: list[str] = []
         self._changed = threading.Condition()
@@ -95,7 +97,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.split("?")[0].strip("/")
         look = self.ui.look
-        if path in look.documents:
+        token = self.ui.token
+        if path in look.documents and token and f"Bearer {token}" != self.headers["Authorization"]:
+            self._json(401, {"errors": ["Send the job manager's token."]})
+        elif path in look.documents:
             self.ui.fetched.append(path)
             self._json(200, look.documents[path])
         elif path in look.texts:
