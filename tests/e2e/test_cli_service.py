@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ha_kit import Member, start_job
 from service_kit import PROGRAM, Manager, expected, lines, open_gate, wait_for
 
 if TYPE_CHECKING:
@@ -163,6 +164,39 @@ def test_an_interrupted_run(
         assert f"{job_id} : numbers (CANCELED)" in client.run("list", "-a")
     else:
         assert err.endswith(cancelling)
+
+
+def test_the_leader_is_found_by_its_lease(tmp_path: Path) -> None:
+    """No address is given: the lease names the leader, and after its death the next one."""
+    first = Member(tmp_path / "a")
+    second = None
+    found = {
+        "high-availability.type": "filesystem",
+        "high-availability.storageDir": str(tmp_path / "ha"),
+        "penstock.rest.token-file": str(tmp_path / "token"),
+    }
+    options = [option for key, value in found.items() for option in ("-D", f"{key}={value}")]
+    command = [PENSTOCK, "list", "--quiet", "-a", *options]
+
+    def listed() -> str:
+        done = subprocess.run(
+            command, env=first.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    try:
+        wait_for(first.leads, first.said)
+        job_id = start_job(first, tmp_path / "job").job_id
+        assert listed() == job_id
+        second = Member(tmp_path / "b")
+        wait_for(second.is_standby, second.said)
+        first.kill()
+        assert listed() == job_id, "waits for the successor"
+    finally:
+        for member in (first, second):
+            if member is not None:
+                member.kill_all()
 
 
 def test_failures_are_told(client: Client, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Talks to a job manager over REST, with the standard library alone.
 
-1. A request goes to the configured address; a standby's answer names the leader, who is asked next.
+1. A request goes to the configured address, or to the leader that the coordination store names; a
+   standby's answer names the leader, who is asked next.
 2. Once a manager has answered, one that is away for a moment is asked again: reads, and operations
    whose trigger id we chose, are the same when they are asked twice. A submission is not.
 3. A long operation is triggered with an id of ours and polled until it has ended.
@@ -59,6 +60,7 @@ class RestClient:
         patience_seconds: How long a manager that had answered, or a leader, is waited for.
         sleep: Waits.
         now: Monotonic seconds.
+        find_leader: Looks the leader up again; None without high availability.
     """
 
     url: str
@@ -66,6 +68,7 @@ class RestClient:
     patience_seconds: float = 30.0
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
+    find_leader: Callable[[], str | None] | None = None
     _has_answered: bool = field(default=False, init=False)
 
     def get(self, path: str) -> Any:
@@ -151,7 +154,8 @@ class RestClient:
                         f"{self.url} went away before it answered ({error}). The job may have "
                         "been taken: see `penstock list` before you submit it again."
                     ) from None
-                if not self._has_answered or self.now() >= deadline:
+                is_awaited = self._has_answered or self.find_leader is not None
+                if not is_awaited or self.now() >= deadline:
                     raise NoManagerError(
                         f"No job manager answers at {self.url} ({error}). {START_ADVICE}"
                     ) from None
@@ -171,6 +175,8 @@ class RestClient:
                     )
             self.sleep(pause)
             pause = min(pause * 2, 1.0)
+            if self.find_leader is not None:
+                self.url = self.find_leader() or self.url
 
     def _once(self, method: str, path: str, body: bytes | None, more: Mapping[str, str]) -> Answer:
         parts = urlsplit(self.url)

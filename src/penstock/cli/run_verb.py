@@ -146,6 +146,8 @@ def _run_remotely(
     content, content_type = _submission(program)
     job_id = str(client.submit("/jobs", content, content_type)["jobid"])
     report.line(f"Job has been submitted with JobID {job_id}")
+    if report.for_people:
+        report.notice(f"Follow it at {client.url}/#/jobs/{job_id}; what it prints is in its log.")
     if options["detached"]:
         report.result(job_id)
         report.document({"job_id": job_id})

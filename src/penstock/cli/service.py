@@ -1,4 +1,4 @@
-"""Finds the job manager: at `-m`, else at the configured address; a standby names the leader."""
+"""Finds the job manager: at `-m`, else by its lease when several may lead, else as configured."""
 
 from __future__ import annotations
 
@@ -47,9 +47,20 @@ def configuration_with(settings: dict[str, str]) -> Configuration:
 
 
 def open_client(configuration: Configuration, address: str | None) -> RestClient:
-    """Returns a client of the job manager; asks nobody yet."""
-    url = base_url(address) if address else _configured_url(configuration)
-    return RestClient(url, _token_finder(configuration))
+    """Returns a client of the job manager, which is not asked yet."""
+    token_of = _token_finder(configuration)
+    if address:
+        return RestClient(base_url(address), token_of)
+    url = _configured_url(configuration)
+    if configuration.get_enum("high-availability.type") == "NONE":
+        return RestClient(url, token_of)
+    from penstock.launch.leader_lookup import find_leader_url
+
+    def find_leader() -> str | None:
+        found = find_leader_url(configuration)
+        return None if found is None else base_url(found)
+
+    return RestClient(find_leader() or url, token_of, find_leader=find_leader)
 
 
 def base_url(address: str) -> str:

@@ -110,7 +110,7 @@ def service_options(function: F) -> F:
             "--jobmanager",
             "address",
             metavar="HOST:PORT",
-            help="Address of the job manager; by default rest.address and rest.port.",
+            help="Address of the job manager; by default the leader's, or rest.address:rest.port.",
         ),
     ):
         function = option(function)

@@ -109,6 +109,20 @@ def test_one_that_never_answered_is_not_waited_for() -> None:
     assert times.seconds == 0
 
 
+def test_the_leader_is_looked_up_until_one_answers(manager: StubManager) -> None:
+    """Its lease outlives a leader that was killed; then another one holds it."""
+    found: list[str | None] = ["http://127.0.0.1:1", None, f"http://{manager.url}"]
+    times = Times()
+    client = RestClient(
+        "http://127.0.0.1:1",
+        sleep=times.sleep,
+        now=times.now,
+        find_leader=lambda: found.pop(0) if len(found) > 1 else found[0],
+    )
+    assert client.get(PATH)["jobs"][0]["jid"] == ID_RUNNING
+    assert 0 < times.seconds < 30
+
+
 def test_a_submission_is_not_sent_twice(manager: StubManager) -> None:
     class Lost(RestClient):
         def _once(self, *_request: Any) -> Any:
