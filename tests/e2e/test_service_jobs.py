@@ -83,6 +83,12 @@ def test_a_killed_process_is_started_again_from_its_latest_checkpoint(
     open_gate(tmp_path, END)
     job.wait_for_state("FINISHED")
     assert job.pid() != first
+    # Nothing of the killed attempts is left: neither state nor the unpacked program.
+    local = manager.directory.parent / "tmp"
+    wait_for(
+        lambda: not [*local.glob(f"{job.job_id}*/state"), *job.directory.glob("program-*")],
+        job.trouble,
+    )
     assert lines(tmp_path) == expected(END)
     document = job.document()
     assert document["restarts"] == 2
@@ -104,6 +110,18 @@ def test_a_job_is_cancelled_and_its_process_ends(manager: Manager, tmp_path: Pat
     assert status >= 400
     assert "CANCELED" in answer["errors"][0]
     assert job.document()["end-time"] > 0
+
+
+def test_a_process_that_does_not_obey_a_cancellation_is_killed(
+    manager: Manager, tmp_path: Path
+) -> None:
+    job = start(manager, tmp_path, 1_000, **{"task.cancellation.timeout": "1 s"})
+    pid = job.pid()
+    os.kill(pid, signal.SIGSTOP)
+    job.cancel()
+    assert job.state in ("RUNNING", "CANCELLING")
+    job.wait_for_state("CANCELED")
+    wait_for(lambda: not is_alive(pid), job.trouble)
 
 
 def test_the_same_trigger_twice_is_one_operation(manager: Manager, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import os
 import runpy
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.job")
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
+_PROGRAM: Final = "program-"
 CHECKPOINTS: Final = "checkpoints"
 """Below the job manager's directory: where checkpoints of programs go that name no place."""
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     checkpoints = str(directory.path.parent.parent / CHECKPOINTS)
     job = ManagedJob(directory, process, checkpoints, SystemClock())
     job.start()
-    private = Path(tempfile.mkdtemp(prefix="penstock-program-"))
+    private = _private_directory(directory, process)
     try:
         failure = _run_program(directory, submission, private, job)
         if failure is not None:
@@ -88,6 +88,15 @@ def _registered(directory: JobDirectory, attempt: int) -> ProcessRecord | None:
     )
     directory.write_process(process)
     return process
+
+
+def _private_directory(directory: JobDirectory, process: ProcessRecord) -> Path:
+    """Makes the directory of the program's files; those of killed attempts go."""
+    for old in directory.path.glob(f"{_PROGRAM}*"):
+        shutil.rmtree(old, ignore_errors=True)
+    private = directory.path / f"{_PROGRAM}{process.attempt}"
+    private.mkdir(mode=0o700)
+    return private
 
 
 def _run_program(

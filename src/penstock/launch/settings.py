@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
 from penstock.core.errors import ConfigurationError
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
+from penstock.launch.attempt_directories import directory_name
 from penstock.launch.high_availability import Coordination, read_coordination
 from penstock.runtime.admission import LARGEST, Admission
 from penstock.runtime.records import StateSettings
@@ -114,8 +115,7 @@ def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> Stat
         "state.backend.rocksdb.localdir", ""
     ) or configuration.get_string("io.tmp.dirs", "")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
-    # An earlier attempt may still be alive: no two share files.
-    directory = root / (job_id if leader_epoch == 1 else f"{job_id}-{leader_epoch}")
+    directory = root / directory_name(job_id, leader_epoch)
     (directory / "state").mkdir(parents=True, mode=0o700)
     (directory / "scratch").mkdir(mode=0o700)
     return StateSettings(
