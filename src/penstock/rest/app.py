@@ -6,11 +6,9 @@ guard (host, token, size, pace) -> standby? -> routes -> dispatcher
 from __future__ import annotations
 
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
-from starlette.staticfiles import StaticFiles
 
 from penstock.rest import (
     errors,
@@ -24,13 +22,11 @@ from penstock.rest.context import RestContext
 from penstock.rest.event_hub import EventHub
 from penstock.rest.guard import Guard
 from penstock.rest.leader import ToLeader
+from penstock.rest.page import Page
 
 if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import Dispatcher
     from penstock.rest.settings import RestSettings
-
-PAGE: Path = Path(__file__).with_name("static")
-"""Files of the web page."""
 
 
 def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
@@ -61,11 +57,10 @@ def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
     app.include_router(routes, prefix="/v1")
     app.include_router(routes, include_in_schema=False)
     app.include_router(routes_cluster.plain_router)
-    names = _page_names()
-    if names:
-        app.mount("/", StaticFiles(directory=PAGE, html=True, follow_symlink=False))
-    app.add_middleware(ToLeader, dispatcher=dispatcher)
-    app.add_middleware(Guard, settings=settings, is_page=lambda path: _first(path) in names)
+    page = Page()
+    app.add_route("/{path:path}", lambda request: page.answer(request.scope["path"]), ["GET"])
+    app.add_middleware(ToLeader, dispatcher=dispatcher, is_own=page.holds)
+    app.add_middleware(Guard, settings=settings, is_page=page.holds)
     return app
 
 
@@ -84,14 +79,3 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     }
     for code in ("4XX", "5XX")
 }
-
-
-def _page_names() -> frozenset[str]:
-    """Returns what the page's paths begin with; nothing else is served from its directory."""
-    if not (PAGE / "index.html").is_file():
-        return frozenset()
-    return frozenset({"", *(each.name for each in PAGE.iterdir())})
-
-
-def _first(path: str) -> str:
-    return path.removeprefix("/").partition("/")[0]

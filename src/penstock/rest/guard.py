@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from penstock.rest.access import is_submission, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 
     from penstock.rest.settings import RestSettings
 
@@ -26,6 +26,7 @@ _log = logging.getLogger("penstock.rest")
 BODY_TIMEOUT_S: Final = 30.0
 PACKAGE_TIMEOUT_S: Final = 300.0
 MAX_HEADERS: Final = 100
+MAX_HEADER_BYTES: Final = 16 * 1024
 MAX_PATH_CHARACTERS: Final = 2_000
 _ALWAYS: Final = (
     (
@@ -86,7 +87,7 @@ class Guard:
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
-        if len(scope["headers"]) > MAX_HEADERS or len(path) > MAX_PATH_CHARACTERS:
+        if _is_too_large(scope["headers"], path):
             await _answer(send_with_headers, 431, "The request has too many or too long headers.")
             return
         refused = refusal(method, path, headers, self._settings, is_page=is_page)
@@ -135,6 +136,11 @@ class _Body:
 
     def _too_large(self) -> _RefusedError:
         return _RefusedError(413, f"The body is larger than {self._limit:,} bytes.")
+
+
+def _is_too_large(headers: Sequence[tuple[bytes, bytes]], path: str) -> bool:
+    size = sum(len(name) + len(value) for name, value in headers)
+    return len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES or len(path) > MAX_PATH_CHARACTERS
 
 
 async def _answer(send: Send, status: int, message: str) -> None:

@@ -36,14 +36,19 @@ class ToLeader:
     Args:
         app: Serves when this process leads.
         dispatcher: Knows who leads.
+        is_own: Whether a path is a file of the page, which a standby has too.
     """
 
-    def __init__(self, app: Application, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, app: Application, dispatcher: Dispatcher, is_own: Callable[[str], bool]
+    ) -> None:
         self._app = app
         self._dispatcher = dispatcher
+        self._is_own = is_own
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _is_own(scope["path"]):
+        path = scope.get("path", "")
+        if scope["type"] != "http" or path.startswith(_OWN) or self._is_own(path):
             await self._app(scope, receive, send)
             return
         leadership = await run_in_threadpool(self._dispatcher.leadership)
@@ -81,13 +86,6 @@ class ToLeader:
             return problem(
                 503, f"The leader {leader_url} does not answer: {error}.", leader_url=leader_url
             )
-
-
-def _is_own(path: str) -> bool:
-    """Says whether a standby answers for itself: its health, and the files of the page."""
-    if path.startswith(_OWN) or path in ("/", "/index.html"):
-        return True
-    return path.endswith((".js", ".css", ".svg", ".woff2", ".ico", ".png")) and "/jobs/" not in path
 
 
 def _ask(url: str, method: str, path: str, body: bytes, headers: dict[str, str]) -> Response:
