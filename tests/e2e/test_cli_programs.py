@@ -1,0 +1,118 @@
+"""Programs that the command line runs itself: their jobs, plans, settings and failures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+PENSTOCK = str(Path(sys.executable).with_name("penstock"))
+IN_PROCESS = ("-D", "penstock.spark.master=in-process")
+PROGRAM = """
+import sys
+from penstock.datastream import StreamExecutionEnvironment
+from numbers_of import numbers
+
+print("arguments", *sys.argv[1:])
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(2)
+stream = env.from_collection(numbers(int(sys.argv[1]))).map(lambda x: 12 // x).name("divide")
+stream.print()
+env.execute("dividing")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(PROGRAM)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "numbers_of.py").write_text("def numbers(n): return list(range(n, 4))\n")
+    return tmp_path
+
+
+def penstock(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [PENSTOCK, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_job_of_this_process(folder: Path) -> None:
+    code, out, err = penstock(
+        folder, "run", "-t", "local", *IN_PROCESS, "-pyfs", "lib", "-py", "app.py", "1", "--x"
+    )
+    assert code == 0, err
+    first, submitted, *printed, finished, has_finished, runtime = out.splitlines()
+    job_id = submitted.removeprefix("Job has been submitted with JobID ")
+    assert first == "arguments 1 --x"
+    assert len(job_id) == 32
+    # 12 // 1, 12 // 2 and 12 // 3, each behind the subtask that printed it.
+    assert sorted(line.rpartition(" ")[2] for line in printed) == ["12", "4", "6"]
+    assert finished == "Program execution finished"
+    assert has_finished == f"Job with JobID {job_id} has finished."
+    assert runtime.startswith("Job Runtime: ")
+
+
+def test_json_of_a_job_of_this_process(folder: Path) -> None:
+    code, out, err = penstock(
+        folder, "run", "--json", "-t", "local", *IN_PROCESS, "-pyfs", "lib", "app.py", "1"
+    )
+    assert code == 0, err
+    [job] = json.loads(out)["jobs"]
+    assert job["state"] == "FINISHED"
+    assert "arguments 1" in err, "what the program prints is not the document"
+
+
+def test_a_failure_begins_with_the_users_frame(folder: Path) -> None:
+    code, out, err = penstock(
+        folder, "run", "-t", "local", *IN_PROCESS, "-pyfs", "lib", "app.py", "0"
+    )
+    assert code == 1
+    assert "Program execution finished" not in out
+    assert err.index("app.py") < err.index("ZeroDivisionError: integer division or modulo by zero")
+    assert "launch/local_job.py" not in err
+    code, _, err = penstock(folder, "run", "-t", "local", *IN_PROCESS, "app.py", "1")
+    assert code == 1
+    assert "No module named 'numbers_of'" in err
+    assert "runpy" not in err
+
+
+def test_the_plan_without_the_job(folder: Path) -> None:
+    code, out, err = penstock(folder, "info", "-p", "3", "-pyfs", "lib", "app.py", "0")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0] == "----------------------- Execution Plan -----------------------"
+    assert lines[-1] == "-" * 62
+    nodes = {node["type"]: node for node in json.loads("\n".join(lines[1:-1]))["nodes"]}
+    # The program's own set_parallelism outranks -p.
+    assert nodes["divide"]["parallelism"] == 2
+    assert [edge["id"] for edge in nodes["divide"]["predecessors"]] == [1]
+    code, out, _ = penstock(folder, "info", "--json", "-pyfs", "lib", "app.py", "0")
+    assert json.loads(out)["job_name"] == "dividing"
+
+
+def test_settings_of_a_program(folder: Path) -> None:
+    code, out, err = penstock(
+        folder, "config", "--set", "-Dparallelism.default=5", "-pyfs", "lib", "app.py", "0"
+    )
+    assert code == 0, err
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()}
+    assert rows["parallelism.default"] == ["2", "code", "app.py:8"]
+    assert "the program sets '2' (app.py:8), -D says '5'" in err
+
+
+def test_a_program_without_a_job(folder: Path) -> None:
+    (folder / "nothing.py").write_text("print('hello')\n")
+    code, _, err = penstock(folder, "info", "nothing.py")
+    assert code == 1
+    assert "the program ended without a job; it must call env.execute()" in err
