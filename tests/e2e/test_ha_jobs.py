@@ -14,8 +14,10 @@ from ha_kit import Member, finish_job, results, start_job
 from service_kit import expected, is_alive, lines, open_gate, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from service_kit import Job
 
 pytestmark = pytest.mark.e2e
 
@@ -30,14 +32,25 @@ def members() -> Iterator[list[Member]]:
         member.kill_all()
 
 
-def test_leaders_that_are_killed_stopped_and_ended(members: list[Member], tmp_path: Path) -> None:
+@pytest.fixture
+def join(members: list[Member], tmp_path: Path) -> Callable[[str], Member]:
+    """Starts another job manager; the first one leads, others stand by."""
+
+    def start(name: str) -> Member:
+        member = Member(tmp_path / name)
+        members.append(member)
+        wait_for(lambda: member.role() is not None, member.said)
+        return member
+
+    return start
+
+
+def test_leaders_that_are_killed_stopped_and_ended(
+    join: Callable[[str], Member], tmp_path: Path
+) -> None:
     """One story, because job managers take seconds to start; each step goes on from the last."""
-    first = Member(tmp_path / "a")
-    members.append(first)
-    wait_for(first.leads, first.said)
-    second = Member(tmp_path / "b")
-    members.append(second)
-    wait_for(second.is_standby, second.said)
+    first, second = join("a"), join("b")
+    assert (first.role(), second.role()) == ("leader", "standby")
     job = start_job(first, tmp_path / "job")
     other = start_job(first, tmp_path / "other")
     cancelled = start_job(first, tmp_path / "cancelled")
@@ -46,61 +59,63 @@ def test_leaders_that_are_killed_stopped_and_ended(members: list[Member], tmp_pa
     # The standby passes questions on.
     assert len(second.call("/jobs/overview")["jobs"]) == 3
 
-    # The leader is killed. Its drivers were not told anything: they are fenced, and end.
     driver = job.pid()
     first.kill()
-    wait_for(second.leads, second.said)
-    job, other, cancelled = job.on(second), other.on(second), cancelled.on(second)
-    job.wait_for_state("RUNNING")
-    job.wait_for_checkpoint()
-    wait_for(lambda: not is_alive(driver), job.trouble)
-    assert cancelled.state == "CANCELED"
+    job = goes_on(job, second, driver)
+    assert cancelled.on(second).state == "CANCELED"
     assert lines(tmp_path / "job") <= expected(1_000)
 
-    # The leader and a driver sleep beyond the lease, as if the whole machine did.
-    third = Member(tmp_path / "c")
-    members.append(third)
-    wait_for(third.is_standby, third.said)
-    driver = job.pid()
-    os.kill(driver, signal.SIGSTOP)
-    second.process.send_signal(signal.SIGSTOP)
-    wait_for(third.leads, third.said)
-    job, other = job.on(third), other.on(third)
-    job.wait_for_state("RUNNING")
-    open_gate(tmp_path / "job", 3_000)
-    job.wait_for_checkpoint()
-    os.kill(driver, signal.SIGCONT)
-    second.process.send_signal(signal.SIGCONT)
-    wait_for(second.is_standby, second.said)
-    assert "The leadership of epoch 2 has ended" in second.said()
-    wait_for(lambda: not is_alive(driver), second.said)
-    job.wait_for_checkpoint()
+    third = join("c")
+    job = after_a_long_sleep(job, second, third, tmp_path / "job")
+    other = other.on(third)
     other.wait_for_state("RUNNING")
     other.cancel()
     other.wait_for_state("CANCELED")
 
-    # The leader ends in order: its drivers end, and the one that led before leads again. It knew
-    # one of the jobs as a running one, and that has been cancelled elsewhere since.
+    # The leader ends in order, and the one that led before leads again. It knew one of the jobs as
+    # a running one, and that has been cancelled elsewhere since.
     driver = job.pid()
     assert "another one goes on with its jobs" in third.stop()
     assert not is_alive(driver)
-    wait_for(second.leads, second.said)
-    job, other = job.on(second), other.on(second)
-    job.wait_for_state("RUNNING")
-    assert other.state == "CANCELED"
+    job = goes_on(job, second, driver)
+    assert other.on(second).state == "CANCELED"
     finish_job(job, tmp_path / "job")
-    wait_for(lambda: len(results(tmp_path)) == 3, second.said)
-    assert results(tmp_path) == {
-        job.job_id: "SUCCEEDED",
-        other.job_id: "CANCELED",
-        cancelled.job_id: "CANCELED",
-    }
+    ends = {job.job_id: "SUCCEEDED", other.job_id: "CANCELED", cancelled.job_id: "CANCELED"}
+    wait_for(lambda: results(tmp_path) == ends, second.said)
 
     # Whoever comes next starts none of them again, and still knows of all.
     second.kill()
-    last = Member(tmp_path / "d")
-    members.append(last)
+    last = join("d")
     wait_for(last.leads, last.said)
     assert job.on(last).state == "FINISHED"
     assert cancelled.on(last).state == "CANCELED"
     assert not list((last.directory / "jobs").glob("*/process.json"))
+
+
+def goes_on(job: Job, successor: Member, driver: int) -> Job:
+    """The job runs under another leader, and its former driver does not."""
+    wait_for(successor.leads, successor.said)
+    job = job.on(successor)
+    job.wait_for_state("RUNNING")
+    job.wait_for_checkpoint()
+    wait_for(lambda: not is_alive(driver), job.trouble)
+    return job
+
+
+def after_a_long_sleep(job: Job, leader: Member, successor: Member, directory: Path) -> Job:
+    """The leader and a driver sleep beyond the lease, as if the whole machine did."""
+    driver = job.pid()
+    os.kill(driver, signal.SIGSTOP)
+    leader.process.send_signal(signal.SIGSTOP)
+    wait_for(successor.leads, successor.said)
+    job = job.on(successor)
+    job.wait_for_state("RUNNING")
+    open_gate(directory, 3_000)
+    job.wait_for_checkpoint()
+    os.kill(driver, signal.SIGCONT)
+    leader.process.send_signal(signal.SIGCONT)
+    wait_for(leader.is_standby, leader.said)
+    assert "The leadership of epoch 2 has ended" in leader.said()
+    wait_for(lambda: not is_alive(driver), leader.said)
+    job.wait_for_checkpoint()
+    return job
