@@ -14,21 +14,19 @@ same bytes, so the checksum names the package.
 from __future__ import annotations
 
 import io
-import stat
 import zipfile
 import zlib
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import ConfigurationError, ProgramError
 from penstock.core.setting_values import parse_list
+from penstock.rest.submission import MAX_MEMBERS, MAX_UNPACKED_BYTES, check_zip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SCHEME: Final = "package:"
-MAX_MEMBERS: Final = 10_000
-MAX_UNPACKED_BYTES: Final = 512 * 1024 * 1024
 
 _FOLDERS: Final = {
     "python.files": "files",
@@ -87,13 +85,19 @@ def _packed_path(text: str, key: str, folder: str, members: dict[str, Path]) -> 
     return f"{SCHEME}{folder}/{name}"
 
 
-def _files_below(path: Path, member: str) -> Iterator[tuple[str, Path]]:
+def _files_below(
+    path: Path, member: str, above: frozenset[Path] = frozenset()
+) -> Iterator[tuple[str, Path]]:
+    """Yields the files of a directory; a link to a directory above it is not followed."""
     if not path.is_dir():
         yield member, path
         return
+    real = path.resolve()
+    if real in above:
+        return
     for each in sorted(path.iterdir()):
         if each.name not in _SKIPPED:
-            yield from _files_below(each, f"{member}/{each.name}")
+            yield from _files_below(each, f"{member}/{each.name}", above | {real})
 
 
 def _zip(members: Mapping[str, Path]) -> bytes:
@@ -120,51 +124,15 @@ def _check_bounds(members: int, size_bytes: int) -> None:
         )
 
 
-def check_package(package: bytes) -> list[zipfile.ZipInfo]:
-    """Returns the members of a package, or says why it is none.
+def unpack_package(package: bytes, directory: Path) -> None:
+    """Writes the members of a package below a directory, after their names were checked.
 
     Raises:
-        ProgramError: It is no zip file, too large, or a name in it leads out of its directory.
+        ProgramError: It is no zip file, too large or damaged, or a name in it leads elsewhere.
     """
-    try:
-        with zipfile.ZipFile(io.BytesIO(package)) as opened:
-            members = opened.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise ProgramError(f"the job's package is not a zip file: {error}.") from None
-    _check_bounds(len(members), sum(member.file_size for member in members))
-    seen: set[str] = set()
-    for member in members:
-        _check_member(member)
-        if member.filename in seen:
-            raise ProgramError(f"the job's package holds {member.filename!r:.100} twice.")
-        seen.add(member.filename)
-    return members
-
-
-def _check_member(member: zipfile.ZipInfo) -> None:
-    name = member.filename
-    parts = PurePosixPath(name).parts
-    mode = member.external_attr >> 16
-    is_plain = mode == 0 or stat.S_IFMT(mode) in (0, stat.S_IFREG, stat.S_IFDIR)
-    if (
-        not parts
-        or name.startswith("/")
-        or ".." in parts
-        or any(mark in name for mark in ("\\", ":", "\0"))
-        or not name.isprintable()
-        or not is_plain
-    ):
-        raise ProgramError(
-            f"the job's package holds {name!r:.100}; names in it are relative, below its "
-            "directory, and of plain files."
-        )
-
-
-def unpack_package(package: bytes, directory: Path) -> None:
-    """Writes the members of a checked package below a directory."""
-    members = check_package(package)
+    check_zip(package)
     with zipfile.ZipFile(io.BytesIO(package)) as opened:
-        for member in members:
+        for member in opened.infolist():
             target = directory / member.filename
             if member.is_dir():
                 target.mkdir(parents=True, exist_ok=True)

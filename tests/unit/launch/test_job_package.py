@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.core.errors import ConfigurationError, ProgramError
-from penstock.launch.job_package import build_package, check_package, resolve, unpack_package
+from penstock.launch.job_package import build_package, resolve, unpack_package
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,7 @@ def test_what_was_packed_is_there_when_unpacked(tmp_path: Path) -> None:
     (here / "app.py").write_text("print(1)")
     (here / "lib" / "one.py").write_text("A = 1")
     (here / "lib" / "__pycache__" / "one.pyc").write_bytes(b"stale")
+    (here / "lib" / "again").symlink_to(here / "lib")
     (here / "two.py").write_text("B = 2")
     (here / "data.zip").write_bytes(b"zip")
     (here / "needs.txt").write_text("left-pad")
@@ -83,26 +84,20 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     "name", ["../up.py", "/etc/passwd", "a/../../b", "C:\\b", "a\nb", "..", "c:d"]
 )
 def test_names_that_lead_out_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ProgramError, match="names in it are relative"):
+    with pytest.raises(ProgramError, match="names are relative"):
         unpack_package(zip_of(("ok.py", b""), (name, b"")), tmp_path)
     assert list(tmp_path.iterdir()) == [], "nothing is written before all names were checked"
 
 
-def test_links_twins_and_what_is_no_zip_are_refused() -> None:
-    with pytest.raises(ProgramError, match="of plain files"):
-        check_package(zip_of(("link", b"/etc/passwd"), mode=0o120777))
-    with pytest.warns(UserWarning, match="Duplicate"):
-        twins = zip_of(("a.py", b"1"), ("a.py", b"2"))
-    with pytest.raises(ProgramError, match="twice"):
-        check_package(twins)
+def test_links_and_what_is_no_zip_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="nothing is a link"):
+        unpack_package(zip_of(("link", b"/etc/passwd"), mode=0o120777), tmp_path)
     with pytest.raises(ProgramError, match="is not a zip file"):
-        check_package(b"import os")
+        unpack_package(b"import os", tmp_path)
 
 
 def test_sizes_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("penstock.launch.job_package.MAX_UNPACKED_BYTES", 10)
-    with pytest.raises(ProgramError, match="the limit is"):
-        check_package(zip_of(("a.py", b"x" * 11)))
     (tmp_path / "a.py").write_bytes(b"x" * 11)
     with pytest.raises(ProgramError, match="Ship data through a file system"):
         build_package(tmp_path / "a.py", {})
