@@ -47,6 +47,7 @@ class JobRecord:
         self._clock = SystemClock()
         self.created_ms = self._clock.wall_ms()
         self.ended_ms: int | None = None
+        self._figures_at_ms: int | None = None
         self._status = JobStatus.INITIALIZING
         self._entered = {JobStatus.INITIALIZING: self.created_ms}
 
@@ -60,6 +61,8 @@ class JobRecord:
         now_ms = self._clock.wall_ms()
         if status.is_terminal_state() and self.ended_ms is None:
             self.ended_ms = now_ms
+            # Figures of a job that has ended stay as they were then.
+            self._figures_at_ms = self._clock.monotonic_ms()
         self._entered = {**self._entered, status: now_ms}
         self._status = status
 
@@ -90,7 +93,7 @@ class JobRecord:
             self.graph,
             self.metrics,
             self.ended_ms,
-            self._clock.monotonic_ms(),
+            self._clock.monotonic_ms() if self._figures_at_ms is None else self._figures_at_ms,
             self.restarts,
             self.failures,
             self._failures_dropped,
