@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from recovery_kit import Faults, environment, same
+from recovery_kit import Faults, environment, failing_at, same
 from restore_kit import Tap, Visible, build, cancel, counts, run_to, wait_for
 
+from penstock.checkpoint.errors import StorageError
 from penstock.common import JobStatus
 from penstock.core.errors import PenstockError
+from penstock.launch.snapshot_effects import SnapshotEffects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,3 +88,28 @@ def test_failing_last_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match="tolerable"):
         env.execute()
     assert Visible.all() == []
+
+
+def test_a_restore_that_fails_is_a_failure_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The restart strategy counts it, and the next attempt restores."""
+    fetched = []
+    fetch = SnapshotEffects.fetch
+
+    def failing(effects: Any, loaded: Any) -> None:
+        fetched.append(loaded.manifest.checkpoint_id)
+        if len(fetched) <= 3:
+            raise StorageError("the storage does not answer")
+        fetch(effects, loaded)
+
+    monkeypatch.setattr(SnapshotEffects, "fetch", failing)
+    client = build(
+        tmp_path, change=lambda stream: stream.map(failing_at([60], "user"))
+    ).execute_async()
+    run_to(client, 50)
+    run_to(client, 100)
+    same(Visible.all(), counts(100))
+    assert len(fetched) == 4
+    assert client._job.restarts == 4
+    cancel(client)
