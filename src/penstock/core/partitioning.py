@@ -54,10 +54,12 @@ class KeyGroups:
         selector: Function of a record that gives its key.
         columns: For built-in selections (a field name or position), how a lowered plan finds the
             key; None for arbitrary Python.
+        key_type: Declared type of the keys, or None; snapshots name it.
     """
 
     selector: Callable[[Any], Any]
     columns: tuple[Any, ...] | None = None
+    key_type: Any = None
 
 
 @dataclass(frozen=True, slots=True)

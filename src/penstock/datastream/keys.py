@@ -41,10 +41,11 @@ def key_groups(
             "field, but got None."
         )
     selector = as_key_selector(key_selector)
-    convert = None if key_type is None else checked_type(key_type, "key_type").converter()
+    declared = None if key_type is None else checked_type(key_type, "key_type")
+    convert = None if declared is None else declared.converter()
     if convert is None:
-        return KeyGroups(selector, columns)
-    return KeyGroups(_Converted(selector, convert))
+        return KeyGroups(selector, columns, declared)
+    return KeyGroups(_Converted(selector, convert), key_type=declared)
 
 
 def _fields(*names: Any) -> operator.itemgetter[Any]:

@@ -24,14 +24,15 @@ from penstock.core.keygroups import key_group_range
 from penstock.runtime.job_state import JobState
 from penstock.runtime.records import OperatorVersion, SubtaskVersion
 from penstock.runtime.source_progress import SourceProgress
+from penstock.state.facts import DATA
+from penstock.state.schema import schema_text
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
     from penstock.runtime.records import EpochTimes
+    from penstock.state.facts import StateFacts
 
 _LOGIC: Final = "logic"
-_KINDS: Final = {"split": "list"}
-"""What the manifest calls modes of operator state, where it differs from what we call them."""
 
 
 def uid_hash(uid: str) -> str:
@@ -46,7 +47,7 @@ def to_snapshot(
     return JobSnapshot(
         epoch=state.epoch,
         operators=tuple(
-            _operator(stage, operator, state)
+            _operator(graph, stage, operator, state)
             for stage in graph.stages
             for operator in stage.operators
         ),
@@ -56,7 +57,9 @@ def to_snapshot(
     )
 
 
-def _operator(stage: Stage, operator: ChainedOperator, state: JobState) -> OperatorSnapshot:
+def _operator(
+    graph: JobGraph, stage: Stage, operator: ChainedOperator, state: JobState
+) -> OperatorSnapshot:
     versions = [
         state.versions[stage.stage_id, index].operators[operator.uid]
         for index in range(stage.parallelism)
@@ -67,18 +70,46 @@ def _operator(stage: Stage, operator: ChainedOperator, state: JobState) -> Opera
         name=operator.name,
         parallelism=stage.parallelism,
         max_parallelism=stage.max_parallelism,
-        states=tuple(
-            StateRecord(name=name, kind=f"operator-{_KINDS.get(mode, mode)}")
-            for name, mode in sorted({each for v in versions for each in v.operator_states})
-        ),
+        key_schema=key_schema(graph, stage) if any(version.keyed for version in versions) else "",
+        states=_state_records(versions),
         subtasks=tuple(
             SubtaskSnapshot(
                 version.keyed[0] if version.keyed else None,
-                (Chunk(_LOGIC, ChunkCodec.PICKLE, version.logic[0]),),
+                (Chunk(_LOGIC, ChunkCodec.MSGPACK, version.logic[0]),),
             )
             for version in versions
         ),
     )
+
+
+def _state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:
+    """Returns the records of all states that any subtask has; the subtasks agree about each."""
+    known: dict[tuple[str, str], StateFacts] = {}
+    for version in versions:
+        for facts in version.states:
+            found = known.setdefault((facts.name, facts.table_kind), facts)
+            if not found.schema and facts.schema:
+                known[facts.name, facts.table_kind] = facts
+    return tuple(
+        StateRecord(
+            name=facts.name,
+            kind=facts.kind,
+            key_codec="" if facts.kind.startswith("operator-") else DATA,
+            value_codec=facts.codec,
+            schema=facts.schema,
+            ttl=facts.ttl,
+        )
+        for _, facts in sorted(known.items())
+    )
+
+
+def key_schema(graph: JobGraph, stage: Stage) -> str:
+    """Returns the type of the keys of a stage as its program declared it; "" if it did not."""
+    for edge in graph.inputs_of(stage):
+        declared = getattr(edge.partitioning, "key_type", None)
+        if declared is not None:
+            return schema_text(declared)
+    return ""
 
 
 def from_manifest(

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.times import MIN_WATERMARK
+from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
     from penstock.connectors.source import Budget, Split
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.graph.job_graph import JobGraph
+    from penstock.state.facts import StateFacts
 
 SubtaskKey = tuple[int, int]
 """Stage id and subtask index."""
@@ -32,6 +34,7 @@ class StateSettings:
         inline_threshold_bytes: Up to this size, bytes travel in the handle.
         local_directory: Where each executor keeps copies of its own, when `directory` is remote or
             slow; None when `directory` is local to all.
+        pickles: Whether state may be pickled.
         options: Settings of the backend itself.
     """
 
@@ -40,6 +43,7 @@ class StateSettings:
     scratch_directory: str
     inline_threshold_bytes: int = 20 * 1024
     local_directory: str | None = None
+    pickles: Pickles = Pickles.ALLOW
     options: tuple[tuple[str, Any], ...] = ()
 
 
@@ -75,12 +79,12 @@ class OperatorVersion:
         keyed: Its keyed state; several versions after rescaling, each holding a part.
         logic: The rest (watermarks, generators, operator state), pickled, usually inline. One, or
             after a restore one for every former subtask.
-        operator_states: Names and modes of the operator state in it, for those who cannot look.
+        states: What there is to say about each state, for those who cannot look.
     """
 
     keyed: tuple[KeyedStateVersion, ...]
     logic: tuple[FileHandle, ...]
-    operator_states: tuple[tuple[str, str], ...] = ()
+    states: tuple[StateFacts, ...] = ()
 
     @property
     def files(self) -> tuple[FileHandle, ...]:

@@ -8,11 +8,9 @@ another one, state, timers and logics are restored in place, and what an aborted
 
 from __future__ import annotations
 
-import pickle
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from penstock.core import pickling
 from penstock.core.clock import EpochClock
 from penstock.core.fault_points import fault_span
 from penstock.core.keygroups import key_group_range
@@ -40,6 +38,7 @@ from penstock.runtime.sink_logic import SinkLogic
 from penstock.runtime.source_logic import SourceLogic
 from penstock.runtime.state_files import open_area
 from penstock.state.backend import create_backend
+from penstock.state.operator_codec import encode_logic, facts_of, read_logic, schemas_of
 from penstock.state.operator_state import OperatorState
 
 if TYPE_CHECKING:
@@ -118,7 +117,8 @@ class Subtask:
         keyed: KeyedState | None = None
         if operator.kind is NodeKind.OPERATOR and operator.spec.is_keyed:
             first, last = key_group_range(self._index, stage.parallelism, stage.max_parallelism)
-            backend = create_backend(program.state.backend, **dict(program.state.options))
+            own = program.state
+            backend = create_backend(own.backend, pickles=own.pickles, **dict(own.options))
             keyed = backend.create_state(
                 first, last, stage.max_parallelism, self._area, self._clock, operator.uid
             )
@@ -132,7 +132,7 @@ class Subtask:
             clock=self._clock,
             keyed_state=keyed,
             timers=None if keyed is None else TimerService(keyed, self._clock),
-            operator_state=OperatorState(),
+            operator_state=OperatorState(operator.uid, program.state.pickles),
             metrics=MetricGroup(),
             parameters=dict(program.parameters),
         )
@@ -262,7 +262,7 @@ class Subtask:
             operators[context.uid] = OperatorVersion(
                 () if context.keyed_state is None else (context.keyed_state.commit(name),),
                 (self._write_logic(name, logic, context),),
-                context.operator_state.modes,
+                facts_of(context.keyed_state, context.operator_state),
             )
             due = logic.next_processing_timer()
             if due is not None:
@@ -287,8 +287,12 @@ class Subtask:
         valves = None
         if logic is self._logics[0]:
             valves = [valve.snapshot() for valve in (*self._valves, self._valves_joined)]
-        state = logic.watermark, logic.snapshot(), context.operator_state.snapshot(), valves
-        return self._area.write(f"{name}.logic", pickling.dumps(state))
+        # The logic comes first, since a function puts its state into the store meanwhile.
+        own, pickles = logic.snapshot(), self._program.state.pickles
+        data = encode_logic(
+            logic.watermark, own, context.operator_state, valves, pickles, context.uid
+        )
+        return self._area.write(f"{name}.logic", data)
 
     def _restore(self, version: SubtaskVersion | None) -> None:
         """Brings the subtask to a version; free when it already holds it."""
@@ -302,35 +306,31 @@ class Subtask:
         self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
         for logic, context, output in zip(self._logics, self._contexts, self._outputs, strict=True):
             found = None if version is None else version.operators.get(context.uid)
-            saved = (
-                [pickle.loads(self._area.read(handle)) for handle in found.logic] if found else []
-            )
+            handles = () if found is None else found.logic
+            saved = read_logic(handles, self._area, self._program.state.pickles)
             if context.keyed_state is not None:
                 context.keyed_state.restore(found.keyed if found else ())
-            if version is not None and version.is_restored:
-                context.operator_state.restore(
-                    [lists for _, _, lists, _ in saved], self._index, self._stage.parallelism
-                )
-            else:
-                context.operator_state.restore([lists for _, _, lists, _ in saved], 0, 1)
+            is_restored = version is not None and version.is_restored
+            place = (self._index, self._stage.parallelism) if is_restored else (0, 1)
+            lists = [each.operator_state for each in saved]
+            context.operator_state.restore(lists, *place, schemas_of(saved))
             # After rescaling nobody is further than the slowest was.
-            logic.watermark = min((watermark for watermark, *_ in saved), default=MIN_WATERMARK)
+            logic.watermark = min((each.watermark for each in saved), default=MIN_WATERMARK)
             if context.timers is not None:
                 context.timers.restore_watermark(logic.watermark)
             same = self._index if len(saved) == self._stage.parallelism else None
             if len(saved) == 1:
-                logic.restore(saved[0][1])
+                logic.restore(saved[0].logic)
             elif same is not None:
-                logic.watermark = saved[same][0]
-                logic.restore(saved[same][1])
+                logic.watermark = saved[same].watermark
+                logic.restore(saved[same].logic)
             else:
-                logic.restore_rescaled([own for _, own, _, _ in saved])
+                logic.restore_rescaled([each.logic for each in saved])
             output.watermark = logic.watermark
             if logic is self._logics[0] and saved:
-                self._restore_valves(saved, same or 0)
+                self._restore_valves(saved[same or 0].valves)
 
-    def _restore_valves(self, saved: list[Any], index: int) -> None:
-        valves = saved[index][3]
+    def _restore_valves(self, valves: list[object] | None) -> None:
         if valves is None or len(valves) != len(self._valves) + 1:
             return
         for valve, snapshot in zip((*self._valves, self._valves_joined), valves, strict=True):

@@ -37,6 +37,10 @@ class DeclaredTypes:
             raise refusal(f"state {name!r} of operator {self._uid!r} has no declared type")
         self._descriptors[name] = descriptor
 
+    def is_known(self, name: str) -> bool:
+        """Returns whether the program has described a state."""
+        return name in self._descriptors
+
     def settle(self, table: Table) -> None:
         """Gives a new table the type of what operators keep for themselves, without descriptors."""
         if self._pickles is Pickles.REFUSE and not table.schema:

@@ -20,16 +20,29 @@ from penstock.state.api import (
     OperatorStateStore,
     ReadOnlyBroadcastState,
 )
+from penstock.state.declared_types import DeclaredTypes
+from penstock.state.facts import StateFacts
 from penstock.state.objects import checked_elements
+from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
+    from penstock.state.descriptors import (
+        ListStateDescriptor,
+        MapStateDescriptor,
+        StateDescriptor,
+    )
 
 SPLIT: Final = "split"
 UNION: Final = "union"
 BROADCAST: Final = "broadcast"
+
+_KINDS: Final = {
+    SPLIT: "operator-list",
+    UNION: "operator-union",
+    BROADCAST: "operator-broadcast",
+}
 
 Snapshot = dict[str, tuple[str, Any]]
 """{state name: (mode, elements as list, or entries as dict)}"""
@@ -148,8 +161,11 @@ class HeapBroadcastState(BroadcastState[Any, Any]):
 class OperatorState(OperatorStateStore):
     """All such states of one operator in one subtask."""
 
-    def __init__(self) -> None:
+    def __init__(self, uid: str = "", pickles: Pickles = Pickles.ALLOW) -> None:
         self.is_restored = False
+        self.schemas: dict[str, str] = {}
+        """Types by name; "" for what is pickled."""
+        self._declared = DeclaredTypes(uid, pickles)
         self._modes: dict[str, str] = {}
         self._states: dict[str, OperatorListState | HeapBroadcastState] = {}
 
@@ -160,7 +176,7 @@ class OperatorState(OperatorStateStore):
         return self._list(state_descriptor, UNION)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> HeapBroadcastState:
-        state = self._find(state_descriptor.name, BROADCAST)
+        state = self._obtain(state_descriptor, BROADCAST)
         assert isinstance(state, HeapBroadcastState)
         return state
 
@@ -171,9 +187,32 @@ class OperatorState(OperatorStateStore):
         return HeapReadOnlyBroadcastState(self.get_broadcast_state(state_descriptor))
 
     def _list(self, descriptor: ListStateDescriptor, mode: str) -> OperatorListState:
-        state = self._find(descriptor.name, mode)
+        state = self._obtain(descriptor, mode)
         assert isinstance(state, OperatorListState)
         return state
+
+    def _obtain(
+        self, descriptor: StateDescriptor, mode: str
+    ) -> OperatorListState | HeapBroadcastState:
+        """Returns the state of a descriptor; what it holds becomes of the declared type."""
+        self._declared.add(descriptor.name, descriptor)
+        state = self._find(descriptor.name, mode)
+        before = self.schemas[descriptor.name]
+        if before != descriptor.schema:
+            self.schemas[descriptor.name] = descriptor.schema
+            self._convert(state, descriptor.name, before)
+        return state
+
+    def _convert(
+        self, state: OperatorListState | HeapBroadcastState, name: str, before: str
+    ) -> None:
+        kind = "map" if isinstance(state, HeapBroadcastState) else "list"
+        convert = self._declared.conversion(name, kind, before, self.schemas[name])
+        if isinstance(state, OperatorListState):
+            state.elements = convert(state.elements)
+        else:
+            values = convert(list(state.entries.values()))
+            state.entries = dict(zip(state.entries, values, strict=True))
 
     def _find(self, name: str, mode: str) -> OperatorListState | HeapBroadcastState:
         known = self._modes.setdefault(name, mode)
@@ -186,14 +225,17 @@ class OperatorState(OperatorStateStore):
         if state is None:
             made = HeapBroadcastState(name) if mode == BROADCAST else OperatorListState(name)
             state = self._states[name] = made
+            self.schemas.setdefault(name, "")
         return state
 
     # -- versions -----------------------------------------------------------------------------
 
-    @property
-    def modes(self) -> tuple[tuple[str, str], ...]:
-        """Names and modes of all states, in order of their names."""
-        return tuple(sorted((name, self._modes[name]) for name in self._states))
+    def facts(self) -> tuple[StateFacts, ...]:
+        """Returns what there is to say about each state, in order of their names."""
+        return tuple(
+            StateFacts(name, _KINDS[self._modes[name]], self.schemas[name])
+            for name in sorted(self._states)
+        )
 
     def snapshot(self) -> Snapshot:
         """Returns a copy of everything as plain data."""
@@ -205,16 +247,24 @@ class OperatorState(OperatorStateStore):
             for name, state in self._states.items()
         }
 
-    def restore(self, snapshots: Sequence[Snapshot | None], subtask: int, parallelism: int) -> None:
+    def restore(
+        self,
+        snapshots: Sequence[Snapshot | None],
+        subtask: int,
+        parallelism: int,
+        schemas: Mapping[str, str] | None = None,
+    ) -> None:
         """Takes what this subtask gets of the old subtasks' snapshots; none of them empties it.
 
         Args:
             snapshots: Of every old subtask, in order; the same in every new subtask.
             subtask: Index of this subtask.
             parallelism: Number of new subtasks.
+            schemas: Types of what the snapshots hold.
 
         Raises:
-            StateError: A state has different modes in the program and in the snapshot.
+            StateError: A state has different modes in the program and in the snapshot, or
+                incompatible types.
         """
         for state in self._states.values():
             state.clear()
@@ -231,6 +281,11 @@ class OperatorState(OperatorStateStore):
                 state.put_all(share)
             else:
                 state.elements = share
+            stored = (schemas or {}).get(name, "")
+            if not self._declared.is_known(name):
+                self.schemas[name] = stored
+            elif stored != self.schemas[name]:
+                self._convert(state, name, stored)
 
 
 def redistribute(snapshots: Sequence[Snapshot], subtask: int, parallelism: int) -> Snapshot:

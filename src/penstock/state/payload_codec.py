@@ -10,7 +10,7 @@
     timers      [times, namespaces, numbers of added keys, added keys, numbers of removed, removed]
 
 Pickled values are behind the array, where nothing copies them; in it {"count": their number,
-"size": the length of their pickle} stands for them. Columns are flat, so that one look at each says how to
+"size": the length of their pickle} stands for them. Columns are flat: one look at each says how to
 write it. Keys, namespaces and map keys are columns of `plain_values`; values are those of the type
 that the schema names, or one pickle.
 """

@@ -1,0 +1,168 @@
+"""The bytes of what a subtask keeps besides keyed state: msgpack, format 2. Format 1 was a pickle.
+
+    ["LG2", watermark, [logic], [valves], states]
+
+    state       [name, mode, schema, content]
+    content     elements of a list; or [map keys, map values] of a broadcast map
+
+The logic's own state and that of the valves say themselves what they are (`plain_values`), or are
+pickled where they cannot: a user's watermark generator may hold anything. State of no declared type
+is pickled too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.core.errors import StateError
+from penstock.state import codec
+from penstock.state.operator_state import BROADCAST, OperatorState, Snapshot
+from penstock.state.pickles import Pickles, pickled_file, refusal
+from penstock.state.plain_values import (
+    decode_body,
+    decode_column,
+    encode_body,
+    encode_column,
+    pickled_column,
+)
+from penstock.state.value_codec import MismatchError
+from penstock.state.value_codecs import table_codec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.core.file_area import FileArea
+    from penstock.core.handles import FileHandle
+    from penstock.state.facts import StateFacts
+    from penstock.state.keyed import KeyedState
+
+_HEAD: Final = "LG2"
+_MARK: Final = b"\xa3LG"
+
+
+class LogicState(NamedTuple):
+    """What a subtask keeps of one operator besides keyed state.
+
+    Attributes:
+        watermark: Of its input.
+        logic: Whatever the operator's logic gave.
+        operator_state: Lists and broadcast maps.
+        valves: Watermarks of the channels; None behind the first operator of a stage.
+        schemas: Types of the operator state by name; "" for pickled.
+    """
+
+    watermark: int
+    logic: Any
+    operator_state: Snapshot
+    valves: Any
+    schemas: Mapping[str, str]
+
+
+def encode_logic(  # noqa: PLR0913, PLR0917 - one argument per part
+    watermark: int, logic: Any, state: OperatorState, valves: Any, pickles: Pickles, uid: str
+) -> bytes:
+    """Returns the bytes of a subtask's other state.
+
+    Raises:
+        StateError: A value is not of its declared type, or would be pickled where that is not
+            allowed.
+    """
+    what = f"operator {uid!r}"
+    states = []
+    for name, (mode, content) in state.snapshot().items():
+        schema = state.schemas[name]
+        write = _Writer(f"operator state {name!r} of {what}", mode, schema, pickles)
+        states.append([name, mode, schema, write.content(content)])
+    body = [
+        _HEAD,
+        watermark,
+        encode_column([logic], pickles, f"what {what} keeps for itself"),
+        encode_column([valves], pickles, f"the watermarks of {what}"),
+        states,
+    ]
+    return encode_body(body, what)
+
+
+def decode_logic(data: bytes, pickles: Pickles, what: str) -> LogicState:
+    """Reads what this or an earlier release wrote.
+
+    Raises:
+        StateError: A newer one wrote it, it is malformed, or is pickled where that is not allowed.
+    """
+    if data[1:4] != _MARK:
+        if pickles is not Pickles.ALLOW:
+            raise pickled_file(what, pickles)
+        watermark, logic, states, valves = codec.loads(data)
+        return LogicState(watermark, logic, states, valves, dict.fromkeys(states, ""))
+    if data[4:5] != _HEAD[-1:].encode():
+        raise StateError(f"{what} was written by a newer release. Restore it with that one.")
+    try:
+        _, watermark, logic, valves, states = decode_body(data)
+        found: Snapshot = {}
+        for name, mode, schema, content in states:
+            reader = _Writer(f"operator state {name!r}", mode, schema, pickles)
+            found[name] = (mode, reader.read(content))
+        return LogicState(
+            watermark,
+            decode_column(logic, pickles, what)[0],
+            found,
+            decode_column(valves, pickles, what)[0],
+            {name: schema for name, _, schema, _ in states},
+        )
+    except (ValueError, TypeError, LookupError) as error:
+        raise StateError(f"{what} is malformed: {error}. Choose another checkpoint.") from error
+
+
+def read_logic(handles: Sequence[FileHandle], area: FileArea, pickles: Pickles) -> list[LogicState]:
+    """Returns what each handle holds."""
+    return [
+        decode_logic(area.read(handle), pickles, f"state file {handle.name!r}")
+        for handle in handles
+    ]
+
+
+def schemas_of(saved: Sequence[LogicState]) -> dict[str, str]:
+    """Returns the types of the operator state of several subtasks."""
+    return {name: schema for each in saved for name, schema in each.schemas.items()}
+
+
+def facts_of(keyed: KeyedState | None, own: OperatorState) -> tuple[StateFacts, ...]:
+    """Returns what there is to say about all states of an operator."""
+    return (*(() if keyed is None else keyed.facts()), *own.facts())
+
+
+class _Writer:
+    """Writes and reads the content of one state."""
+
+    def __init__(self, what: str, mode: str, schema: str, pickles: Pickles) -> None:
+        self._what = what
+        self._is_map = mode == BROADCAST
+        self._codec = table_codec("map" if self._is_map else "list", schema)
+        self._pickles = pickles
+
+    def content(self, content: Any) -> Any:
+        if not self._is_map:
+            return self._values(content)
+        keys = encode_column(list(content), self._pickles, f"a map key of {self._what}")
+        return [keys, self._values(list(content.values()))]
+
+    def _values(self, values: list[Any]) -> Any:
+        if self._codec is None:
+            if self._pickles is not Pickles.ALLOW:
+                raise refusal(f"{self._what} would be pickled")
+            return pickled_column(values, self._what)
+        try:
+            return self._codec.to_wire(values)
+        except MismatchError as error:
+            raise StateError(f"{self._what}: {error}.") from None
+
+    def read(self, content: Any) -> Any:
+        if not self._is_map:
+            return self._read_values(content)
+        keys = decode_column(content[0], self._pickles, f"a map key of {self._what}")
+        return dict(zip(keys, self._read_values(content[1]), strict=True))
+
+    def _read_values(self, column: Any) -> list[Any]:
+        if self._codec is None:
+            return decode_column(column, self._pickles, self._what)
+        return self._codec.from_wire(column)
