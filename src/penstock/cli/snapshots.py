@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.cli.failures import RequestFailedError
 from penstock.cli.job_ids import resolve_job_id
 from penstock.cli.savepoint_verb import absolute
+from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.cli.rest_client import RestClient
 
+T = TypeVar("T")
+
+_MOST_TRIES: Final = 3
 _OF_JOB: Final = re.compile(r"(?P<job>[0-9a-fA-F]{6,32})(?::(?:chk-)?(?P<number>\d{1,18}))?")
 
 
@@ -35,6 +39,22 @@ def snapshot_path(text: str, client: Callable[[], RestClient]) -> str:
     known = ", ".join(str(record["id"]) for record in checkpoints["history"]) or "none"
     raise RequestFailedError(
         f"Job {job_id} has no checkpoint {number} in its history, which holds: {known}."
+    )
+
+
+def read_snapshot(text: str, client: Callable[[], RestClient], read: Callable[[str], T]) -> T:
+    """Reads a snapshot; the latest one of a job is looked up again when the job has replaced it."""
+    for _ in range(_MOST_TRIES):
+        path = snapshot_path(text, client)
+        try:
+            return read(path)
+        except PenstockError:
+            if snapshot_path(text, client) == path:
+                raise
+    raise RequestFailedError(
+        f"The checkpoints of job {text} are replaced faster than they can be read. Take a "
+        f"savepoint with `penstock savepoint {text}`, or retain more checkpoints: "
+        "execution.checkpointing.num-retained."
     )
 
 

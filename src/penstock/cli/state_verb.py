@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from penstock.cli.failures import FoundError, WrongUsageError, did_you_mean
-from penstock.cli.snapshots import snapshot_path
+from penstock.cli.snapshots import read_snapshot, snapshot_path
 from penstock.cli.state_entries import FORMATS, checked_output, write_entries
 from penstock.cli.tables import printable, size, table
 from penstock.cli.verb import Verb, asked, service_options
@@ -65,7 +65,7 @@ def list_states(snapshot: str, **options: Any) -> None:
 
     given = asked(options)
     report = given.report
-    found = snapshot_verbs.list_states(snapshot_path(snapshot, given.client))
+    found = read_snapshot(snapshot, given.client, snapshot_verbs.list_states)
     report.document(found)
     report.line(
         f"{found['kind']} {found['checkpoint_id']} of job {found['job_id']} "
@@ -165,14 +165,18 @@ def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> Non
     output = checked_output(kind, options["output"])
     if options["limit"] < 0:
         raise WrongUsageError(f"--limit is {options['limit']}; it must be 0 (all) or more.")
-    found = snapshot_verbs.read_state(
-        snapshot_path(snapshot, given.client),
-        uid,
-        state,
-        key=options["key"],
-        limit=options["limit"] or None,
-        unpickle=options["unpickle"],
-    )
+
+    def read(path: str) -> dict[str, Any]:
+        return snapshot_verbs.read_state(
+            path,
+            uid,
+            state,
+            key=options["key"],
+            limit=options["limit"] or None,
+            unpickle=options["unpickle"],
+        )
+
+    found = read_snapshot(snapshot, given.client, read)
     write_entries(found, kind, output)
     if found["is_truncated"]:
         given.report.notice(

@@ -10,7 +10,7 @@ from command_line import penstock
 from stub_manager import ID_RUNNING, StubManager
 
 from penstock.cli.rest_client import RestClient
-from penstock.cli.snapshots import snapshot_path
+from penstock.cli.snapshots import read_snapshot, snapshot_path
 from penstock.cli.state_entries import write_entries
 from penstock.cli.tables import size, span, table
 from penstock.core.errors import PenstockError
@@ -68,6 +68,33 @@ def test_snapshots_of_a_job(manager: StubManager) -> None:
     ):
         with pytest.raises(PenstockError, match=text):
             snapshot_path(f"{ID_RUNNING}:chk-{number}", client)
+
+
+def test_a_checkpoint_that_was_replaced_meanwhile_is_looked_up_again(manager: StubManager) -> None:
+    def answer(number: int) -> tuple[int, dict[str, str], Any]:
+        return 200, {}, {"latest": {"completed": record(number)}, "history": []}
+
+    path = f"GET /jobs/{ID_RUNNING}/checkpoints"
+    manager.answers[path] = [answer(1), answer(2)]
+    read: list[str] = []
+
+    def reads(place: str) -> str:
+        read.append(place)
+        if place == "/cp/chk-1":
+            raise PenstockError("gone")
+        return place
+
+    def client() -> RestClient:
+        return RestClient(f"http://{manager.url}")
+
+    assert read_snapshot(ID_RUNNING, client, reads) == "/cp/chk-2"
+    assert read == ["/cp/chk-1", "/cp/chk-2"]
+    manager.answers[path] = [answer(1)]
+    with pytest.raises(PenstockError, match="gone"):
+        read_snapshot(ID_RUNNING, client, reads)
+    manager.answers[path] = [answer(number) for number in range(10)]
+    with pytest.raises(PenstockError, match="replaced faster than they can be read"):
+        read_snapshot(ID_RUNNING, client, lambda place: reads("/cp/chk-1"))
 
 
 def test_tables_align_numbers_and_escape() -> None:
