@@ -136,6 +136,7 @@ _STATE: Final = (
     ),
     Option("state.backend.rocksdb.localdir", deprecated=("state.backend.rocksdb.checkpointdir",)),
     Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "integer", "4"),
+    Option("state.backend.rocksdb.memory.fixed-per-slot", "size"),
     Option(
         "state.backend.rocksdb.predefined-options",
         default="DEFAULT",

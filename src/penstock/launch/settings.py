@@ -130,4 +130,14 @@ def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> Stat
             if configuration.get_boolean("penstock.state.local.shared")
             else tempfile.gettempdir()
         ),
+        options=_backend_options(configuration, backend),
     )
+
+
+def _backend_options(configuration: Configuration, backend: str) -> tuple[tuple[str, int], ...]:
+    """Returns the memory that the state of a subtask may take; half of it holds blocks of files."""
+    key = "state.backend.rocksdb.memory.fixed-per-slot"
+    if backend != "rocksdb" or not configuration.contains_key(key):
+        return ()
+    half = configuration.get_size_bytes(key) // 2
+    return (("memory_bytes", half), ("block_cache_bytes", half))
