@@ -1,9 +1,9 @@
 // History: one line a checkpoint; opens to the operators, and those to their subtasks.
 
-import { getJson } from "./api.js";
 import { stageTables } from "./checkpoint_stages.js";
 import { h } from "./dom.js";
 import { bytes, count, duration, isNumber, time } from "./format.js";
+import { checkpointDetails } from "./kept.js";
 import { copyButton, facts } from "./parts.js";
 import { restoreCommand } from "./restore.js";
 import { badge } from "./states.js";
@@ -99,7 +99,7 @@ function reason(row) {
 }
 
 function detail(page, job, row) {
-  const details = stored(page, job, row);
+  const details = checkpointDetails(page, job, row);
   return h(
     "div",
     { class: "detail-body" },
@@ -120,18 +120,4 @@ function detail(page, job, row) {
       ? h("p", { class: "waiting", "aria-busy": "true" }, "Waiting for its details…")
       : stageTables(page, job, row, details),
   );
-}
-
-// What a checkpoint weighs does not change once it has ended, so its details are asked for once.
-function stored(page, job, row) {
-  const kept = (page.local.details ??= new Map());
-  const name = `${row.id} ${row.status} ${row.num_acknowledged_subtasks}`;
-  if (!kept.has(name)) {
-    kept.set(name, undefined);
-    const path = `jobs/${encodeURIComponent(job.jid)}/checkpoints/details/${row.id}`;
-    getJson(path)
-      .catch(() => null)
-      .then((found) => page.update(() => kept.set(name, found ?? null)));
-  }
-  return kept.get(name);
 }

@@ -1,8 +1,8 @@
 // The stages of one checkpoint, and the subtasks of a stage, as tables.
 
-import { getJson } from "./api.js";
 import { h } from "./dom.js";
 import { bytes, count, duration, time } from "./format.js";
+import { checkpointSubtasks } from "./kept.js";
 import { clipped } from "./parts.js";
 import { badge } from "./states.js";
 import { table } from "./table.js";
@@ -80,7 +80,7 @@ const SUBTASK_COLUMNS = [
 ];
 
 function subtasks(page, job, row, stage) {
-  const found = subtaskDetails(page, job, row, stage.id);
+  const found = checkpointSubtasks(page, job, row, stage.id);
   if (found === undefined) return h("p", { class: "waiting", "aria-busy": "true" }, "Waiting for its subtasks…");
   if (!found?.subtasks?.length) return h("p", { class: "none" }, "Its subtasks are not known.");
   return h(
@@ -133,18 +133,4 @@ function summaryTable(summary) {
       h("tbody", null, line("Least", "min"), line("Average", "avg"), line("Largest", "max")),
     ),
   );
-}
-
-/** Figures of the subtasks of one stage in one checkpoint; undefined while they are on their way. */
-export function subtaskDetails(page, job, row, vertex) {
-  const kept = (page.local.subtaskDetails ??= new Map());
-  const name = `${row.id} ${vertex} ${row.status} ${row.num_acknowledged_subtasks}`;
-  if (!kept.has(name)) {
-    kept.set(name, undefined);
-    const base = `jobs/${encodeURIComponent(job.jid)}/checkpoints/details/${row.id}`;
-    getJson(`${base}/subtasks/${encodeURIComponent(vertex)}`)
-      .catch(() => null)
-      .then((found) => page.update(() => kept.set(name, found ?? null)));
-  }
-  return kept.get(name);
 }

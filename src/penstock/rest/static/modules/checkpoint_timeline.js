@@ -1,9 +1,9 @@
 // Timeline: recent checkpoints on a line of time, and one of them as bars, subtask by subtask.
 
-import { getJson } from "./api.js";
-import { stagesOf, subtaskDetails } from "./checkpoint_stages.js";
+import { stagesOf } from "./checkpoint_stages.js";
 import { h } from "./dom.js";
 import { bytes, count, duration, localTime, period, share, time } from "./format.js";
+import { checkpointDetails, checkpointSubtasks } from "./kept.js";
 import { empty, figures, section } from "./parts.js";
 import { link } from "./router.js";
 import { badge, colourOf, labelOf } from "./states.js";
@@ -153,7 +153,7 @@ function bars(page, job, record, isPinned) {
   const title = `${record.is_savepoint ? "Savepoint" : "Checkpoint"} ${record.id}`;
   const note = isPinned ? "pinned" : "the latest; click one above to pin it";
   const release = isPinned && h("a", { class: "button quiet", href: link("jobs", job.jid, "checkpoints", "timeline") }, "Show the latest");
-  const details = detailsOf(page, job, record);
+  const details = checkpointDetails(page, job, record);
   const all = stagesOf(job, details);
   const stages = slowestStages(all);
   const longest = Math.max(...all.map((stage) => stage.end_to_end_duration ?? 0), 1);
@@ -186,20 +186,8 @@ function slowestStages(stages) {
   return stages.filter((stage) => kept.has(stage));
 }
 
-function detailsOf(page, job, record) {
-  const kept = (page.local.timeline ??= new Map());
-  const name = `${record.id} ${record.status}`;
-  if (!kept.has(name)) {
-    kept.set(name, undefined);
-    getJson(`jobs/${encodeURIComponent(job.jid)}/checkpoints/details/${record.id}`)
-      .catch(() => null)
-      .then((found) => page.update(() => kept.set(name, found ?? null)));
-  }
-  return kept.get(name);
-}
-
 function stageBars(page, job, record, stage, longest) {
-  const found = subtaskDetails(page, job, record, stage.id);
+  const found = checkpointSubtasks(page, job, record, stage.id);
   const rows = (found?.subtasks ?? []).map((subtask) => ({ subtask, ...phases(subtask) }));
   const all = Math.max(longest, ...rows.map(({ total }) => total));
   const limit = stragglerLimit(rows.map(({ total }) => total));

@@ -102,6 +102,8 @@ function navigate() {
   schedule();
   const isMoved = isOther || before.tab !== route.tab || before.view !== route.view;
   if (isMoved) scrollTo(0, 0);
+  // Whoever goes on by keyboard or screen reader starts at the new page.
+  if (isOther) places.main.focus({ preventScroll: true });
 }
 
 // On a phone the tabs are wider than the screen; the chosen one is brought into view, once.

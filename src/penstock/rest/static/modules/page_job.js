@@ -14,6 +14,7 @@ import { link } from "./router.js";
 import { badge, isEnded } from "./states.js";
 
 const TABS = { graph, checkpoints, exceptions, configuration, logs };
+const TROUBLED = new Set(["FAILING", "FAILED", "RESTARTING"]);
 const NAMES = {
   graph: "Graph",
   checkpoints: "Checkpoints",
@@ -44,6 +45,7 @@ export function view(page) {
   const content = [
     crumbs(title),
     header(page, job),
+    trouble(page, job),
     tabs("Parts of the job", tabEntries(page)),
     h("div", { class: "tab", key: route.tab }, TABS[route.tab].view(page, job)),
   ];
@@ -106,6 +108,18 @@ function header(page, job) {
       typeof restarts === "number" ? fact("Restarts", count(restarts)) : null,
       latest ? fact("Last checkpoint", age(completedAt(latest), page.now)) : null,
     ),
+  );
+}
+
+// Why a job does not run; where it went wrong is a click away.
+function trouble({ route, data }, job) {
+  const [latest] = data.exceptions?.exceptionHistory?.entries ?? [];
+  if (!latest || !TROUBLED.has(job.state) || route.tab === "exceptions") return null;
+  return h(
+    "p",
+    { class: "trouble" },
+    h("span", { class: "breaks" }, exceptions.headline(latest)),
+    h("a", { href: link("jobs", job.jid, "exceptions") }, "See the exception"),
   );
 }
 

@@ -31,8 +31,8 @@ function message({ exceptionName }) {
   return String(exceptionName ?? "").split(".").pop();
 }
 
-// The line that says what went wrong: the first that is not about where.
-function headline({ stacktrace, exceptionName }) {
+/** The line that says what went wrong: the first that is not about where. */
+export function headline({ stacktrace, exceptionName }) {
   const lines = String(stacktrace ?? "").split("\n").map((line) => line.trim());
   const name = message({ exceptionName });
   return lines.find((line) => name && line.includes(name)) ?? lines.find(Boolean) ?? name;

@@ -5,7 +5,7 @@ import { bytes, count, duration, isInstant, isNumber, rate, share, time, total }
 import { graph } from "./graph.js";
 import { clipped, empty, figures, meter, missing, section } from "./parts.js";
 import { link } from "./router.js";
-import { badge, taskBar } from "./states.js";
+import { badge, isEnded, taskBar } from "./states.js";
 import { table } from "./table.js";
 import { skew, subtaskFigures, vertexFigures } from "./vertices.js";
 
@@ -21,12 +21,10 @@ export function needs(base, route) {
 export function view(page, job) {
   const vertices = job.vertices ?? [];
   if (vertices.length === 0) {
-    return empty(
-      "The graph is not known yet",
-      "It appears when the program calls execute(). If it stays away, look at the ",
-      h("a", { href: link("jobs", job.jid, "logs") }, "log"),
-      ".",
-    );
+    const log = h("a", { href: link("jobs", job.jid, "logs") }, "log");
+    return isEnded(job.state)
+      ? empty("The program ended before it had a graph", "It did not get as far as execute(); the ", log, " says why.")
+      : empty("The graph is not known yet", "It appears when the program calls execute(). If it stays away, look at the ", log, ".");
   }
   const byId = new Map(vertices.map((vertex) => [vertex.id, vertex]));
   const figuresById = new Map(
