@@ -22,7 +22,12 @@ Examples:
 Stop it with Ctrl-C or SIGTERM: jobs stay recoverable, and the next job manager takes them up.""",
 )
 @click.option("--host", metavar="ADDRESS", help="Address to listen on (rest.bind-address).")
-@click.option("--port", type=int, metavar="N", help="Port to listen on (rest.port).")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Port to listen on (rest.port); 0 for a free one.",
+)
 @setting_option
 @output_options
 def verb(host: str | None, port: int | None, **options: Any) -> None:

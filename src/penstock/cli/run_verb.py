@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import signal
 import subprocess
@@ -164,11 +165,24 @@ def _run_remotely(
     if outcome.state == "CANCELED":
         raise RequestFailedError(f"Job {job_id} was cancelled.")
     if outcome.state == "FAILED":
-        raise RequestFailedError(f"Job {job_id} failed.\n{outcome.failure}")
+        hint = _missing_file_hint(program, outcome.failure or "")
+        raise RequestFailedError(f"Job {job_id} failed.\n{outcome.failure}{hint}")
     report.line("Program execution finished")
     report.line(f"Job with JobID {job_id} has finished.")
     report.line(f"Job Runtime: {outcome.runtime_ms} ms")
     return DONE
+
+
+def _missing_file_hint(program: Program, failure: str) -> str:
+    """Returns what to add when a module is missing there that lies beside the program here."""
+    missing = re.search(r"No module named '([A-Za-z_]\w*)", failure)
+    if missing is None or program.script is None:
+        return ""
+    beside = program.script.parent / missing[1]
+    for path in (beside.with_suffix(".py"), beside):
+        if path.exists():
+            return f"\n{path} did not travel with the program; ship it with -pyfs {path}."
+    return ""
 
 
 def _submission(program: Program) -> tuple[bytes, str]:

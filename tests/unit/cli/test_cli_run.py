@@ -129,6 +129,21 @@ def test_a_failed_job_is_exit_1_with_the_users_frames(manager: StubManager, prog
     }
 
 
+def test_a_module_that_did_not_travel_is_pointed_at(
+    manager: StubManager, program: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rates.py").write_text("")
+    states(manager, "FAILED")
+    cause = {"class": "X", "stack-trace": "ModuleNotFoundError: No module named 'rates'"}
+    manager.answers[RESULT] = [(200, {}, {"job-execution-result": {"failure-cause": cause}})]
+    ran = penstock("run", "-m", manager.url, "app.py")
+    assert ran.err.endswith(
+        "rates.py did not travel with the program; ship it with -pyfs rates.py.\n"
+    )
+    (tmp_path / "rates.py").unlink()
+    assert "-pyfs" not in penstock("run", "-m", manager.url, "app.py").err
+
+
 def test_a_cancelled_job_is_exit_1(manager: StubManager, program: Path) -> None:
     states(manager, "RUNNING", "CANCELED")
     ran = penstock("run", "-m", manager.url, str(program))
