@@ -22,7 +22,7 @@ from penstock.checkpoint.storage_open import Storages
 from penstock.common import Encoder
 from penstock.connectors.file_sink.committer import FileCommitter
 from penstock.core.clock import SystemClock
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.datastream.connectors import FileSink, PythonSource
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
@@ -206,3 +206,15 @@ def test_a_sink_that_never_commits_fails_the_job_with_its_error(
     assert "the table does not exist" in str(caught.value)
     kept = [*(tmp_path / "checkpoints").glob("*/chk-*/_metadata")]
     assert kept, "what is owed stays restorable"
+
+
+def test_places_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    """One sentence with the place and what to do, not a traceback of a library."""
+    (tmp_path / "file").write_text("")
+    wrong = {
+        "io.tmp.dirs": (str(tmp_path / "file"), r"file/.* cannot be made.*Set io.tmp.dirs"),
+        "execution.state-recovery.path": ("/no/such/chk-3", "There is nothing at that place"),
+    }
+    for key, (value, message) in wrong.items():
+        with pytest.raises(PenstockError, match=message):
+            program(environment(tmp_path, 1, {key: value})).get_job_execution_result().result()

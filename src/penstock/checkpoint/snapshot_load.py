@@ -162,6 +162,8 @@ def _not_a_snapshot(storage: CheckpointStorage, directory: str) -> str:
         }
     )
     text = f"{directory} is not a checkpoint or savepoint: it holds no {METADATA}."
+    if not below and next(storage.list(""), None) is None:
+        text += " There is nothing at that place; it may be mistyped, or was deleted."
     if below:
         shown = "".join(f"\n  {directory}/{name}" for name in below[-20:])
         return f"{text} Below it there are:{shown}"

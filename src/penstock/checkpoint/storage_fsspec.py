@@ -189,8 +189,13 @@ def open_fsspec(url: str) -> FsspecStorage:
         )
     try:
         file_system, root = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as error:
-        raise ConfigurationError(f"{url} cannot be opened by fsspec: {error}") from error
+    except Exception as error:
+        # A driver raises what it likes; the first line says it, and some add hundreds.
+        first = str(error).partition("\n")[0] or type(error).__name__
+        raise ConfigurationError(
+            f"{url} cannot be opened by fsspec: {first}. Install and configure what the scheme "
+            f"'{scheme}' needs on this machine, or choose another directory."
+        ) from error
     return FsspecStorage(file_system, root or place, url)
 
 

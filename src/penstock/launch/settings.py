@@ -116,8 +116,15 @@ def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> Stat
     ) or configuration.get_string("io.tmp.dirs", "")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     directory = root / directory_name(job_id, leader_epoch)
-    (directory / "state").mkdir(parents=True, mode=0o700)
-    (directory / "scratch").mkdir(mode=0o700)
+    try:
+        (directory / "state").mkdir(parents=True, mode=0o700)
+        (directory / "scratch").mkdir(mode=0o700)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the working directory {directory} of the job cannot be made: "
+            f"{error.strerror or error}. Set io.tmp.dirs to a directory on local disk where this "
+            "user may write."
+        ) from error
     return StateSettings(
         backend=backend,
         directory=str(directory / "state"),

@@ -146,3 +146,17 @@ def test_fsspec_a_file_without_a_date_counts_as_new() -> None:
     assert entry.modified_ms > 2**60
     (entry,) = storage.list("")
     assert 1_600_000_000_000 < entry.modified_ms < 2**50
+
+
+def test_fsspec_a_driver_that_does_not_load_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import fsspec
+
+    def broken(_url: str) -> None:
+        raise OSError("Unable to load libjvm\ndlopen(/a) failed\ndlopen(/b) failed")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", broken)
+    with pytest.raises(ConfigurationError, match=r"libjvm\. Install and configure") as caught:
+        Storages().at("hdfs://cluster/checkpoints")
+    assert "dlopen" not in str(caught.value)
