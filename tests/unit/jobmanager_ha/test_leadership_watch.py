@@ -1,0 +1,86 @@
+"""A driver process finds out that the leadership which started it is over."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage_records import open_record
+from penstock.core.configuration import Configuration
+from penstock.jobmanager.dispatcher import attempt_epoch
+from penstock.launch.high_availability import (
+    LEASE,
+    CoordinationRecords,
+    read_coordination,
+    shared_checkpoints,
+)
+from penstock.launch.leadership_watch import LeadershipWatch, watch_leadership
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.core.versioned import VersionedRecord
+
+
+def lease(epoch: int | None) -> VersionedRecord:
+    record = open_record(MemoryStorage(), "lease")
+    if epoch is not None:
+        record.compare_and_set(None, b"", leader_epoch=epoch, write_id="w")
+    return record
+
+
+def settings(tmp_path: Path) -> Configuration:
+    return Configuration.from_dict(
+        {
+            "high-availability.type": "filesystem",
+            "high-availability.storageDir": str(tmp_path),
+            "penstock.high-availability.lease-timeout": "600 ms",
+        }
+    )
+
+
+def test_only_a_later_epoch_ends_it() -> None:
+    assert LeadershipWatch(lease(None), 3, 1).superseded() is None
+    assert LeadershipWatch(lease(2), 3, 1).superseded() is None
+    assert LeadershipWatch(lease(3), 3, 1).superseded() is None
+    reason = LeadershipWatch(lease(4), 3, 1).superseded()
+    assert reason == "leader epoch 4 has begun, and it was started in epoch 3"
+
+
+def test_a_lease_out_of_reach_says_nothing(tmp_path: Path) -> None:
+    storage = MemoryStorage()
+    storage.swap("lease/current", b"rubbish", None)
+    assert LeadershipWatch(open_record(storage, "lease"), 3, 1).superseded() is None
+
+
+def test_its_parent_is_gone() -> None:
+    parent = 17
+    watch = LeadershipWatch(lease(3), 3, 17, lambda: parent)
+    assert watch.orphaned() is None
+    parent = 1
+    assert "its job manager is gone" in (watch.orphaned() or "")
+
+
+def test_it_leaves(tmp_path: Path) -> None:
+    left = threading.Event()
+    configuration = settings(tmp_path)
+    watch_leadership(configuration, attempt_epoch(3, 1), left.set)
+    coordination = read_coordination(configuration, attempt_epoch(3, 1))
+    assert coordination is not None
+    record = CoordinationRecords(coordination.settings, coordination.options).open(LEASE)
+    record.compare_and_set(None, b"", leader_epoch=4, write_id="w")
+    assert left.wait(30)
+
+
+def test_a_job_that_nobody_else_could_start_has_no_watch(tmp_path: Path) -> None:
+    # As env.execute() starts it, whatever the configuration says.
+    assert read_coordination(settings(tmp_path), 1) is None
+    assert read_coordination(Configuration(), attempt_epoch(3, 1)) is None
+    assert attempt_epoch(1, 1) > attempt_epoch(0, 1_000_000)
+    assert attempt_epoch(2, 1) > attempt_epoch(1, 1_000_000)
+
+
+def test_checkpoints_of_programs_that_name_no_place_are_shared(tmp_path: Path) -> None:
+    assert shared_checkpoints(Configuration()) is None
+    assert shared_checkpoints(settings(tmp_path)) == f"{tmp_path}/default/checkpoints"
