@@ -110,6 +110,11 @@ def test_old_orphans_go_and_young_ones_and_other_files_stay(tmp_path: Path) -> N
     assert not listed[young].is_deletable
     assert not listed[future].is_deletable
     assert old.exists()
+    # The same without a pointer, which may be kept elsewhere.
+    hidden = (job_directory / "pointer").rename(tmp_path / "pointer")
+    again = list_orphans(Storages(), str(job_directory), now_ms=int(time.time() * 1000))
+    assert {orphan.key for orphan in again.orphans} == {orphan.key for orphan in report.orphans}
+    hidden.rename(job_directory / "pointer")
 
     storages = Storages()
     sweep = OrphanSweep(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.errors import ObjectMissingError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.orphans import DEFAULT_GRACE_MS, SweepReport, sweep
-from penstock.checkpoint.paths import CheckpointLayout, canonical_url, split_url
-from penstock.checkpoint.pointer import Pointer, decode_pointer
-from penstock.checkpoint.snapshot_load import load_entry
+from penstock.checkpoint.paths import METADATA, CheckpointLayout, canonical_url, split_url
+from penstock.checkpoint.pointer import decode_pointer
+from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
 from penstock.checkpoint.storage_records import open_record
+from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.storage import CheckpointStorage
     from penstock.checkpoint.storage_open import Storages
 
 
@@ -39,9 +45,19 @@ def list_orphans(
 
     def retained() -> list[LoadedSnapshot]:
         version = pointer_record.read()
-        found = Pointer() if version is None else decode_pointer(version, pointer_record.place)
-        return [load_entry(storages, entry) for entry in found.completed]
+        if version is None:
+            # It is kept elsewhere, in ZooKeeper: whatever is whole may count.
+            return [*_whole(storages, storage, job_id)]
+        pointer = decode_pointer(version, pointer_record.place)
+        return [load_entry(storages, entry) for entry in pointer.completed]
 
     # The highest id may be under way; a job that is over has published or given it up.
     current_id = max(counter.last(), 1)
     return sweep(storage, layout, retained, current_id=current_id, now_ms=now_ms, grace_ms=grace_ms)
+
+
+def _whole(storages: Storages, storage: CheckpointStorage, job_id: str) -> Iterator[LoadedSnapshot]:
+    for entry in storage.list(job_id):
+        if entry.key.endswith(f"/{METADATA}"):
+            with contextlib.suppress(DamagedError, ObjectMissingError):
+                yield load_snapshot(storages, storage.url_of(entry.key))
