@@ -33,15 +33,14 @@ def verb(**options: Any) -> None:
     Program code outranks -D and options, which outrank conf/config.yaml (in $PENSTOCK_CONF_DIR,
     $FLINK_CONF_DIR or ./conf), which outranks defaults. Secrets are not shown.
     """
-    from penstock.rest.views.configuration import effective_config_view
+    from penstock.launch.effective_settings import effective_settings
 
     given = asked(options)
     settings = given.settings or {}
     if options["arguments"] or options["script"] or options["module"]:
         answer = ask_program(program_of(options, settings), "config")
     else:
-        configuration = given.configuration()
-        answer = effective_config_view(configuration) | {"warnings": configuration.warnings()}
+        answer = effective_settings(given.configuration())
     rows = answer["settings"]
     section = options["section"]
     if section is not None:

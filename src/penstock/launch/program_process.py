@@ -100,9 +100,9 @@ class _Answering:
 
     def _answer(self, graph: StreamGraph, configuration: Configuration) -> Any:
         if self._request.purpose == "config":
-            from penstock.rest.views.configuration import effective_config_view
+            from penstock.launch.effective_settings import effective_settings
 
-            return effective_config_view(configuration) | {"warnings": configuration.warnings()}
+            return effective_settings(configuration)
         if self._request.purpose == "check-restore":
             from penstock.launch.snapshot_verbs import check_restore
 

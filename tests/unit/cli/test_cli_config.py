@@ -40,6 +40,13 @@ def test_config_of_a_section() -> None:
     assert 'No key begins with "restart-stratgy".' in wrong.out
 
 
+def test_config_shows_what_is_fixed_for_spark() -> None:
+    key = "penstock.spark.conf.spark.speculation"
+    assert penstock("config", "--section", key).lines[-1].split() == [key, "false", "penstock"]
+    ran = penstock("config", "--section", key, "-D", f"{key}=true")
+    assert ran.lines[-1].split() == [key, "true", "-D"]
+
+
 def test_config_warns_once(tmp_path: Path) -> None:
     ran = penstock("config", "--set", "-D", "state.backnd=rocksdb")
     assert ran.err.count("WARNING") == 1
