@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
+from penstock.checkpoint.errors import StorageError
 from penstock.checkpoint.storage_local import LocalStorage
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_records import open_record
@@ -170,6 +173,22 @@ def test_long_records_are_files_and_the_former_one_goes(
     short = record.compare_and_set(current, b"short", leader_epoch=1, write_id="short")
     assert isinstance(short, Committed)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.e2e
+def test_a_node_that_is_forbidden(server: Quorum, zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    path = f"/suite-{next(_numbers)}"
+    owner = KazooClient(server.hosts)
+    owner.start()
+    owner.create(path, b"", acl=[make_digest_acl("owner", "secret", all=True)])
+    owner.stop()
+    owner.close()
+    files = LocalStorage(str(tmp_path))
+    with pytest.raises(StorageError, match=f"cannot read .*{path}: its access list forbids it"):
+        in_node(zookeeper, files, path).read()
+    # One below it cannot be made, and that is certain.
+    with pytest.raises(StorageError, match=r"forbids it. Give this client"):
+        zookeeper.create(f"{path}/below", b"")
 
 
 @pytest.mark.e2e

@@ -212,8 +212,9 @@ class JobDispatcher:
             self._shared.add(record, stored, submission.package)
         job_intake.store(self._root, record, stored, submission.package)
         with self._lock:
-            self._check_leads()
-            self._jobs[job_id] = self._supervised(record)
+            # It is kept: should the leadership have ended meanwhile, the next leader runs it.
+            if self.leadership().is_leader:
+                self._jobs.setdefault(job_id, self._supervised(record))
         _log.info("Job %s (%s) was submitted.", job_id, record.name)
         return job_id
 
