@@ -1,0 +1,80 @@
+"""Requests made up from the interface's own document: nothing makes the service stumble."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from job_samples import facts
+from served import PAGE, TOKEN, Service, served
+from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
+
+from penstock.core.job import JobStatus
+from penstock.jobmanager.dispatching import JobSummary
+from penstock.rest.app import create_app
+from penstock.rest.settings import RestSettings
+from penstock.rest.views.job import job_view
+from penstock.rest.views.metrics import metrics_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = 4
+SCHEMA = schemathesis.openapi.from_dict(create_app(MemoryDispatcher(), RestSettings()).openapi())
+OPERATIONS = {
+    operation.ok().label: operation.ok()
+    for operation in SCHEMA.get_all_operations()
+    # A stream that does not end is no answer that could be checked.
+    if not operation.ok().path.endswith("/events")
+}
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    dispatcher = MemoryDispatcher()
+    job = facts()
+    dispatcher.add(
+        JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000),
+        job=job_view(job, 2_000),
+        metrics=metrics_view(job, None, 2_000),
+    )
+    with served(dispatcher) as started:
+        yield started
+
+
+def test_the_document_lists_the_routes() -> None:
+    assert len(OPERATIONS) >= 40
+
+
+@pytest.mark.parametrize("label", sorted(OPERATIONS))
+def test_no_request_makes_the_service_stumble(service: Service, label: str) -> None:
+    operation = OPERATIONS[label]
+    headers = PAGE | {"Authorization": f"Bearer {TOKEN}", "Host": "localhost"}
+    statuses = []
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(operation.as_strategy())
+    def check(case: schemathesis.Case) -> None:
+        # What a generator makes up about hosts and tokens is another test's business.
+        case.headers = {}
+        case.cookies = {}
+        address = f"http://127.0.0.1:{service.port}"
+        answer = case.call(base_url=address, headers=headers, session=session)
+        statuses.append(answer.status_code)
+        assert answer.status_code < 500, answer.text
+        if answer.status_code >= 400:
+            assert answer.json()["errors"]
+
+    with requests.Session() as session:
+        check()
+    assert statuses
