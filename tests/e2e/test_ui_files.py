@@ -53,6 +53,12 @@ def test_imports_exist_and_are_used(path: Path) -> None:
                 assert re.search(rf"export (?:async )?(?:function|const|class) {name}\b", exported)
 
 
+def test_modules_are_fetched_side_by_side() -> None:
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    named = re.findall(r'(?:modulepreload" href|script type="module" src)="(.+?)"', page)
+    assert sorted(named) == [name_of(path) for path in FILES if path.suffix == ".js"]
+
+
 def test_everything_is_in_the_wheel(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)

@@ -68,8 +68,17 @@ def addresses(look: Any) -> list[str]:
     return found + [f"{base}/{tab}" for tab in ("exceptions", "configuration", "logs")]
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("light", "wide"), ("dark", "phone")])
-@pytest.mark.parametrize("name", ["normal", "empty", "failing", "huge"])
+@pytest.mark.parametrize(
+    ("name", "scheme", "size"),
+    [
+        ("normal", "light", "wide"),
+        ("normal", "dark", "phone"),
+        ("empty", "dark", "wide"),
+        ("failing", "light", "phone"),
+        ("huge", "light", "phone"),
+        ("huge", "dark", "wide"),
+    ],
+)
 def test_every_page(
     name: str,
     scheme: str,
