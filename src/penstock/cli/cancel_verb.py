@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.failures import RequestFailedError, WrongUsageError
+from penstock.cli.following import wait_for_end
 from penstock.cli.job_ids import checked_job_id, resolve_job_id
 from penstock.cli.savepoint_verb import absolute
 from penstock.cli.verb import Verb, asked, service_options
@@ -54,23 +55,12 @@ def verb(job_id: str | None, directory: str | None, **options: Any) -> None:
         return
     report.line(f"Cancelling job {whole_id}.")
     client.patch(f"/jobs/{whole_id}?mode=cancel")
-    status = _wait_for_end(client, whole_id)
+    status = wait_for_end(client, whole_id)
     if status in ("FINISHED", "FAILED"):
         raise RequestFailedError(f"Job {whole_id} had ended before: it is {status}.")
     report.line(f"Cancelled job {whole_id}.")
     report.result(whole_id)
     report.document({"job_id": whole_id, "state": status})
-
-
-def _wait_for_end(client: RestClient, job_id: str) -> str:
-    """Returns the state in which the job has ended; the job manager bounds the time that takes."""
-    pause = 0.05
-    while True:
-        status = str(client.get(f"/jobs/{job_id}/status")["status"])
-        if status in ("CANCELED", "FINISHED", "FAILED"):
-            return status
-        client.sleep(pause)
-        pause = min(pause * 1.5, 1.0)
 
 
 def _cancel_with_savepoint(client: RestClient, report: Report, job_id: str, directory: str) -> None:

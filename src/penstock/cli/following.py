@@ -41,17 +41,22 @@ class Outcome:
 
 def follow(client: RestClient, job_id: str, report: Report) -> Outcome:
     """Waits for the end of a job and shows how it goes."""
-    pause = 0.05
     with _progress(report, client.now) as show:
-        while True:
-            state = str(client.get(f"/jobs/{job_id}/status")["status"])
-            if state in ENDED:
-                break
-            if show is not None:
-                show(progress_line(state, client.find(f"/jobs/{job_id}") or {}))
-            client.sleep(pause)
-            pause = min(pause * 1.5, _POLL_SECONDS)
+        state = wait_for_end(client, job_id, show)
     return _outcome(client, job_id, state)
+
+
+def wait_for_end(client: RestClient, job_id: str, show: Show | None = None) -> str:
+    """Polls until a job has ended, which the job manager bounds; returns its last state."""
+    pause = 0.05
+    while True:
+        state = str(client.get(f"/jobs/{job_id}/status")["status"])
+        if state in ENDED:
+            return state
+        if show is not None:
+            show(progress_line(state, client.find(f"/jobs/{job_id}") or {}))
+        client.sleep(pause)
+        pause = min(pause * 1.5, _POLL_SECONDS)
 
 
 def progress_line(state: str, job: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from penstock.cli.failures import (
     RequestFailedError,
     WrongUsageError,
 )
-from penstock.cli.following import ENDED, follow
+from penstock.cli.following import follow, wait_for_end
 from penstock.cli.programs import (
     Program,
     child_command,
@@ -238,8 +238,7 @@ def _interrupted(client: RestClient, job_id: str, *, cancels: bool) -> None:
         return
     click.echo(f"Cancelling job {job_id}.", err=True)
     client.patch(f"/jobs/{job_id}?mode=cancel")
-    while client.get(f"/jobs/{job_id}/status")["status"] not in ENDED:
-        client.sleep(0.2)
+    wait_for_end(client, job_id)
     click.echo(f"Cancelled job {job_id}.", err=True)
 
 

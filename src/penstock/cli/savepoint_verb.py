@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,8 +13,32 @@ from penstock.cli.job_ids import checked_job_id, resolve_job_id
 from penstock.cli.verb import Verb, asked, service_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.cli.report import Report
     from penstock.cli.rest_client import RestClient
+
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def savepoint_options(function: F) -> F:
+    """Adds how a savepoint is taken: `-type` and `-detached`."""
+    for option in (
+        click.option(
+            "-detached", "--detached", is_flag=True, help="Print the trigger id, do not wait."
+        ),
+        click.option(
+            "-type",
+            "--type",
+            "kind",
+            default="canonical",
+            metavar="canonical|native",
+            help="Format; any state backend restores a canonical one.",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 @click.command(
@@ -32,15 +56,7 @@ Examples:
 @click.argument("directory", metavar="[<target directory>]", required=False)
 @click.option("-d", "--dispose", metavar="PATH", help="Delete this savepoint instead.")
 @click.option("-j", "--jarfile", hidden=True)
-@click.option(
-    "-type",
-    "--type",
-    "kind",
-    default="canonical",
-    metavar="canonical|native",
-    help="Format; any state backend restores a canonical one.",
-)
-@click.option("-detached", "--detached", is_flag=True, help="Print the trigger id, do not wait.")
+@savepoint_options
 @service_options
 def verb(**options: Any) -> None:
     """Take a savepoint while the job goes on, or dispose an existing one.

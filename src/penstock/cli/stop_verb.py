@@ -8,7 +8,7 @@ import click
 
 from penstock.cli.failures import WrongUsageError
 from penstock.cli.job_ids import checked_job_id, resolve_job_id
-from penstock.cli.savepoint_verb import absolute, checked_format
+from penstock.cli.savepoint_verb import absolute, checked_format, savepoint_options
 from penstock.cli.verb import Verb, asked, service_options
 
 
@@ -25,15 +25,7 @@ Examples:
 @click.argument("job_id", metavar="<Job ID>", required=False)
 @click.option("-d", "--drain", is_flag=True, help="End event time before the savepoint.")
 @click.option("-p", "--savepointPath", "directory", metavar="DIR", help="Where the savepoint goes.")
-@click.option(
-    "-type",
-    "--type",
-    "kind",
-    default="canonical",
-    metavar="canonical|native",
-    help="Format; any state backend restores a canonical one.",
-)
-@click.option("-detached", "--detached", is_flag=True, help="Print the trigger id, do not wait.")
+@savepoint_options
 @service_options
 def verb(**options: Any) -> None:
     """End a job with a savepoint from which it can go on later.
