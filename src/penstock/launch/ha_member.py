@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import tempfile
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.paths import canonical_url
 from penstock.core.clock import SystemClock
 from penstock.jobmanager.ha_cluster import ClusterJobs
 from penstock.launch.high_availability import open_high_availability
@@ -13,7 +16,10 @@ if TYPE_CHECKING:
 
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.dispatcher import JobDispatcher
+    from penstock.jobmanager.ha_settings import HaSettings
     from penstock.launch.high_availability import HaServices
+
+_log = logging.getLogger("penstock.jobmanager")
 
 
 class ClusterMember:
@@ -74,4 +80,25 @@ def join_cluster(configuration: Configuration, root: Path, history: int) -> Clus
         EnvironmentError_: A package is not installed.
     """
     services = open_high_availability(configuration)
-    return None if services is None else ClusterMember(services, root, history)
+    if services is None:
+        return None
+    for warning in member_warnings(services.settings, configuration):
+        _log.warning("%s", warning)
+    return ClusterMember(services, root, history)
+
+
+def member_warnings(settings: HaSettings, configuration: Configuration) -> list[str]:
+    """Returns what an operator should know before the first failover and not after it."""
+    found = []
+    directory = canonical_url(settings.storage_directory)
+    if directory.startswith(f"{tempfile.gettempdir()}/"):
+        found.append(
+            f"high-availability.storageDir is {directory}, a temporary directory: submitted jobs "
+            "are lost when the machine empties it. Use durable storage that all job managers share."
+        )
+    if not configuration.get_string("penstock.rest.token-file"):
+        found.append(
+            "each job manager makes a token of its own, so what a standby passes on to the leader "
+            "is refused there. Set penstock.rest.token-file to the same token on all of them."
+        )
+    return found

@@ -10,6 +10,7 @@ import pytest
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.jobmanager.ha_settings import HaKind, HaSettings
+from penstock.launch.ha_member import member_warnings, url_for_others
 from penstock.launch.high_availability import open_high_availability
 
 if TYPE_CHECKING:
@@ -127,3 +128,32 @@ def test_zookeeper_that_is_not_there(tmp_path: Path) -> None:
                 "high-availability.zookeeper.client.connection-timeout": "300 ms",
             }
         )
+
+
+def test_what_an_operator_is_told_before_the_first_failover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/somewhere/tmp")
+    settings = {"high-availability.type": "filesystem"}
+
+    def told(**more: str) -> list[str]:
+        configuration = Configuration.from_dict(settings | more)
+        found = HaSettings.from_configuration(configuration)
+        assert found is not None
+        return [text.partition(",")[0] for text in member_warnings(found, configuration)]
+
+    directory = "high-availability.storageDir"
+    durable = {directory: str(tmp_path), "penstock.rest.token-file": "/etc/token"}
+    assert told(**durable) == []
+    assert told(**durable | {directory: "file:///somewhere/tmp/ha"}) == [
+        "high-availability.storageDir is /somewhere/tmp/ha"
+    ]
+    assert told(**{directory: str(tmp_path)}) == ["each job manager makes a token of its own"]
+
+
+def test_where_others_reach_a_job_manager() -> None:
+    configuration = Configuration.from_dict({"rest.address": "node1.example"})
+    assert url_for_others(configuration, "http://localhost:8081") == "http://node1.example:8081"
+    ipv6 = Configuration.from_dict({"rest.address": "fd00::1"})
+    assert url_for_others(ipv6, "http://[::1]:9000") == "http://[fd00::1]:9000"
+    assert url_for_others(Configuration(), "http://localhost:1") == "http://localhost:1"
