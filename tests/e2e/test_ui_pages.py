@@ -64,6 +64,32 @@ def test_figures_as_people_read_them(
         assert found == expected, expression
 
 
+TRACE = """\
+Traceback (most recent call last):
+  File "/var/penstock/jobs/0a/program-1/job.py", line 3, in check
+    if bad: raise KeyError("GBX")
+  File "/srv/src/penstock/runtime/subtask.py", line 9, in run
+    drive(batch)
+  File "/usr/lib/python3/site-packages/penstock/core/x.py", line 1, in x
+KeyError: 'GBX'
+in operator 'prices'
+  key: 5"""
+
+
+def test_frames_of_the_program_stand_out(
+    serve: Callable[..., Any], open_tab: Callable[..., Any]
+) -> None:
+    tab = open_tab(serve("empty").url)
+    ask = "([name, entry]) => import('/modules/tab_exceptions.js').then((m) => m[name](entry))"
+    entry = {"stacktrace": TRACE, "exceptionName": "builtins.KeyError"}
+    assert tab.page.evaluate(ask, ["headline", entry]) == "KeyError: 'GBX'"
+    other = {"stacktrace": "Traceback\nCaused by something", "exceptionName": "E"}
+    assert tab.page.evaluate(ask, ["headline", other]) == "Caused by something"
+    kinds = [line["kind"] for line in tab.page.evaluate(ask, ["traceLines", TRACE])]
+    words, user, ours = "frame-words", "frame-user", "frame-ours"
+    assert kinds == [words, user, user, ours, ours, ours, words, words, words]
+
+
 def test_idle_time_between_checkpoints(
     serve: Callable[..., Any], open_tab: Callable[..., Any]
 ) -> None:

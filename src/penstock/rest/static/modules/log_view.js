@@ -25,7 +25,7 @@ export function logView(page, path, nothing) {
     return empty("The log could not be shown", state.error);
   }
   if (state.text === undefined) return h("p", { class: "waiting", "aria-busy": "true" }, "Waiting for the log…");
-  if (state.text === "") return empty("The log is empty", nothing);
+  if (state.text.trim() === "") return empty("The log is empty", nothing);
   return [tools(state, page), lines(state)];
 }
 

@@ -31,11 +31,13 @@ function message({ exceptionName }) {
   return String(exceptionName ?? "").split(".").pop();
 }
 
-/** The line that says what went wrong: the first that is not about where. */
+/** The line that says what went wrong, such as "KeyError: 'GBX'"; lines of code are indented. */
 export function headline({ stacktrace, exceptionName }) {
-  const lines = String(stacktrace ?? "").split("\n").map((line) => line.trim());
   const name = message({ exceptionName });
-  return lines.find((line) => name && line.includes(name)) ?? lines.find(Boolean) ?? name;
+  const lines = String(stacktrace ?? "").split("\n").filter((line) => /^\S/.test(line));
+  const starts = (line) => line.split(/[:\s]/, 1)[0].split(".").pop() === name;
+  const found = lines.find(starts) ?? lines.find((line) => !line.startsWith("Traceback"));
+  return found?.trim() ?? name;
 }
 
 function entryFacts(entry) {
@@ -51,7 +53,11 @@ function entryFacts(entry) {
 }
 
 const FRAME = /^\s*File "(.+)", line \d+|^\s*at .+\(/;
-const OURS = /[\\/](penstock|pyspark|site-packages|dist-packages)[\\/]|<frozen |^\s*at /;
+// Jobs lie in a directory `penstock/jobs`, so our own frames are known by the names of our packages.
+const PACKAGES = "checkpoint|cli|common|connectors|core|datastream|graph|jobmanager|launch|operators|runtime|spark|state|testing";
+const OURS = new RegExp(
+  `[\\\\/](penstock[\\\\/](${PACKAGES})|pyspark|site-packages|dist-packages)[\\\\/]|<frozen |^\\s*at `,
+);
 
 /** Lines of a stack trace, each with whether it belongs to the program of the user. */
 export function traceLines(text) {

@@ -10,6 +10,6 @@ export function view(page, job) {
   return logView(
     page,
     `jobs/${encodeURIComponent(job.jid)}/log`,
-    "The driver of the job writes here, and whatever the program prints.",
+    "Under a job manager, what the program prints appears here; a program that serves its own page writes to its own terminal.",
   );
 }
