@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.connectors import FileSink, PythonSource
+from penstock.datastream.connectors import FileSink, PythonSource, RollingPolicy
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.launch.local import set_launcher, start_job
+from penstock.launch.storage_steps import StorageSteps
+from penstock.runtime.sink_commits import SinkCommits
 
 JOB_ID = "c0ffee" + 26 * "0"
 KEYS = 50
@@ -55,8 +58,27 @@ class Numbered(KeyedProcessFunction):
         yield f"{context.get_current_key()},{count},{value}"
 
 
-def sink(directory: Path) -> Any:
-    return FileSink.for_row_format(str(directory), Encoder.simple_string_encoder()).build()
+def sink(directory: Path, policy: RollingPolicy) -> Any:
+    encoder = Encoder.simple_string_encoder()
+    return FileSink.for_row_format(str(directory), encoder).with_rolling_policy(policy).build()
+
+
+def commit_before_publish() -> None:
+    publish = StorageSteps.on_Publish
+
+    def broken(steps: Any, wish: Any) -> None:
+        steps._sinks.commit(wish.retained[-1].epoch, wish.checkpoint_id)
+        publish(steps, wish)
+
+    StorageSteps.on_Publish = broken  # type: ignore[method-assign]
+
+
+def forget_owed_output() -> None:
+    SinkCommits.restore = lambda *_: None  # type: ignore[method-assign]
+
+
+BREAKS = {each.__name__: each for each in (commit_before_publish, forget_owed_output)}
+"""Deliberately broken builds, which the tests have to notice."""
 
 
 def main(
@@ -87,7 +109,10 @@ def main(
     env.set_parallelism(2)
     numbers = env.add_source(Numbers(end)).uid("numbers")
     keyed = numbers.key_by(lambda value: value % KEYS)
-    keyed.process(Numbered()).uid("numbered").sink_to(sink(directory / "numbered")).uid("out")
+    keyed.process(Numbered()).uid("numbered").sink_to(
+        # Every checkpoint makes its output visible: what is committed too early is seen.
+        sink(directory / "numbered", RollingPolicy.on_checkpoint_rolling_policy())
+    ).uid("out")
     timed = numbers.assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(
             Time.milliseconds(20_000)
@@ -95,11 +120,14 @@ def main(
     )
     timed.key_by(lambda value: value % 3).window(
         TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
-    ).reduce(lambda a, b: a + b).uid("sums").map(str).sink_to(sink(directory / "sums")).uid(
-        "sums-out"
-    )
+    ).reduce(lambda a, b: a + b).uid("sums").map(str).sink_to(
+        # Here output of several checkpoints is joined.
+        sink(directory / "sums", RollingPolicy.default_rolling_policy(rollover_interval=150))
+    ).uid("sums-out")
     env.execute("kill me")
 
 
 if __name__ == "__main__":
+    if broken := os.environ.get("KILL_JOB_BREAK"):
+        BREAKS[broken]()
     main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:7])

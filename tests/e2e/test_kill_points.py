@@ -92,6 +92,25 @@ def test_killed_on_progress(tmp_path: Path) -> None:
     run.finish()
 
 
+@pytest.mark.parametrize(
+    ("broken", "fault", "noticed"),
+    [
+        ("commit_before_publish", Fault("checkpoint.pointer.before", "kill", 2), "doubled"),
+        ("forget_owed_output", Fault("sink.commit.before", "kill", 2), "lost"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.point,
+)
+def test_broken_builds_are_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, fault: Fault, noticed: str
+) -> None:
+    monkeypatch.setenv("KILL_JOB_BREAK", broken)
+    run = Run(tmp_path, random.Random(broken), Tally())
+    run.is_own = True
+    assert run.suffer(fault)
+    with pytest.raises(AssertionError, match=noticed):
+        run.finish()
+
+
 def written(directory: Path, edit: Callable[[list[str], list[str]], None]) -> None:
     """What a job without failures writes, after `edit` has spoilt it."""
     numbered = [
