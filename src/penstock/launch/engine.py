@@ -14,6 +14,7 @@ from penstock.runtime.specs import with_sources_cut
 if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph
     from penstock.runtime.driver import EpochRunner
+    from penstock.runtime.job_state import JobState
     from penstock.runtime.records import JobProgram
 
 _log = logging.getLogger("penstock.job")
@@ -48,6 +49,11 @@ class Engine:
 
             self._runner = SparkEpochRunner(self.spark, program, self.worker_path)
         return self._runner  # type: ignore[no-any-return]
+
+    def check_restored(self, state: JobState) -> None:
+        """Refuses a snapshot that does not say where sources of this engine's go on."""
+        for uid, feed in self.feeds.items():
+            feed.check_restored(uid, state.sources[uid])
 
     def close(self) -> None:
         for feed in self.feeds.values():

@@ -187,6 +187,7 @@ class LocalJob(JobRecord):
             start = find_start(settings, effects)
             if start is not None:
                 state = self._state_of(start.loaded, engine, effects, sinks)
+                engine.check_restored(state)
                 # Last, since it leaves a mark: what does not fit must not be claimed.
                 start.adopt(effects, self.job_id)
             service.journal.listener = self.listeners.checkpoint_fact

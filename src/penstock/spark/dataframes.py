@@ -18,7 +18,7 @@ from penstock.connectors.files.formats import BulkFormat
 from penstock.connectors.files.source import FileSource
 from penstock.connectors.source import Boundedness, Discovery, Source, SourceReader
 from penstock.connectors.spark_source import SparkSource, materialise
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import JobExecutionError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,24 +82,47 @@ class StreamingFeed:
         self._df = df
         self._directory = directory
         self._query: StreamingQuery | None = None
+        self._progress: Callable[[], SourceProgress] | None = None
         self._stopped = threading.Event()
         (directory / "batches").mkdir(parents=True)
         records = BulkFormat.parquet_format(columns=list(df.columns), records="row")
         files = FileSource.for_bulk_file_format(records, str(directory / "batches"))
         self.source = BatchFiles(str(directory / "batches"), files.monitor_continuously(1).build())
 
+    def check_restored(self, uid: str, progress: SourceProgress) -> None:
+        """Refuses a snapshot in which the DataFrame was read already.
+
+        Raises:
+            UnsupportedError: It was; its query would begin anew, and records would come twice.
+        """
+        if progress.state is not None:
+            raise UnsupportedError(
+                f"the snapshot does not hold the offsets of the streaming DataFrame of source "
+                f"'{uid}', so its records would come again from the beginning. Read with a source "
+                "whose offsets it holds, such as FileSource; or begin this source anew: give it "
+                "another uid and set execution.state-recovery.ignore-unclaimed-state: true."
+            )
+
     def start(self, progress: Callable[[], SourceProgress]) -> None:
-        """Starts the query.
+        """Starts the query, unless it runs: then it goes on, and what it left is read again.
 
         Args:
-            progress: Tells how far the job has read.
+            progress: Tells how far this attempt of the job has read.
         """
+        self._progress = progress
+        if self._query is not None and self._query.isActive:
+            return
+        # A query that has failed gets another try with each attempt of the job.
+        (self._directory / "batches" / _FAILED).unlink(missing_ok=True)
 
         def take(batch: DataFrame, batch_id: int) -> None:
             target = self._directory / "batches" / f"batch-{batch_id:012d}"
-            batch.write.mode("overwrite").parquet(str(target))
+            # Spark gives a batch again whose end it did not note; the job may have read it already.
+            if not (target / "_SUCCESS").exists():
+                batch.write.mode("overwrite").parquet(str(target))
             while not self._stopped.wait(_POLL_S):
-                now = progress()
+                assert self._progress is not None
+                now = self._progress()
                 if not now.waiting and not any(now.assigned.values()):
                     return
 

@@ -1,0 +1,155 @@
+"""Streaming DataFrames as sources, and DataFrames as sinks, in whole jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
+from penstock.core.errors import PenstockError
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors import FileSink
+from penstock.datastream.functions import MapFunction
+from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.spark.session import get_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.spark
+
+MASTER = "local[2,4]"
+
+
+def environment(**settings: str) -> StreamExecutionEnvironment:
+    configuration = Configuration().set_string("penstock.spark.master", MASTER)
+    for key, value in settings.items():
+        configuration.set_string(key.replace("__", "."), value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(2)
+    return env
+
+
+def numbered_batches(rows_per_batch: int) -> DataFrame:
+    """0, 1, 2 … without end, one second of event time a batch; the same in every run."""
+    reader = get_session("test", MASTER, {}).readStream.format("rate-micro-batch")
+    return (
+        reader.option("rowsPerBatch", rows_per_batch)
+        .option("numPartitions", 2)
+        .option("startTimestamp", 10_000)
+        .option("advanceMillisPerBatch", 1_000)
+        .load()
+    )
+
+
+def test_windows_over_a_streaming_dataframe() -> None:
+    """Each second of event time holds one batch of fifty rows."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("timestamp")
+    stream = (
+        environment()
+        .from_spark(numbered_batches(50), strategy)
+        .map(lambda row: row["value"])
+        .key_by(lambda value: value % 2)
+        .window(TumblingEventTimeWindows.of(Time.seconds(1)))
+        .process(
+            lambda key, context, values: [(context.window().start, key, sorted(values))],
+        )
+    )
+    found = stream.execute_and_collect(limit=6)
+    expected = [
+        (10_000 + 1_000 * batch, key, list(range(50 * batch + key, 50 * batch + 50, 2)))
+        for batch in range(3)
+        for key in (0, 1)
+    ]
+    assert sorted(found) == expected
+
+
+class FailOnce(MapFunction):
+    """Fails at one value; a file remembers it, since workers are processes."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def map(self, value: Any) -> Any:
+        if value == 130 and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            raise RuntimeError("once")
+        return value
+
+
+def lines(directory: Path) -> list[int]:
+    return [
+        int(line)
+        for path in directory.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+        for line in path.read_text().splitlines()
+    ]
+
+
+def test_a_streaming_dataframe_is_read_once_over_a_failure(tmp_path: Path) -> None:
+    env = environment(
+        execution__checkpointing__interval="50 ms",
+        execution__checkpointing__dir=str(tmp_path / "checkpoints"),
+        **{"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "10 ms"},
+    )
+    values = env.from_spark(numbered_batches(20)).map(lambda row: row["value"])
+    checked = values.map(FailOnce(str(tmp_path / "failed")))
+    encoder = Encoder.simple_string_encoder()
+    checked.sink_to(FileSink.for_row_format(str(tmp_path / "out"), encoder).build())
+    client = env.execute_async()
+    wait_for(client, lambda: len(lines(tmp_path / "out")) >= 160)
+    savepoint = client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(60)
+    client.get_job_execution_result().result(60)
+    assert (tmp_path / "failed").exists()
+    found = sorted(lines(tmp_path / "out"))
+    assert found == list(range(len(found)))
+
+    # Said before the first record, rather than reading everything again in silence.
+    env = environment()
+    env.get_configuration().set_string("execution.state-recovery.path", savepoint)
+    env.from_spark(numbered_batches(20)).print()
+    with pytest.raises(PenstockError, match="does not hold the offsets"):
+        env.execute()
+
+
+def wait_for(client: Any, condition: Any) -> None:
+    import time
+
+    deadline = time.monotonic() + 90
+    while not condition():
+        assert time.monotonic() < deadline
+        if client._job.result.done():
+            client.get_job_execution_result().result(0)
+            raise AssertionError("the job has ended")
+        time.sleep(0.05)
+
+
+def test_a_function_is_given_each_epoch_once() -> None:
+    """Epochs of some hundred records; the function runs in the driver."""
+    given: list[tuple[int, int, int]] = []
+
+    def note(df: DataFrame, epoch: int) -> None:
+        row = df.selectExpr("count(*) AS n", "sum(value) AS total").first()
+        given.append((epoch, row["n"], row["total"]))
+
+    env = environment()
+    env.get_configuration().set_string("penstock.epoch.max-records", "400")
+    env.from_sequence(0, 999).map(lambda n: {"value": n}).to_spark(note)
+    env.execute()
+    epochs = [epoch for epoch, _, _ in given]
+    assert epochs == sorted(set(epochs))
+    assert len(epochs) > 1
+    assert sum(n for _, n, _ in given) == 1_000
+    assert sum(total for _, _, total in given) == 999 * 1_000 // 2
+
+
+def test_a_format_of_sparks(tmp_path: Path) -> None:
+    env = environment()
+    rows = env.from_sequence(0, 99).map(lambda n: {"n": n, "half": n / 2, "parity": str(n % 2)})
+    rows.to_spark(output_format="orc", path=str(tmp_path / "orc"), partition_by=("parity",))
+    env.execute()
+    df = get_session("test", MASTER, {}).read.orc(str(tmp_path / "orc"))
+    assert sorted(row["n"] for row in df.where("parity = '1'").collect()) == list(range(1, 100, 2))
+    assert df.agg({"half": "sum"}).first()[0] == 99 * 100 / 4
