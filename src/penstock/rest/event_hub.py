@@ -103,6 +103,13 @@ class EventHub:
             self._count -= 1
             self._readers.get(job_id, set()).discard(reader)
 
+    def close(self) -> None:
+        """Ends all streams."""
+        with self._lock:
+            readers = [reader for each in self._readers.values() for reader in each]
+        for reader in readers:
+            reader.tell(None)
+
     def _pump(self, job_id: str) -> None:
         with self._lock:
             own = self._readers[job_id]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from penstock.jobmanager.dispatching import Dispatcher
+    from penstock.rest.event_hub import EventHub
     from penstock.rest.settings import RestSettings
 
 _log = logging.getLogger("penstock.rest")
@@ -51,6 +52,18 @@ class _ImpatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
+class _Server(uvicorn.Server):
+    """Ends event streams first, which would otherwise be waited for."""
+
+    def __init__(self, config: uvicorn.Config, hub: EventHub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.close()
+        await super().shutdown(sockets)
+
+
 class RestServer:
     """A bound port and what is served there.
 
@@ -69,9 +82,9 @@ class RestServer:
         if token is None:
             token = self._own_token = write_token(port)
         self.settings = dataclasses.replace(settings, port=port, token=token)
-        self.url = f"http://{_shown_host(settings)}:{port}"
+        self.url = f"http://{settings.advertised}:{port}"
         self.app = create_app(dispatcher, self.settings)
-        self._server = uvicorn.Server(
+        self._server = _Server(
             uvicorn.Config(
                 self.app,
                 http=_ImpatientProtocol,
@@ -86,7 +99,8 @@ class RestServer:
                 timeout_graceful_shutdown=_STOP_TIMEOUT_S,
                 limit_concurrency=_MOST_CONNECTIONS,
                 h11_max_incomplete_event_size=_HEADER_BYTES,
-            )
+            ),
+            self.app.state.context.hub,
         )
         self._thread: threading.Thread | None = None
 
@@ -99,19 +113,16 @@ class RestServer:
 
     def start(self) -> None:
         """Serves in a thread of its own; returns when requests are answered."""
-        self._thread = threading.Thread(target=self._serve, name="penstock-rest", daemon=True)
+        # In a thread of its own, uvicorn leaves the process' signals alone.
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._bound],), name="penstock-rest", daemon=True
+        )
         self._thread.start()
         waiting = threading.Event()
         for _ in range(int(_START_TIMEOUT_S / 0.01)):
             if self._server.started or not self._thread.is_alive():
                 break
             waiting.wait(0.01)
-
-    def _serve(self) -> None:
-        import asyncio
-
-        # Not `run`, which would take the process' signals.
-        asyncio.run(self._server._serve([self._bound]))
 
     def stop(self) -> None:
         """Ends the service."""
@@ -164,10 +175,3 @@ def _bind(host: str, port: int, *, or_free_port: bool) -> socket.socket:
             "be running there; choose another port with rest.port."
         ) from None
     return bound
-
-
-def _shown_host(settings: RestSettings) -> str:
-    host = settings.host.strip("[]")
-    if host in ("127.0.0.1", "0.0.0.0", "::", "::1"):
-        return "localhost" if host != "::1" else "[::1]"
-    return f"[{host}]" if ":" in host else host

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
 from penstock.rest.token_file import is_loopback, read_token
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_PACKAGE_BYTES: Final = 256 * 1024 * 1024
 MAX_STREAMS: Final = 100
+_ANY: Final = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +24,7 @@ class RestSettings:
     Attributes:
         host: Address that is bound.
         port: Port that is bound; 0 for a free one.
+        advertised: Name or address by which others reach it.
         token: What whoever submits a job must hold; None when nobody can.
         allowed_hosts: Names by which a browser or client may call this service.
         savepoint_roots: Below which savepoints may be asked for; empty for anywhere.
@@ -39,6 +39,7 @@ class RestSettings:
 
     host: str = "127.0.0.1"
     port: int = 8081
+    advertised: str = "localhost"
     token: str | None = field(default=None, repr=False)
     allowed_hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
     savepoint_roots: tuple[str, ...] = ()
@@ -76,14 +77,15 @@ def rest_settings(
     roots = tuple(configuration.get_list("penstock.rest.savepoint-roots"))
     if not is_loopback(host):
         _check_protected(host, file, roots)
+    address = configuration.get_string("rest.address")
+    advertised = _advertised(host, address)
     return RestSettings(
         host=host,
         port=port,
+        advertised=advertised,
         token=read_token(Path(file)) if file else None,
         allowed_hosts=_allowed_hosts(
-            host,
-            configuration.get_string("rest.address"),
-            configuration.get_list("penstock.rest.allowed-hosts"),
+            host, address, advertised, *configuration.get_list("penstock.rest.allowed-hosts")
         ),
         savepoint_roots=roots,
         submit_enabled=bool(configuration.get_boolean("web.submit.enable")),
@@ -119,8 +121,15 @@ def _check_protected(host: str, token_file: str | None, roots: tuple[str, ...]) 
         )
 
 
-def _allowed_hosts(host: str, address: str, more: Iterable[str]) -> frozenset[str]:
-    hosts = {"localhost", "127.0.0.1", "::1", address.lower(), *(each.lower() for each in more)}
-    if host not in ("0.0.0.0", "::"):
-        hosts.add(host.strip("[]").lower())
-    return frozenset(hosts)
+def _advertised(host: str, address: str) -> str:
+    if is_loopback(host):
+        return "[::1]" if host.strip("[]") == "::1" else "localhost"
+    if not is_loopback(address):
+        return address
+    name = socket.gethostname() if host in _ANY else host.strip("[]")
+    return f"[{name}]" if ":" in name else name
+
+
+def _allowed_hosts(*names: str) -> frozenset[str]:
+    plain = {name.strip("[]").lower() for name in names}
+    return frozenset({"localhost", "127.0.0.1", "::1", *plain} - set(_ANY))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -185,3 +186,24 @@ def test_loopback_is_the_default() -> None:
     assert rest_settings(Configuration(), "::1", 0).port == 0
     with pytest.raises(ConfigurationError, match=r"bind-port is '50100-50200'"):
         rest_settings(configured(rest__bind_port="50100-50200"))
+
+
+def test_others_are_told_a_name_that_they_can_reach(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    more = {
+        "penstock__rest__token_file": str(file),
+        "penstock__rest__savepoint_roots": "/data",
+    }
+    assert rest_settings(Configuration()).advertised == "localhost"
+    exact = rest_settings(configured(rest__bind_address="10.1.2.3", **more))
+    assert exact.advertised == "10.1.2.3"
+    anywhere = rest_settings(configured(rest__bind_address="0.0.0.0", **more))
+    assert anywhere.advertised == socket.gethostname()
+    assert anywhere.advertised.lower() in anywhere.allowed_hosts
+    assert "0.0.0.0" not in anywhere.allowed_hosts
+    named = rest_settings(
+        configured(rest__bind_address="0.0.0.0", rest__address="flow.example", **more)
+    )
+    assert named.advertised == "flow.example"

@@ -437,6 +437,19 @@ def test_events_name_documents_until_the_job_ends() -> None:
         assert service.get(f"/jobs/{JOB_ID}/events").status == 200
 
 
+def test_streams_end_with_the_service() -> None:
+    """Else its end would wait for readers who wait for it."""
+    dispatcher = filled()
+    with served(dispatcher) as service:
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+        connection.request("GET", f"/jobs/{JOB_ID}/events", headers=PAGE)
+        answer = connection.getresponse()
+        assert answer.readline() == b"retry: 3000\n"
+    assert answer.read().endswith(b"event: ended\ndata: job\n\n")
+    connection.close()
+    dispatcher.changes.put(None)
+
+
 # -- submission -----------------------------------------------------------------------------------
 
 
