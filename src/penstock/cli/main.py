@@ -22,6 +22,7 @@ from penstock.cli.failures import (
     WrongUsageError,
     did_you_mean,
 )
+from penstock.cli.tables import printable_lines
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _failed(error: BaseException, given: list[str]) -> int:
     if "--stacktrace" in given:
         click.echo("".join(traceback.format_exception(error)), err=True)
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    click.echo(f"error: {text}", err=True)
+    click.echo(f"error: {printable_lines(text)}", err=True)
     return NO_MANAGER if isinstance(error, NoManagerError) else FAILED
 
 

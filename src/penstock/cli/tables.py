@@ -46,6 +46,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def printable_lines(text: str) -> str:
+    """Returns text of several lines, such as a traceback, without what a terminal would obey."""
+    return "\n".join(printable(line.expandtabs(4)) for line in text.splitlines())
+
+
 def _is_number(cell: Any) -> bool:
     return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
 

@@ -44,7 +44,7 @@ def verb(snapshot: str, orphans: bool, **options: Any) -> None:
             each["files"],
             size(each["total_bytes"]),
             size(each["inline_bytes"]),
-            "whole" if each["is_whole"] else f"{len(each['problems'])} problems",
+            "whole" if each["is_whole"] else _counted(len(each["problems"])),
         )
         for each in found["snapshots"]
     ]
@@ -59,7 +59,11 @@ def verb(snapshot: str, orphans: bool, **options: Any) -> None:
         report.line("")
         report.text(_orphans(found["orphans"]))
     if not found["is_whole"]:
-        raise FoundError(f"{problems} problems were found. Restore from a snapshot that is whole.")
+        raise FoundError(f"{_counted(problems)} found. Restore from a snapshot that is whole.")
+
+
+def _counted(problems: int) -> str:
+    return "1 problem" if problems == 1 else f"{problems:,} problems"
 
 
 def _orphans(orphans: list[dict[str, Any]]) -> str:

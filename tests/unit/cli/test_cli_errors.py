@@ -86,6 +86,12 @@ def test_a_failed_operation_is_its_first_cause(manager: StubManager) -> None:
     assert ran.err == "error: The directory /x is not writable.\n"
 
 
+def test_a_failure_cannot_steer_the_terminal(manager: StubManager) -> None:
+    manager.failure = "line 1\n\tindented \x1b]0;evil\x07"
+    ran = penstock("savepoint", ID_RUNNING, "-m", manager.url)
+    assert ran.err == "error: line 1\n    indented \\x1b]0;evil\\x07\n"
+
+
 def test_stack_traces_are_shown_when_asked_for() -> None:
     ran = penstock("list", "--stacktrace", "-m", "127.0.0.1:1")
     assert "Traceback" in ran.err
