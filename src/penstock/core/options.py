@@ -222,7 +222,10 @@ _RESTARTS: Final = (
         "enum",
         None,
         ("restart-strategy",),
-        ("disable", "fixed-delay", "failure-rate", "exponential-delay"),
+        (
+            *("disable", "fixed-delay", "failure-rate", "exponential-delay"),
+            *("none", "off", "fixeddelay", "failurerate", "exponentialdelay"),
+        ),
     ),
     Option(_RESTART + "fixed-delay.attempts", "integer", "1"),
     Option(_RESTART + "fixed-delay.delay", "duration", "1 s"),
