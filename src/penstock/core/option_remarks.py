@@ -47,7 +47,12 @@ _BACKENDS: Final = {
     "memory": ("hashmap", "jobmanager"),
     "filesystem": ("hashmap", "filesystem"),
 }
-_RESTART_ALIASES: Final = {"none": "disable", "off": "disable", "no": "disable"}
+_RESTART_ALIASES: Final = {
+    **dict.fromkeys(("none", "off", "no"), "disable"),
+    "fixeddelay": "fixed-delay",
+    "failurerate": "failure-rate",
+    "exponentialdelay": "exponential-delay",
+}
 
 
 def translate(key: str, value: str) -> dict[str, str]:

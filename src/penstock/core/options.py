@@ -222,10 +222,7 @@ _RESTARTS: Final = (
         "enum",
         None,
         ("restart-strategy",),
-        (
-            *("disable", "fixed-delay", "failure-rate", "exponential-delay"),
-            *("none", "off", "fixeddelay", "failurerate", "exponentialdelay"),
-        ),
+        ("disable", "fixed-delay", "failure-rate", "exponential-delay"),
     ),
     Option(_RESTART + "fixed-delay.attempts", "integer", "1"),
     Option(_RESTART + "fixed-delay.delay", "duration", "1 s"),
