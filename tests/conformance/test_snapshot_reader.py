@@ -28,7 +28,7 @@ def test_keyed_state(tmp_path: Path, backend: str, threshold: str) -> None:
     run_to(client, 100)
     path = client.stop_with_savepoint(False).result(20)
     client.get_job_execution_result().result(20)
-    with open_snapshot(path) as snapshot:
+    with open_snapshot(path, unpickle=True) as snapshot:
         uids = [record.uid for record in snapshot.operators()]
         assert uids == ["numbers", "remember", "count", "sink"]
         assert snapshot.state_names("count") == [("count", "value")]

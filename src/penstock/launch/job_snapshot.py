@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import ChunkCodec, Manifest, OperatorRecord, StateRecord
 from penstock.checkpoint.snapshot import (
     Chunk,
@@ -21,11 +20,12 @@ from penstock.checkpoint.snapshot import (
 )
 from penstock.connectors.source import Split
 from penstock.core.keygroups import key_group_range
+from penstock.launch.restore_check import raise_problems
+from penstock.launch.restore_fit import fit, key_schema
 from penstock.runtime.job_state import JobState
 from penstock.runtime.records import OperatorVersion, SubtaskVersion
 from penstock.runtime.source_progress import SourceProgress
 from penstock.state.facts import DATA
-from penstock.state.schema import schema_text
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
@@ -103,15 +103,6 @@ def _state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:
     )
 
 
-def key_schema(graph: JobGraph, stage: Stage) -> str:
-    """Returns the type of the keys of a stage as its program declared it; "" if it did not."""
-    for edge in graph.inputs_of(stage):
-        declared = getattr(edge.partitioning, "key_type", None)
-        if declared is not None:
-            return schema_text(declared)
-    return ""
-
-
 def from_manifest(
     graph: JobGraph, manifest: Manifest, *, allow_non_restored: bool = False
 ) -> JobState:
@@ -120,13 +111,8 @@ def from_manifest(
     Raises:
         CheckpointError: The snapshot does not fit the program; lists all reasons.
     """
-    problems = _problems(graph, manifest, allow_non_restored=allow_non_restored)
-    if problems:
-        listed = "".join(f"\n  - {problem}" for problem in problems)
-        raise CheckpointError(
-            f"the program cannot start from snapshot {manifest.checkpoint_id} of job "
-            f"{manifest.job_id}:{listed}"
-        )
+    found = fit(graph, manifest, allow_non_restored=allow_non_restored)
+    raise_problems(list(found.problems), manifest)
     records = {record.uid: record for record in manifest.operators}
     versions = {
         (stage.stage_id, index): _subtask(stage, index, records, manifest)
@@ -168,33 +154,6 @@ def _subtask(
     # The epoch is part of the name: a worker that holds another version must not keep it.
     name = f"restored-{manifest.job_id}-{manifest.checkpoint_id}-{stage.stage_id}-{index}"
     return SubtaskVersion(name, operators, is_restored=True)
-
-
-def _problems(graph: JobGraph, manifest: Manifest, *, allow_non_restored: bool) -> list[str]:
-    problems: list[str] = []
-    stages = {operator.uid: stage for stage in graph.stages for operator in stage.operators}
-    for record in manifest.operators:
-        stage = stages.get(record.uid)
-        keyed = [subtask.keyed for subtask in record.subtasks if subtask.keyed is not None]
-        if stage is None:
-            has_state = keyed or record.states or record.uid in manifest.sources
-            owes = manifest.sinks.get(record.uid, {}).get("pending")
-            if (has_state or owes) and not allow_non_restored:
-                has = "state" if has_state else "output that may not be visible yet"
-                problems.append(
-                    f"operator '{record.name}' (uid '{record.uid}') has {has} in the snapshot and "
-                    "is not in the program. Give its successor this uid, or drop the state with "
-                    "execution.state-recovery.ignore-unclaimed-state: true (-n)."
-                )
-            continue
-        if keyed and stage.max_parallelism != record.max_parallelism:
-            problems.append(
-                f"operator '{record.name}' (uid '{record.uid}') has max parallelism "
-                f"{stage.max_parallelism} in the program and {record.max_parallelism} in the "
-                f"snapshot, which cannot be changed. Set set_max_parallelism("
-                f"{record.max_parallelism})."
-            )
-    return problems
 
 
 def _plain_progress(progress: SourceProgress) -> dict[str, Any]:

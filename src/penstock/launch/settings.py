@@ -15,6 +15,7 @@ from penstock.launch.attempt_directories import directory_name
 from penstock.launch.high_availability import Coordination, read_coordination
 from penstock.runtime.admission import LARGEST, Admission
 from penstock.runtime.records import StateSettings
+from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -23,6 +24,7 @@ from penstock.spark.dependencies import Dependencies
 IN_PROCESS = "in-process"
 """A master of our own: epochs run in this process, one subtask after the other, without a JVM."""
 
+_ALLOW_PICKLE = "penstock.state.allow-pickle"
 _BACKENDS = ("hashmap", "rocksdb")
 
 
@@ -132,6 +134,7 @@ def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> Stat
         inline_threshold_bytes=configuration.get_size_bytes(
             "execution.checkpointing.data-inline-threshold"
         ),
+        pickles=Pickles.ALLOW if configuration.get_boolean(_ALLOW_PICKLE) else Pickles.REFUSE,
         local_directory=(
             None
             if configuration.get_boolean("penstock.state.local.shared")

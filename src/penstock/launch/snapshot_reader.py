@@ -4,7 +4,8 @@
         for row in snapshot.keyed_state("count"):
             print(row.state, row.key, row.value)
 
-Values are unpickled: read only snapshots from which you would also start a job.
+State of a declared type is data and is shown as it is. Pickled state is shown as `Opaque`, unless
+`unpickle=True`: pickles run code, so that is for snapshots from which you would also start a job.
 """
 
 from __future__ import annotations
@@ -15,16 +16,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.snapshot import local_keyed_state
+from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.checkpoint.storage_open import Storages
 from penstock.core.file_area import FileArea
+from penstock.operators.windows import windows as _windows  # noqa: F401 - namespaces of window state
+from penstock.state.operator_codec import LogicState, read_logic
+from penstock.state.operator_state import BROADCAST, KINDS
+from penstock.state.pickles import Pickles
 from penstock.state.reader import read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.checkpoint.manifest import Manifest, OperatorRecord
+
+LOGIC = "logic"
+"""Name of the chunk that holds what an operator keeps besides keyed state."""
 
 
 class StateRow(NamedTuple):
@@ -35,7 +43,7 @@ class StateRow(NamedTuple):
         kind: `value`, `list`, `map`, `event_timer` or `processing_timer`.
         key: The key.
         namespace: None for a function's own state; the window for that of a window.
-        value: The value; an element of a list; key and value of a map's entry; a timer's time.
+        value: The value; the elements of a list; key and value of a map's entry; a timer's time.
     """
 
     state: str
@@ -45,17 +53,38 @@ class StateRow(NamedTuple):
     value: Any
 
 
-class Snapshot:
-    """A snapshot whose files are at hand."""
+class OperatorStateRow(NamedTuple):
+    """One element of operator state.
 
-    def __init__(self, loaded: LoadedSnapshot, area: FileArea) -> None:
-        self._loaded = loaded
-        self._area = area
+    Attributes:
+        state: Name of the state.
+        kind: `operator-list`, `operator-union` or `operator-broadcast`.
+        subtask: Whose it is.
+        value: The element; key and value of a broadcast map's entry.
+    """
+
+    state: str
+    kind: str
+    subtask: int
+    value: Any
+
+
+class Snapshot:
+    """A snapshot; files are fetched when they are first needed."""
+
+    def __init__(
+        self, storages: Storages, loaded: LoadedSnapshot, area: FileArea, pickles: Pickles
+    ) -> None:
+        self._storages = storages
+        self.loaded = loaded
+        self.area = area
+        self._pickles = pickles
+        self._fetched: set[str] = set()
 
     @property
     def manifest(self) -> Manifest:
         """Everything that `_metadata` says."""
-        return self._loaded.manifest
+        return self.loaded.manifest
 
     def operators(self) -> list[OperatorRecord]:
         """Returns the operators, in the order of the program."""
@@ -68,27 +97,64 @@ class Snapshot:
                 return record
         known = ", ".join(repr(record.uid) for record in self.manifest.operators)
         raise CheckpointError(
-            f"{self._loaded.directory} has no operator with uid {uid!r}; it has {known}."
+            f"{self.loaded.directory} has no operator with uid {uid!r}; it has {known}."
         )
 
     def keyed_state(self, uid: str) -> Iterator[StateRow]:
         """Yields all keyed state of an operator, subtask by subtask."""
-        for subtask in self.operator(uid).subtasks:
+        for subtask in self._fetch(uid).subtasks:
             if subtask.keyed is not None:
-                for row in read_entries(local_keyed_state(subtask.keyed), self._area):
+                version = local_keyed_state(subtask.keyed)
+                for row in read_entries(version, self.area, self._pickles):
                     yield StateRow(*row)
+
+    def operator_state(self, uid: str) -> Iterator[OperatorStateRow]:
+        """Yields list, union and broadcast state of an operator, subtask by subtask."""
+        for index, saved in enumerate(self.logic(uid)):
+            for name, (mode, content) in saved.operator_state.items():
+                values = content.items() if mode == BROADCAST else content
+                for value in values:
+                    yield OperatorStateRow(name, KINDS[mode], index, value)
+
+    def logic(self, uid: str) -> list[LogicState]:
+        """Returns what each subtask of an operator keeps besides keyed state."""
+        handles = [
+            local_handle(chunk.handle)
+            for subtask in self._fetch(uid).subtasks
+            for chunk in subtask.chunks
+            if chunk.name == LOGIC
+        ]
+        return read_logic(handles, self.area, self._pickles)
 
     def state_names(self, uid: str) -> list[tuple[str, str]]:
         """Returns (name, kind) of the states of an operator, in order of their names."""
         record = self.operator(uid)
-        named = {(state.name, state.kind) for state in record.states}
-        named.update((row.state, row.kind) for row in self.keyed_state(uid) if row.state)
-        return sorted(named)
+        named = {state.name: state.kind for state in record.states}
+        for row in self.keyed_state(uid):
+            if row.state:
+                named.setdefault(row.state, row.kind)
+        return sorted(named.items())
+
+    def _fetch(self, uid: str) -> OperatorRecord:
+        record = self.operator(uid)
+        if uid not in self._fetched:
+            handles = [handle for subtask in record.subtasks for handle in subtask.handles]
+            directory = self.area.directory
+            download_files(self._storages, self.loaded, directory, handles=handles)
+            self._fetched.add(uid)
+        return record
 
 
 @contextmanager
-def open_snapshot(path: str, storages: Storages | None = None) -> Iterator[Snapshot]:
-    """Opens the snapshot at a path, its directory or its `_metadata`; files are fetched, checked.
+def open_snapshot(
+    path: str, storages: Storages | None = None, *, unpickle: bool = False
+) -> Iterator[Snapshot]:
+    """Opens the snapshot at a path, its directory or its `_metadata`; files are checked.
+
+    Args:
+        path: The snapshot.
+        storages: Where to look.
+        unpickle: Run the pickles in it.
 
     Raises:
         CheckpointError: There is no snapshot.
@@ -97,5 +163,5 @@ def open_snapshot(path: str, storages: Storages | None = None) -> Iterator[Snaps
     found = storages or Storages()
     loaded = load_snapshot(found, path)
     with tempfile.TemporaryDirectory(prefix="penstock-read-") as directory:
-        download_files(found, loaded, directory)
-        yield Snapshot(loaded, FileArea(directory))
+        pickles = Pickles.ALLOW if unpickle else Pickles.OPAQUE
+        yield Snapshot(found, loaded, FileArea(directory), pickles)

@@ -5,38 +5,127 @@ dicts, lists, texts and numbers only: whatever it returns, `json.dumps` can writ
 code that a snapshot holds, unless it is told to with `unpickle=True`.
 
 What has no JSON form is a dict with one key that starts with `$`: `{"$pickle": 412}` for a pickled
-value of 412 bytes that was not read, `{"$bytes": "00ff"}`, `{"$tuple": [1, 2]}`,
-`{"$repr": "…"}` for any other Python object.
+value in a pickle of 412 bytes that was not read, `{"$bytes": "00ff"}`, `{"$tuple": [1, 2]}`,
+`{"$row": [1, 2]}` for a row without names, `{"$map": [[1, "a"]]}` for a dict whose keys are not
+texts, `{"$repr": "…"}` for any other Python object.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.errors import UnsupportedError
+from penstock.checkpoint.errors import CheckpointError
+from penstock.core.errors import StateError
+from penstock.launch.plain_json import is_key, to_json
+from penstock.launch.snapshot_reader import Snapshot, open_snapshot
+from penstock.state.schema import PLAIN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.checkpoint.manifest import OperatorRecord, StateRecord
     from penstock.core.configuration import Configuration
     from penstock.graph.nodes import StreamGraph
 
 
-def list_states(path: str) -> dict[str, Any]:
+def list_states(path: str, *, count: bool = True) -> dict[str, Any]:
     """Returns what a snapshot holds, operator by operator.
+
+    Args:
+        path: The snapshot.
+        count: Count entries and timers, for which all files are read.
 
     Returns:
         `path`, `kind` (`checkpoint`, `savepoint-canonical`, `savepoint-native`), `checkpoint_id`,
         `job_id`, `job_name`, `created_ms`, `epoch`, `penstock_version`, `total_bytes`,
         `inline_bytes`, and `operators`: a list of dicts with `uid`, `name`, `parallelism`,
         `max_parallelism`, `key_type` ("" when undeclared), `files`, `file_bytes`, `inline_bytes`,
-        `has_source_position`, `has_pending_output`, `event_timers`, `processing_timers` and
-        `states`: a list of dicts with `name`, `kind`, `codec` (`msgpack` or `pickle`), `type`
-        (as declared, "" when it was not), `key_codec`, `ttl` ("" without one) and `entries`.
+        `has_source_position`, `has_pending_output`, `event_timers`, `processing_timers`, `note`
+        ("", or why nothing could be counted), and `states`: a list of dicts with `name`, `kind`,
+        `codec` (`msgpack` or `pickle`), `type` (as declared, "" when it was not), `key_codec`,
+        `ttl` ("" without one) and `entries`. Counts are None where nothing was counted.
 
     Raises:
         CheckpointError: There is no snapshot.
         StateError: A file is missing or damaged.
     """
-    raise UnsupportedError(f"{path}: states cannot be listed yet.")
+    with open_snapshot(path) as snapshot:
+        manifest = snapshot.manifest
+        return {
+            "path": snapshot.loaded.directory,
+            "kind": manifest.kind.value,
+            "checkpoint_id": manifest.checkpoint_id,
+            "job_id": manifest.job_id,
+            "job_name": manifest.job_name,
+            "created_ms": manifest.created_ms,
+            "epoch": manifest.epoch,
+            "penstock_version": manifest.penstock_version,
+            "total_bytes": snapshot.loaded.size_bytes + manifest.full_bytes - manifest.inline_bytes,
+            "inline_bytes": manifest.inline_bytes,
+            "operators": [
+                _operator(snapshot, record, count=count) for record in manifest.operators
+            ],
+        }
+
+
+def _operator(snapshot: Snapshot, record: OperatorRecord, *, count: bool) -> dict[str, Any]:
+    manifest = snapshot.manifest
+    handles = [handle for subtask in record.subtasks for handle in subtask.handles]
+    files = {handle.path: handle.size_bytes for handle in handles if handle.path is not None}
+    counts, note = _counts(snapshot, record.uid) if count else (None, "")
+    states = [_state(state, counts) for state in record.states]
+    known = {state.name for state in record.states}
+    for (name, kind), entries in sorted((counts or Counter()).items()):
+        if name and name not in known and not kind.startswith("operator-"):
+            found = {"name": name, "kind": kind, "codec": "pickle", "type": "", "key_codec": ""}
+            states.append({**found, "ttl": "", "entries": entries})
+    return {
+        "uid": record.uid,
+        "name": record.name,
+        "parallelism": record.parallelism,
+        "max_parallelism": record.max_parallelism,
+        "key_type": record.key_schema,
+        "files": len(files),
+        "file_bytes": sum(files.values()),
+        "inline_bytes": sum(len(h.inline) for h in handles if h.inline is not None),
+        "has_source_position": record.uid in manifest.sources,
+        "has_pending_output": bool(manifest.sinks.get(record.uid, {}).get("pending")),
+        "event_timers": None if counts is None else counts["", "event_timer"],
+        "processing_timers": None if counts is None else counts["", "processing_timer"],
+        "note": note,
+        "states": states,
+    }
+
+
+def _counts(snapshot: Snapshot, uid: str) -> tuple[Counter[tuple[str, str]] | None, str]:
+    """Returns numbers of entries by name and kind; None and why for what would need a pickle."""
+    counts: Counter[tuple[str, str]] = Counter()
+    try:
+        for row in snapshot.keyed_state(uid):
+            size = len(row.value) if row.kind == "list" else 1
+            counts[row.state, row.kind] += size
+        for own in snapshot.operator_state(uid):
+            counts[own.state, own.kind] += 1
+    except StateError as error:
+        if "unpickle" not in str(error):
+            raise
+        return None, str(error)
+    return counts, ""
+
+
+def _state(state: StateRecord, counts: Counter[tuple[str, str]] | None) -> dict[str, Any]:
+    stored = {"reducing": "value", "aggregating": "value"}.get(state.kind, state.kind)
+    return {
+        "name": state.name,
+        "kind": state.kind,
+        "codec": state.value_codec or "pickle",
+        "type": "" if state.schema == PLAIN else state.schema,
+        "key_codec": state.key_codec,
+        "ttl": state.ttl,
+        "entries": None if counts is None else counts[state.name, stored],
+    }
 
 
 def read_state(  # noqa: PLR0913 - the options of the verb
@@ -68,7 +157,48 @@ def read_state(  # noqa: PLR0913 - the options of the verb
     Raises:
         CheckpointError: There is no such snapshot, operator or state; the text lists what there is.
     """
-    raise UnsupportedError(f"{path}: the state of {uid} cannot be read yet.")
+    with open_snapshot(path, unpickle=unpickle) as snapshot:
+        _check_state(snapshot, uid, state)
+        found = _entries(snapshot, uid, state, key)
+        entries = list(islice(found, limit))
+        is_truncated = limit is not None and next(found, None) is not None
+        return {
+            "path": snapshot.loaded.directory,
+            "uid": uid,
+            "entries": entries,
+            "is_truncated": is_truncated,
+        }
+
+
+def _check_state(snapshot: Snapshot, uid: str, state: str | None) -> None:
+    if state is None:
+        return
+    named = [record.name for record in snapshot.operator(uid).states]
+    if state not in named and state not in [name for name, _ in snapshot.state_names(uid)]:
+        raise CheckpointError(
+            f"operator {uid!r} has no state {state!r} in {snapshot.loaded.directory}; it has "
+            f"{', '.join(map(repr, sorted(named))) or 'none'}."
+        )
+
+
+def _entries(
+    snapshot: Snapshot, uid: str, state: str | None, key: str | None
+) -> Iterator[dict[str, Any]]:
+    for row in snapshot.keyed_state(uid):
+        if (state is None or row.state == state) and (key is None or is_key(row.key, key)):
+            entry = {"state": row.state, "kind": row.kind, "key": to_json(row.key)}
+            entry["namespace"] = to_json(row.namespace)
+            yield entry | _value(row.kind, row.value)
+    for own in snapshot.operator_state(uid) if key is None else ():
+        if state is None or own.state == state:
+            entry = {"state": own.state, "kind": own.kind, "subtask": own.subtask}
+            yield entry | _value(own.kind, own.value)
+
+
+def _value(kind: str, value: Any) -> dict[str, Any]:
+    if kind in {"map", "operator-broadcast"}:
+        return {"map_key": to_json(value[0]), "value": to_json(value[1])}
+    return {"value": to_json(value)}
 
 
 def diff_snapshots(
@@ -81,16 +211,23 @@ def diff_snapshots(
         after: The newer one.
         uid: Only this operator.
         limit: At most so many keys are named in each list.
-        unpickle: As for `read_state`; without it pickled values are compared by their bytes.
+        unpickle: As for `read_state`; without it pickled values cannot be compared.
 
     Returns:
         `before`, `after`, `is_same`, and `operators`: a list of dicts with `uid`, `change`
         (`added`, `removed`, `changed`, `same`), `settings` (texts such as
         `"parallelism 2 -> 4"`), and `states`: a list of dicts with `name`, `kind`, `change`,
         `type` (before and after, when they differ), `added`, `removed`, `changed`, `same` (counts
-        of entries), and `keys`: up to `limit` entries of each of `added`, `removed`, `changed`.
+        of entries), `unknown` (entries that are there in both and pickled), and `keys`: up to
+        `limit` entries of each of `added`, `removed`, `changed`. Timers are states named "".
     """
-    raise UnsupportedError(f"{before} and {after} cannot be compared yet.")
+    from penstock.launch.snapshot_diff import diff_opened
+
+    with (
+        open_snapshot(before, unpickle=unpickle) as old,
+        open_snapshot(after, unpickle=unpickle) as new,
+    ):
+        return diff_opened(old, new, uid, limit)
 
 
 def verify_snapshot(path: str, *, orphans: bool = False) -> dict[str, Any]:
@@ -106,13 +243,17 @@ def verify_snapshot(path: str, *, orphans: bool = False) -> dict[str, Any]:
         `inline_bytes`, `is_whole`, `problems`: dicts with `place`, `text`, `used_by`), and
         `orphans` (dicts with `path`, `size_bytes`, `age_ms`, `reason`), None if not asked for.
     """
-    raise UnsupportedError(f"{path}: snapshots cannot be verified yet.")
+    from penstock.launch.snapshot_verify import verify_path
+
+    return verify_path(path, orphans=orphans)
 
 
 def check_restore(
     graph: StreamGraph, configuration: Configuration, path: str | None = None
 ) -> dict[str, Any]:
     """Returns what would become of a snapshot if a program started from it; starts nothing.
+
+    To learn which state a function has, its `open()` is called once in this process.
 
     Args:
         graph: The program.
@@ -127,4 +268,6 @@ def check_restore(
         with `name`, `kind`, `verdict` (`as is`, `migrated`, `incompatible`, `new`, `kept`,
         `unknown`), `before` and `after` (types), and `text`.
     """
-    raise UnsupportedError(f"{path}: the restore cannot be checked yet.")
+    from penstock.launch.restore_check import check_program
+
+    return check_program(graph, configuration, path)

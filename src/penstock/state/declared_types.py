@@ -80,6 +80,14 @@ class DeclaredTypes:
             return columns
         return convert_columns(part.kind, columns, to_timed=table.timed, now_ms=now_ms)
 
+    def facts_of(self, name: str, kind: str, schema: str) -> StateFacts:
+        """Returns what there is to say about a state that is in no table."""
+        descriptor = self._descriptors.get(name)
+        migrates = descriptor is not None and descriptor.migration is not None
+        return StateFacts(
+            name, kind, schema, is_described=descriptor is not None, migrates=migrates
+        )
+
     def facts(self, tables: Iterable[Table]) -> tuple[StateFacts, ...]:
         """Returns what there is to say about each table."""
         return tuple(state_facts(table, self._descriptors.get(table.name)) for table in tables)

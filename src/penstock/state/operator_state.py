@@ -21,7 +21,6 @@ from penstock.state.api import (
     ReadOnlyBroadcastState,
 )
 from penstock.state.declared_types import DeclaredTypes
-from penstock.state.facts import StateFacts
 from penstock.state.objects import checked_elements
 from penstock.state.pickles import Pickles
 
@@ -33,12 +32,13 @@ if TYPE_CHECKING:
         MapStateDescriptor,
         StateDescriptor,
     )
+    from penstock.state.facts import StateFacts
 
 SPLIT: Final = "split"
 UNION: Final = "union"
 BROADCAST: Final = "broadcast"
 
-_KINDS: Final = {
+KINDS: Final = {
     SPLIT: "operator-list",
     UNION: "operator-union",
     BROADCAST: "operator-broadcast",
@@ -233,7 +233,7 @@ class OperatorState(OperatorStateStore):
     def facts(self) -> tuple[StateFacts, ...]:
         """Returns what there is to say about each state, in order of their names."""
         return tuple(
-            StateFacts(name, _KINDS[self._modes[name]], self.schemas[name])
+            self._declared.facts_of(name, KINDS[self._modes[name]], self.schemas[name])
             for name in sorted(self._states)
         )
 

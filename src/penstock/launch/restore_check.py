@@ -1,0 +1,148 @@
+"""Checks a program against a snapshot: as a dry run, and before every start."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.storage_open import Storages
+from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
+from penstock.graph.compile import compile_graph
+from penstock.launch.restore_fit import Fit, fit, undeclared
+from penstock.launch.start_point import find_start
+from penstock.launch.state_probe import probe
+from penstock.state.pickles import Pickles
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.manifest import Manifest
+    from penstock.core.configuration import Configuration
+    from penstock.graph.job_graph import JobGraph
+    from penstock.graph.nodes import StreamGraph
+    from penstock.launch.settings import JobSettings
+    from penstock.launch.snapshot_effects import SnapshotEffects
+    from penstock.launch.start_point import StartPoint
+
+_PATH = "execution.state-recovery.path"
+
+
+def fitting_start(
+    graph: JobGraph, settings: JobSettings, effects: SnapshotEffects
+) -> StartPoint | None:
+    """Returns what a job starts from, found to fit it; None for an empty state.
+
+    Raises:
+        CheckpointError: There is no such snapshot, or it does not fit; lists all reasons.
+        ProgramError: State would be pickled although that is not allowed; lists all of it.
+    """
+    start = find_start(settings, effects)
+    check_start(graph, settings, None if start is None else start.loaded.manifest)
+    return start
+
+
+def check_start(graph: JobGraph, settings: JobSettings, manifest: Manifest | None) -> None:
+    """Checks a program before its first record.
+
+    Functions are opened here only where that can find something: to restore, or where pickles are
+    forbidden.
+
+    Raises:
+        CheckpointError: The snapshot does not fit; lists all reasons.
+        ProgramError: State would be pickled although that is not allowed; lists all of it.
+    """
+    allow_pickle = settings.state.pickles is Pickles.ALLOW
+    if manifest is None and allow_pickle:
+        return
+    probes = probe(graph, dict(settings.parameters))
+    problems = [] if allow_pickle else undeclared(probes)
+    if manifest is None:
+        if problems:
+            raise ProgramError(f"the program cannot start:{_listed(problems)}")
+        return
+    found = fit(
+        graph,
+        manifest,
+        probes,
+        allow_non_restored=settings.ignore_unclaimed_state,
+        allow_pickle=allow_pickle,
+    )
+    raise_problems([*problems, *found.problems], manifest)
+
+
+def raise_problems(problems: list[str], manifest: Manifest) -> None:
+    """Raises an error that lists problems, if there are any."""
+    if problems:
+        raise CheckpointError(
+            f"the program cannot start from snapshot {manifest.checkpoint_id} of job "
+            f"{manifest.job_id}:{_listed(problems)}"
+        )
+
+
+def _listed(problems: list[str]) -> str:
+    return "".join(f"\n  - {problem}" for problem in problems)
+
+
+def check_program(
+    graph: StreamGraph, configuration: Configuration, path: str | None
+) -> dict[str, Any]:
+    """Returns what `snapshot_verbs.check_restore` does."""
+    place = path or configuration.read(_PATH)
+    if not place:
+        raise ConfigurationError(
+            f"there is nothing to check: pass the path of a snapshot, or set {_PATH}."
+        )
+    problems: list[str] = []
+    compiled = manifest = None
+    try:
+        compiled = compile_graph(graph)
+    except ProgramError as error:
+        problems.append(str(error))
+    try:
+        manifest = load_snapshot(Storages(configuration.to_dict()), place).manifest
+    except PenstockError as error:
+        problems.append(str(error))
+    found = Fit((), ())
+    warnings: list[str] = []
+    if compiled is not None:
+        allow_pickle = bool(configuration.get_boolean("penstock.state.allow-pickle"))
+        probes = probe(compiled, configuration.get_map("pipeline.global-job-parameters"))
+        problems += [] if allow_pickle else undeclared(probes)
+        warnings += [
+            f"operator {uid!r}: {probed.error}" for uid, probed in probes.items() if probed.error
+        ]
+        warnings += _generated(compiled)
+        if manifest is not None:
+            ignore = configuration.read("execution.state-recovery.ignore-unclaimed-state")
+            found = fit(
+                compiled,
+                manifest,
+                probes,
+                allow_non_restored=bool(ignore),
+                allow_pickle=allow_pickle,
+            )
+    problems += found.problems
+    return {
+        "path": place,
+        "fits": not problems,
+        "problems": problems,
+        "warnings": warnings,
+        "operators": [_plain(asdict(operator)) for operator in found.operators],
+    }
+
+
+def _generated(graph: JobGraph) -> list[str]:
+    """Returns warnings about uids that a change of the program would change."""
+    return [
+        f"operator '{operator.name}' has no uid of its own; '{operator.uid}' was made from the "
+        "shape of the program, and a changed program may not find its state."
+        for stage in graph.stages
+        for operator in stage.operators
+        if operator.uid_is_generated
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
