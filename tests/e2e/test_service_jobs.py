@@ -95,7 +95,13 @@ def test_a_killed_process_is_started_again_from_its_latest_checkpoint(
     assert document["timestamps"]["RESTARTING"] > 0
     entries = job.document("/exceptions")["exceptionHistory"]["entries"]
     assert "SIGKILL" in entries[0]["stacktrace"]
-    restored = job.document("/checkpoints")["latest"]["restored"]
+    # What the killed processes did and how they ended is still there.
+    assert len([each for each in entries if "SIGKILL" in each["stacktrace"]]) == 2
+    found = job.document("/checkpoints")
+    assert found["counts"]["restored"] == 2
+    assert {each["leader_epoch"] for each in found["history"]} <= {1, 2, 3}
+    assert found["summary"]["end_to_end_duration"]["max"] > 0
+    restored = found["latest"]["restored"]
     assert restored["id"] >= number, "ids go on over processes"
     assert restored["is_savepoint"] is False
 

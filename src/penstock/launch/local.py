@@ -45,13 +45,14 @@ def execute_async(
     return launch(graph, configuration, listener)
 
 
-def start_job(
+def start_job(  # noqa: PLR0913 - what a job manager adds
     graph: StreamGraph,
     configuration: Configuration,
     listener: Listener | None = None,
     *,
     job_id: str | None = None,
     leader_epoch: int = 1,
+    before_start: Callable[[LocalJob], None] | None = None,
 ) -> LocalJob:
     """Starts a job in this process, whoever launches the others.
 
@@ -61,6 +62,7 @@ def start_job(
         listener: Is told of each epoch.
         job_id: Chosen by a job manager; None for a new one.
         leader_epoch: Rises with every attempt that a job manager starts.
+        before_start: Is shown the job before anything of it runs.
     """
     compiled = compile_graph(graph)
     check_alignment(compiled)
@@ -76,6 +78,8 @@ def start_job(
     for warning in banner_warnings(facts, settings):
         _log.warning("%s", warning)
     job = LocalJob(compiled, settings, job_id, listener)
+    if before_start is not None:
+        before_start(job)
     job.start()
     _log.info("Job has been submitted with JobID %s", job_id)
     if has_page:

@@ -190,7 +190,7 @@ class LocalJob(JobRecord):
                 engine.check_restored(state)
                 # Last, since it leaves a mark: what does not fit must not be claimed.
                 start.adopt(effects, self.job_id)
-            service.journal.listener = self.listeners.checkpoint_fact
+            service.journal.begin(self.listeners.checkpoint_fact, self.earlier_checkpoints)
             service.start(None if start is None else start.restored)
             self._service = service
             status = self._run_attempts(engine, service, effects, sinks, state)

@@ -28,6 +28,7 @@ from penstock.jobmanager.job_records import (
 )
 from penstock.launch.attempt_directories import remove_earlier_attempts
 from penstock.launch.high_availability import shared_checkpoints
+from penstock.launch.history_file import HistoryFile
 from penstock.launch.job_record import failure_of
 from penstock.launch.job_views import JobViews
 from penstock.launch.leadership_watch import watch_leadership
@@ -83,6 +84,7 @@ class ManagedJob:
         self._views: JobViews | None = None
         self._configuration: Configuration | None = None
         self._status: StatusRecord | None = None
+        self._history = HistoryFile(directory.path / "history.json", clock)
         self._obeyed: set[str] = set()
         self._waiting: dict[str, Future[Any]] = {}
         self._is_over = threading.Event()
@@ -120,12 +122,10 @@ class ManagedJob:
                 listener,
                 job_id=self._directory.job_id,
                 leader_epoch=self._process.leader_epoch,
+                before_start=self._take_up,
             )
             epoch = self._process.leader_epoch
             watch_leadership(configuration, epoch, lambda: self._leave(OVERRULED))
-            remove_earlier_attempts(Path(job.settings.state.directory).parent, job.job_id)
-            if self._process.previous_death is not None:
-                job.failed(JobExecutionError(self._process.previous_death))
             self._configuration = configuration
             self._views = JobViews(
                 job,
@@ -136,6 +136,13 @@ class ManagedJob:
             )
             self._job = job
             return job
+
+    def _take_up(self, job: LocalJob) -> None:
+        """Goes on with what processes before this one have left."""
+        remove_earlier_attempts(Path(job.settings.state.directory).parent, job.job_id)
+        self._history.take_up(job)
+        if self._process.previous_death is not None:
+            job.failed(JobExecutionError(self._process.previous_death))
 
     def finish(self, failure: BaseException | None) -> EndRecord:
         """Waits for the end of the job, and says how it ended.
@@ -292,6 +299,7 @@ class ManagedJob:
         if job is None or views is None or configuration is None:
             return
         views.refresh()
+        self._history.refresh(job, is_last=self._is_over.is_set())
         statistics = job.statistics
         completed = None if statistics is None else statistics.latest.completed
         status = StatusRecord(
