@@ -10,7 +10,7 @@ from penstock.operators.watermark_tracker import WatermarkTracker
 from penstock.operators.watermark_valve import WatermarkMerger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from penstock.core.columns import ColumnBatch
 
@@ -47,6 +47,7 @@ class SourceWatermarks:
         self._trackers: dict[str, WatermarkTracker] = {}
         self._merger = WatermarkMerger()
         self._without_splits = WatermarkTracker(self._strategy, name)
+        self._paused: frozenset[str] = frozenset()
 
     def add_split(self, split_id: str) -> None:
         """Makes a split count before its first record, so that others do not run ahead of it."""
@@ -103,9 +104,12 @@ class SourceWatermarks:
             self._merger.advance(split_id, watermark)
         return stamped
 
-    def on_epoch(self, now_ms: int) -> None:
-        """Asks periodic generators and looks for idle splits."""
+    def on_epoch(self, now_ms: int, paused: Collection[str] = ()) -> None:
+        """Asks periodic generators and looks for idle splits; those that are paused are not."""
+        self._paused = frozenset(paused)
         for split_id, tracker in self._trackers.items():
+            if split_id in self._paused:
+                continue
             watermark = tracker.on_periodic(now_ms)
             if watermark is not None:
                 self._merger.set_idle_quietly(split_id, idle=False)
@@ -122,6 +126,10 @@ class SourceWatermarks:
         """The subtask's watermark."""
         return self._merger.output
 
+    def of_splits(self) -> dict[str, int | None]:
+        """Returns the watermark of each split; None for idle ones."""
+        return self._merger.of_inputs()
+
     @property
     def told_idle(self) -> bool:
         """Whether the last status that was handed on was idle."""
@@ -136,7 +144,8 @@ class SourceWatermarks:
 
     def next_check(self) -> int | None:
         """Returns when an epoch is due to look for idleness although no record came, or None."""
-        trackers = self._trackers.values() or (self._without_splits,)
+        read = [each for name, each in self._trackers.items() if name not in self._paused]
+        trackers = read if self._trackers else [self._without_splits]
         return min(
             (due for tracker in trackers if (due := tracker.next_check()) is not None),
             default=None,

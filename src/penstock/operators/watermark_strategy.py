@@ -155,7 +155,14 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Any,
         update_interval: Any = DEFAULT_ALIGNMENT_INTERVAL_MS,
     ) -> WatermarkStrategy:
-        """Pauses splits that are too far ahead of their group."""
+        """Pauses splits of a source that are too far ahead of their group.
+
+        Args:
+            watermark_group: Name of the group; several sources of a program may share one.
+            max_allowed_watermark_drift: How far a split may be ahead of the group's minimum.
+            update_interval: How often the minimum is looked at, at least; it is looked at behind
+                each epoch.
+        """
         drift_ms = to_millis(max_allowed_watermark_drift, "max_allowed_watermark_drift")
         if update_interval is None:
             update_interval = DEFAULT_ALIGNMENT_INTERVAL_MS

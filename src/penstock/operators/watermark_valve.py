@@ -112,6 +112,14 @@ class WatermarkMerger:
         was_aligned, channel.aligned = channel.aligned, False
         return self._after_leaving(channel, was_aligned=was_aligned)
 
+    def of_inputs(self) -> dict[Any, int | None]:
+        """Returns the watermark of each input; None for idle ones."""
+        return {
+            name: None if channel.idle else channel.watermark
+            for name, channel in self._inputs.items()
+            if not channel.ended
+        }
+
     def mark_idle(self) -> None:
         """Makes the output of a merger without inputs idle."""
         if not self._inputs:

@@ -18,6 +18,7 @@ from penstock.connectors.source import Budget
 from penstock.core.errors import JobExecutionError
 from penstock.core.fault_points import fault_span
 from penstock.runtime.admission import Admission
+from penstock.runtime.alignment import SplitAlignment
 from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
 from penstock.runtime.level_task import raise_error
 from penstock.runtime.records import (
@@ -131,6 +132,7 @@ class JobDriver:
         self.has_stopped = False
         """Whether the job ended with a savepoint that somebody asked for."""
         self._failure: str | None = None
+        self._alignment = SplitAlignment(self._graph)
         self.epoch_times = EpochTimes()
         """Of the last epoch that counts."""
         self.files = files or StateFiles(program.state.directory)
@@ -196,6 +198,7 @@ class JobDriver:
         before = self.state
         with _FOLD:
             self.state = before.folded(self._graph, reports)
+            self._alignment.heard(reports)
         flushes = {(each.stage_id, each.subtask): each.commit_ms for each in reports}
         self.epoch_times = EpochTimes(self._clock.wall_ms(), flushes)
         with _PREPARED:
@@ -251,6 +254,7 @@ class JobDriver:
             budget,
             is_last=progress.is_last_for(index),
             stop=self._is_draining,
+            paused=self._alignment.paused(stage.operators[0].uid),
         )
 
     # -- sources and waiting ------------------------------------------------------------------

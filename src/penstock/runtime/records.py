@@ -122,12 +122,14 @@ class SourceAssignment:
         budget: Bound for all of them together.
         is_last: No split will follow: when these are finished, the input has ended.
         stop: Read nothing and end the input now, for stop with drain.
+        paused: Splits that are too far ahead of their alignment group to be read.
     """
 
     splits: tuple[tuple[Split, Any], ...]
     budget: Budget
     is_last: bool = False
     stop: bool = False
+    paused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ class SubtaskReport:
         finished_splits: For sources: splits that ended.
         backlog: For sources: more could be read at once.
         records_read: For sources: how many records this epoch read.
+        split_watermarks: For sources that are aligned: by split id; None for idle splits.
         input_ended: The MAX watermark passed.
         watermark: Watermark at the end of the epoch, of the first operator.
         next_timer_ms: When a processing timer is due, or None.
@@ -242,6 +245,7 @@ class SubtaskReport:
     finished_splits: list[str] = field(default_factory=list)
     backlog: bool = False
     records_read: int = 0
+    split_watermarks: dict[str, int | None] = field(default_factory=dict)
     input_ended: bool = False
     watermark: int = 0
     next_timer_ms: int | None = None

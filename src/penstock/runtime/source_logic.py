@@ -67,10 +67,18 @@ class SourceLogic(OperatorLogic):
             # Ranges of a file follow each other, so a range counts once its turn comes.
             if split.concurrent:
                 self._watermarks.add_split(split.split_id)
+        self._paused = assignment.paused
+        self._report = report
         left = assignment.budget.max_records
-        side_by_side = sum(split.concurrent for split, _ in assignment.splits)
+        side_by_side = sum(
+            split.concurrent and split.split_id not in self._paused
+            for split, _ in assignment.splits
+        )
         unfinished = 0
         for split, position in () if assignment.stop else assignment.splits:
+            if split.split_id in self._paused:
+                unfinished += 1
+                continue
             finished = False
             # Splits that are read side by side share the budget; one with a backlog must not starve
             # those behind it. What it leaves goes to the next.
@@ -139,10 +147,12 @@ class SourceLogic(OperatorLogic):
 
     def end_of_epoch(self) -> None:
         if self.watermark != MAX_WATERMARK:
-            self._watermarks.on_epoch(self.context.clock.now_ms)
+            self._watermarks.on_epoch(self.context.clock.now_ms, self._paused)
             self._advance()
             if self._watermarks.status_change():
                 self.output.emit_idle(idle=True)
+            if self._spec.strategy is not None and self._spec.strategy.alignment is not None:
+                self._report.split_watermarks = self._watermarks.of_splits()
 
     def is_idle_behind(self, before: bool) -> bool:
         return self._watermarks.told_idle

@@ -51,17 +51,17 @@ def _with_source_cut(stage: Stage) -> Stage:
 
 
 def check_alignment(graph: JobGraph) -> None:
-    """Refuses watermark alignment, which sources here do not obey yet.
+    """Refuses watermark alignment behind a source, where nothing can be paused.
 
     Raises:
-        UnsupportedError: A strategy of the program asks for it.
+        UnsupportedError: An operator of the program asks for it.
     """
     for stage in graph.stages:
-        for operator in stage.operators:
+        for operator in stage.operators[1:] if stage.is_source else stage.operators:
             strategy = getattr(operator.spec, "strategy", None)
             if getattr(strategy, "alignment", None) is not None:
                 raise UnsupportedError(
-                    f"'{operator.name}' uses with_watermark_alignment(), which is not supported "
-                    "yet. Leave it out: splits of one source are read within one budget per epoch, "
-                    "and penstock.epoch.max-records bounds how far one can run ahead."
+                    f"'{operator.name}' uses with_watermark_alignment(), but only sources can wait "
+                    "for each other. Give the strategy to from_source(source, strategy, name) "
+                    "instead of assign_timestamps_and_watermarks(strategy)."
                 )

@@ -9,10 +9,10 @@ from penstock.core.errors import UnsupportedError
 from penstock.datastream import StreamExecutionEnvironment
 
 
-def test_watermark_alignment_is_refused() -> None:
+def test_watermark_alignment_behind_a_source_is_refused() -> None:
     configuration = Configuration().set_string("penstock.spark.master", "in-process")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     aligned = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment("group", 1)
     env.from_collection([1]).assign_timestamps_and_watermarks(aligned).print()
-    with pytest.raises(UnsupportedError, match=r"with_watermark_alignment\(\), which is not"):
+    with pytest.raises(UnsupportedError, match="only sources can wait for each other"):
         env.execute()
