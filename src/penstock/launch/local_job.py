@@ -31,9 +31,9 @@ from penstock.launch.high_availability import open_job_records
 from penstock.launch.job_record import JobRecord, engine_facts
 from penstock.launch.job_snapshot import from_manifest
 from penstock.launch.listeners import JobListeners
+from penstock.launch.restore_check import fitting_start
 from penstock.launch.snapshot_details import SnapshotDetails
 from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
-from penstock.launch.start_point import find_start
 from penstock.runtime.driver import EpochSummary, JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sink_commits import SinkCommits
@@ -184,7 +184,7 @@ class LocalJob(JobRecord):
         )
         try:
             state = None
-            start = find_start(settings, effects)
+            start = fitting_start(self.graph, settings, effects)
             if start is not None:
                 state = self._state_of(start.loaded, engine, effects, sinks)
                 engine.check_restored(state)
