@@ -12,10 +12,13 @@ import functools
 import json
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
+from penstock.core.errors import PenstockError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import FileSink, PythonSource, RollingPolicy
 from penstock.datastream.functions import KeyedProcessFunction
@@ -81,6 +84,17 @@ BREAKS = {each.__name__: each for each in (commit_before_publish, forget_owed_ou
 """Deliberately broken builds, which the tests have to notice."""
 
 
+def take_savepoints(job: Any, directory: Path) -> None:
+    """One after the other, beside the checkpoints, until the job ends."""
+    while True:
+        try:
+            job.trigger_savepoint(str(directory / "savepoints")).result()
+        except PenstockError:
+            if job.get_job_status().result().is_terminal_state():
+                return
+        time.sleep(0.05)
+
+
 def main(
     directory: Path, end: int, master: str, backend: str, start_from: str, more: str = "{}"
 ) -> None:
@@ -124,7 +138,12 @@ def main(
         # Here output of several checkpoints is joined.
         sink(directory / "sums", RollingPolicy.default_rolling_policy(rollover_interval=150))
     ).uid("sums-out")
-    env.execute("kill me")
+    if not os.environ.get("KILL_JOB_SAVEPOINTS"):
+        env.execute("kill me")
+        return
+    job = env.execute_async("kill me")
+    threading.Thread(target=take_savepoints, args=(job, directory), daemon=True).start()
+    job.get_job_execution_result().result()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ Nothing here imports Penstock: what the job wrote is compared with what a plain 
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import subprocess
@@ -26,9 +28,13 @@ def start(
     backend: str,
     start_from: str,
     faults: str = "",
+    savepoints: bool = False,
     **settings: str,
 ) -> subprocess.Popen[bytes]:
     """Starts the job's process; `faults` arms its fault points."""
+    environment = {**os.environ, "PENSTOCK_FAULT_POINTS": faults}
+    if savepoints:
+        environment["KILL_JOB_SAVEPOINTS"] = "1"
     more = json.dumps({key.replace("__", "."): value for key, value in settings.items()})
     command = [sys.executable, PROGRAM, directory, end, master, backend, start_from, more]
     with (directory / "log.txt").open("ab") as log:
@@ -37,7 +43,7 @@ def start(
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "PENSTOCK_FAULT_POINTS": faults},
+            env=environment,
         )
 
 
@@ -78,6 +84,16 @@ def lines(directory: Path) -> list[str]:
         if path.is_file() and not any(part.startswith(".") for part in path.parts[-2:])
         for line in path.read_text().splitlines()
     ]
+
+
+def check_files(directory: Path) -> None:
+    """Every data file under its name holds what its name says, whatever was killed meanwhile."""
+    for path in directory.glob("checkpoints/*/*/*"):
+        digest, dash, _ = path.name.partition("-")
+        if dash and len(digest) == 64:
+            with contextlib.suppress(FileNotFoundError):
+                found = hashlib.sha256(path.read_bytes()).hexdigest()
+                assert found == digest, f"{path} is torn: {found}"
 
 
 def verify(directory: Path, end: int) -> None:
