@@ -1,0 +1,156 @@
+"""What can be read, over a dispatcher in memory, behind the real server."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from filled_dispatcher import OTHER_ID
+from job_samples import SUM_ID, facts
+from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
+
+from penstock.core.job import JobStatus
+from penstock.rest.views.job import job_view
+
+if TYPE_CHECKING:
+    from served import Service
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/config",
+        "/overview",
+        "/taskmanagers",
+        "/jobs",
+        "/jobs/overview",
+        f"/jobs/{JOB_ID}",
+        f"/jobs/{JOB_ID}/status",
+        f"/jobs/{JOB_ID}/plan",
+        f"/jobs/{JOB_ID}/exceptions",
+        f"/jobs/{JOB_ID}/execution-result",
+        f"/jobs/{JOB_ID}/metrics",
+        f"/jobs/{JOB_ID}/vertices/{SUM_ID}",
+        f"/jobs/{JOB_ID}/vertices/{SUM_ID}/metrics",
+        f"/jobs/{JOB_ID}/vertices/{SUM_ID}/watermarks",
+        f"/jobs/{JOB_ID}/vertices/{SUM_ID}/backpressure",
+        f"/jobs/{JOB_ID}/checkpoints",
+        f"/jobs/{JOB_ID}/checkpoints/details/4",
+        f"/jobs/{JOB_ID}/checkpoints/details/4/subtasks/{SUM_ID}",
+        f"/jobs/{JOB_ID}/checkpoints/details/latest",
+        f"/jobs/{OTHER_ID}",
+        f"/jobs/{OTHER_ID}/checkpoints",
+        f"/jobs/{OTHER_ID}/exceptions",
+        "/jobmanager/config",
+        "/jobmanager/environment",
+        "/jobmanager/logs",
+    ],
+)
+def test_everything_is_served_with_and_without_a_version(
+    service: Service, prefix: str, path: str
+) -> None:
+    answer = service.get(prefix + path)
+    assert answer.status == 200, answer.body
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert "access-control-allow-origin" not in answer.headers
+    assert "server" not in answer.headers
+    assert answer.json is not None
+
+
+def test_lists_and_overview_count_the_same_jobs(service: Service) -> None:
+    assert service.get("/jobs").json == {
+        "jobs": [{"id": JOB_ID, "status": "RUNNING"}, {"id": OTHER_ID, "status": "FINISHED"}]
+    }
+    overview = service.get("/overview").json
+    assert (overview["jobs-running"], overview["jobs-finished"]) == (1, 1)
+    assert (overview["taskmanagers"], overview["slots-total"]) == (1, 2)
+
+
+def test_a_job_is_shown_as_of_now(service: Service, dispatcher: MemoryDispatcher) -> None:
+    now_ms = time.time() * 1000
+    shown = service.get(f"/jobs/{JOB_ID}").json
+    assert abs(shown["now"] - now_ms) < 60_000
+    dispatcher.summaries[JOB_ID] = replace(
+        dispatcher.summaries[JOB_ID], status=JobStatus.CANCELED, ended_ms=8_000
+    )
+    shown = service.get(f"/jobs/{JOB_ID}").json
+    assert (shown["state"], shown["duration"]) == ("CANCELED", 7_000)
+    assert {vertex["status"] for vertex in shown["vertices"]} == {"CANCELED"}
+
+
+def test_metrics_are_listed_and_looked_up(service: Service) -> None:
+    names = {each["id"] for each in service.get(f"/jobs/{JOB_ID}/metrics").json}
+    assert {"uptime", "numRestarts", "numberOfCompletedCheckpoints"} <= names
+    asked = service.get(f"/jobs/{JOB_ID}/metrics?get=numRestarts,nonsense").json
+    assert asked == [{"id": "numRestarts", "value": "0"}]
+    path = f"/jobs/{JOB_ID}/vertices/{SUM_ID}/metrics?get=1.numRecordsIn,1.Sum.numRecordsIn"
+    assert [each["value"] for each in service.get(path).json] == ["40", "40"]
+
+
+def test_the_latest_checkpoint_may_be_asked_for_by_status(service: Service) -> None:
+    base = f"/jobs/{JOB_ID}/checkpoints/details/latest"
+    assert service.get(base).json["id"] == 5
+    assert service.get(base + "?status=COMPLETED").json["id"] == 4
+    assert service.get(base + "?status=IN_PROGRESS").status == 404
+    assert service.get(base + "?status=LOST").status == 400
+    # What is for the other route stays out.
+    assert "subtasks" not in service.get(f"/jobs/{JOB_ID}/checkpoints/details/4").json
+
+
+def test_logs_are_those_of_the_list_without_secrets(service: Service) -> None:
+    names = [each["name"] for each in service.get("/jobmanager/logs").json["logs"]]
+    assert names == ["jobmanager.log", f"job-{JOB_ID}.log", f"job-{OTHER_ID}.log"]
+    for path in (*(f"/jobmanager/logs/{name}" for name in names), f"/jobs/{JOB_ID}/log"):
+        answer = service.get(path)
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert answer.body == b"a line with password=******\n"
+    assert service.get("/jobmanager/logs/jobmanager.log?bytes=5").status == 200
+    assert service.get("/jobmanager/logs/jobmanager.log?bytes=0").status == 400
+    assert service.get("/jobmanager/logs/other.log").status == 404
+
+
+def test_pictures_are_text_that_holds_no_markup_of_others(
+    service: Service, dispatcher: MemoryDispatcher
+) -> None:
+    job = facts()
+    evil = replace(job, graph=replace(job.graph, job_name='"><script>alert(1)</script>'))
+    dispatcher.add(dispatcher.summaries[JOB_ID], job=job_view(evil, 1))
+    picture = service.get(f"/jobs/{JOB_ID}/plan.svg")
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert b"<script" not in picture.body
+    assert b"&lt;script&gt;" in picture.body
+    assert b"<rect" in service.get(f"/jobs/{JOB_ID}/checkpoints/timeline.svg").body
+
+
+def test_unknown_things_are_404_with_errors(service: Service) -> None:
+    for path in (
+        f"/jobs/{'0' * 32}",
+        f"/jobs/{'0' * 32}/checkpoints",
+        f"/jobs/{'0' * 32}/exceptions",
+        f"/jobs/{'0' * 32}/log",
+        f"/jobs/{'0' * 32}/events",
+        f"/jobs/{JOB_ID}/vertices/{'0' * 32}",
+        f"/jobs/{JOB_ID}/checkpoints/details/99",
+        f"/jobs/{JOB_ID}/checkpoints/details/5/subtasks/{SUM_ID}",
+        f"/jobs/{JOB_ID}/savepoints/{'0' * 32}",
+        f"/savepoint-disposal/{'0' * 32}",
+        "/nothing",
+        "/v1/nothing",
+    ):
+        answer = service.get(path)
+        assert answer.status == 404, path
+        assert answer.errors
+
+
+def test_the_document_of_the_interface_is_there(service: Service) -> None:
+    found = service.get("/openapi.json").json
+    assert {"/v1/jobs/overview", "/v1/jobs/{job_id}/savepoints", "/metrics"} <= set(found["paths"])
+    assert not any(path.startswith("/jobs") for path in found["paths"])
+    assert json.dumps(found)
