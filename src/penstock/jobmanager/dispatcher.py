@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.core.configuration import Configuration
-from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.jobmanager import job_intake
+from penstock.jobmanager.attempt_epochs import attempt_epoch
 from penstock.jobmanager.dispatching import (
     CommandKind,
     Leadership,
@@ -117,6 +117,8 @@ class JobDispatcher:
         self.url = url
         self._lock = threading.RLock()
         self._jobs: dict[str, SupervisedJob] = {}
+        self._troubles: dict[str, str] = {}
+        """What keeps jobs from being looked after, by job id."""
         self._leadership = Leadership(False, 0, None)
         self._root = settings.directory / "jobs"
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -301,7 +303,7 @@ class JobDispatcher:
             with self._lock:
                 jobs = list(self._jobs.values()) if self.leadership().is_leader else []
             for job in jobs:
-                if not self._is_closed.is_set():
+                if not self._is_closed.is_set() and not job.is_settled:
                     self._look(job)
 
     def _look(self, job: SupervisedJob) -> None:
@@ -312,9 +314,13 @@ class JobDispatcher:
                 ending = job.look(self._random())
             if ending is not None:
                 self._ended(job, ending)
-        except Exception:
-            # One job must not keep the others from being looked after; it is tried again.
-            _log.exception("Job %s cannot be looked after.", job.job_id)
+            self._troubles.pop(job.job_id, None)
+        except Exception as error:
+            # One job must not keep the others from being looked after; it is tried again, and
+            # said once: a full disk lasts for many looks.
+            if self._troubles.get(job.job_id) != str(error):
+                self._troubles[job.job_id] = str(error)
+                _log.exception("Job %s cannot be looked after.", job.job_id)
 
     def _ended(self, job: SupervisedJob, ending: Ending) -> None:
         if self._shared is not None and ending.status.is_globally_terminal_state():
@@ -333,16 +339,4 @@ class JobDispatcher:
                 with contextlib.suppress(OSError):
                     shutil.rmtree(job.directory.path)
                 del self._jobs[job.job_id]
-
-
-ATTEMPT_BITS: Final = 20
-
-
-def attempt_epoch(leader_epoch: int, attempt: int) -> int:
-    """Returns the epoch in which an attempt writes its checkpoints.
-
-    It rises with every attempt of a leader, and every attempt of a later leader is above it.
-    """
-    if attempt >= 1 << ATTEMPT_BITS:
-        raise PenstockError(f"attempt {attempt} is beyond the {1 << ATTEMPT_BITS} that there are.")
-    return (leader_epoch << ATTEMPT_BITS) + attempt
+                self._troubles.pop(job.job_id, None)

@@ -203,11 +203,16 @@ def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
             os.fsync(file.fileno())
     os.replace(temporary, path)
     if durable:
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a directory outlive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def file_tail(path: Path, max_bytes: int) -> bytes:

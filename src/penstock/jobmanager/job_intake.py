@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -11,7 +10,12 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.jobmanager.dispatching import RefusedError
-from penstock.jobmanager.job_directory import FILE_MODE, JobDirectory, is_id
+from penstock.jobmanager.job_directory import (
+    JobDirectory,
+    is_id,
+    replace_file,
+    sync_directory,
+)
 from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
 from penstock.jobmanager.restart_strategies import restart_strategy
 
@@ -65,23 +69,23 @@ def records_of(
 
 
 def store(root: Path, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
-    """Writes a job's directory; it is there with all it needs, or it is not there."""
+    """Writes a job's directory; it is there with all it needs, or it is not there.
+
+    Raises:
+        RefusedError: It cannot be written, for example because the disk is full.
+    """
     draft = JobDirectory(root / f"{_DRAFT}{record.job_id}")
     shutil.rmtree(draft.path, ignore_errors=True)
-    draft.create()
-    descriptor = os.open(draft.package, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    with open(descriptor, "wb") as file:
-        file.write(package)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.write_submission(submission)
-    draft.write_job(record)
-    draft.path.rename(root / record.job_id)
-    descriptor = os.open(root, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        draft.create()
+        replace_file(draft.package, package, durable=True)
+        draft.write_submission(submission)
+        draft.write_job(record)
+        draft.path.rename(root / record.job_id)
+        sync_directory(root)
+    except OSError as error:
+        shutil.rmtree(draft.path, ignore_errors=True)
+        raise RefusedError(f"the job cannot be stored in {root}: {error.strerror}.") from None
 
 
 def remove_drafts(root: Path) -> None:

@@ -18,10 +18,10 @@ from penstock.jobmanager.dispatching import (
     CommandKind,
     JobSummary,
     Operation,
-    OperationStatus,
     RefusedError,
 )
 from penstock.jobmanager.driver_launcher import bound_log, exit_text
+from penstock.jobmanager.job_operations import find_operation
 from penstock.jobmanager.job_overview import exceptions_document, job_document
 from penstock.jobmanager.job_records import (
     CommandRecord,
@@ -86,9 +86,11 @@ class SupervisedJob:
         self._configuration = configuration
         self._child: Child | None = None
         self._restarts_before = record.restarts
-        self._status: StatusRecord | None = None
+        # Of a job that has ended before us, for lists.
+        self._status: StatusRecord | None = directory.status()
         self._death: str | None = None
         self._kill_reason: str | None = None
+        self._is_settled = False
         status = JobStatus[record.status]
         if is_recovered and not status.is_globally_terminal_state():
             status = JobStatus.RECONCILING
@@ -115,6 +117,13 @@ class SupervisedJob:
     @property
     def has_ended(self) -> bool:
         return self._supervisor.has_ended
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to look after: it has ended, and its process too."""
+        if not self._is_settled:
+            self._is_settled = self.has_ended and not self._is_alive()
+        return self._is_settled
 
     @property
     def process(self) -> ProcessRecord | None:
@@ -180,24 +189,7 @@ class SupervisedJob:
 
     def operation(self, trigger_id: str) -> Operation | None:
         """Returns what became of a command."""
-        command = self.directory.command(trigger_id)
-        if command is None:
-            return None
-        result = self.directory.result(trigger_id)
-        if result is not None:
-            return Operation(
-                trigger_id,
-                OperationStatus[result.status],
-                result.location,
-                result.checkpoint_id,
-                result.error,
-            )
-        if self.has_ended:
-            if command.kind == CommandKind.CANCEL.value:
-                return Operation(trigger_id, OperationStatus.COMPLETED)
-            error = f"the job ended ({self.status.name}) before the {command.kind} was done."
-            return Operation(trigger_id, OperationStatus.FAILED, error=error)
-        return Operation(trigger_id, OperationStatus.IN_PROGRESS)
+        return find_operation(self.directory, trigger_id, self.status)
 
     def _note_cancellation(self) -> None:
         """First of all, and durably: whoever finds the job later must not start it."""

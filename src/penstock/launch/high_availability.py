@@ -17,7 +17,7 @@ from penstock.checkpoint.storage_probe import probe_storage
 from penstock.checkpoint.storage_records import open_record
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import VersionedRecord
-from penstock.jobmanager.dispatcher import ATTEMPT_BITS
+from penstock.jobmanager.attempt_epochs import ATTEMPT_BITS
 from penstock.jobmanager.election import Election
 from penstock.jobmanager.election_driver import LeaderElection
 from penstock.jobmanager.election_lease import LeaseTimes

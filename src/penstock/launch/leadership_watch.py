@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
-from penstock.jobmanager.dispatcher import ATTEMPT_BITS
+from penstock.jobmanager.attempt_epochs import ATTEMPT_BITS
 from penstock.launch.high_availability import LEASE, CoordinationRecords, read_coordination
 
 if TYPE_CHECKING:

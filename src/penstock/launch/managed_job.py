@@ -86,7 +86,6 @@ class ManagedJob:
         self._status: StatusRecord | None = None
         self._history = HistoryFile(directory.path / "history.json", clock)
         self._obeyed: set[str] = set()
-        self._waiting: dict[str, Future[Any]] = {}
         self._is_over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="penstock-commands", daemon=True)
 
@@ -199,7 +198,10 @@ class ManagedJob:
 
     def _look(self, *, refreshes: bool) -> None:
         self._check_counts()
-        for trigger_id in self._directory.command_ids():
+        known = self._directory.command_ids()
+        # The job manager forgets old commands, and so do we.
+        self._obeyed.intersection_update(known)
+        for trigger_id in known:
             if trigger_id not in self._obeyed:
                 self._consider(trigger_id)
         if refreshes:

@@ -13,7 +13,8 @@ import pytest
 from penstock.core.clock import SystemClock
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
-from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher, attempt_epoch
+from penstock.jobmanager.attempt_epochs import attempt_epoch
+from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
@@ -109,7 +110,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def submission(**changes: Any) -> Submission:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as package:
-        package.writestr("app.py", "")
+        package.writestr(zipfile.ZipInfo("app.py"), "")
     given: dict[str, Any] = {"program": "app.py", "package": packed.getvalue(), **changes}
     return Submission(**given)
 

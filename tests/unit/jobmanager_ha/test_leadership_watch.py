@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_records import open_record
 from penstock.core.configuration import Configuration
-from penstock.jobmanager.dispatcher import attempt_epoch
+from penstock.jobmanager.attempt_epochs import attempt_epoch
 from penstock.launch.high_availability import (
     LEASE,
     CoordinationRecords,
