@@ -34,27 +34,37 @@ def wheel(folder: Path, name: str, body: str) -> None:
         archive.writestr(f"{information}/RECORD", "")
 
 
-def test_a_module_a_package_and_an_archive(tmp_path: Path) -> None:
+def test_a_module_a_package_directories_and_an_archive(tmp_path: Path) -> None:
     (tmp_path / "shipped_module.py").write_text("def twice(x):\n    return 2 * x\n")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "shipped_in_lib.py").write_text("LIB = 1000\n")
+    (tmp_path / "shipped_dir").mkdir()
+    (tmp_path / "shipped_dir" / "__init__.py").write_text("")
+    (tmp_path / "shipped_dir" / "inner.py").write_text("DIR = 20000\n")
     wheel(tmp_path, "shipped_package", "OFFSET = 100\n")
     (tmp_path / "requirements.txt").write_text("shipped-package==1.0\n")
     with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
         archive.writestr("factor.txt", "7")
 
     def compute(value: int) -> int:
+        import shipped_in_lib  # type: ignore[import-not-found]
         import shipped_module  # type: ignore[import-not-found]
         import shipped_package  # type: ignore[import-not-found]
         from pyspark import SparkFiles
+        from shipped_dir import inner  # type: ignore[import-not-found]
 
         factor = int(Path(SparkFiles.get("data"), "factor.txt").read_text())
-        return int(shipped_module.twice(value) * factor + shipped_package.OFFSET)
+        more = shipped_in_lib.LIB + inner.DIR
+        return int(shipped_module.twice(value) * factor + shipped_package.OFFSET + more)
 
     env = environment()
     env.add_python_file(str(tmp_path / "shipped_module.py"))
+    env.add_python_file(str(tmp_path / "lib"))
+    env.add_python_file(str(tmp_path / "shipped_dir"))
     env.add_python_archive(str(tmp_path / "data.zip"), "data")
     env.set_python_requirements(str(tmp_path / "requirements.txt"), str(tmp_path))
     with env.from_collection([1, 2]).map(compute).execute_and_collect() as results:
-        assert sorted(results) == [114, 128]
+        assert sorted(results) == [21_114, 21_128]
 
 
 def test_what_does_not_exist_is_named(tmp_path: Path) -> None:

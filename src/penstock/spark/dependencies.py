@@ -8,6 +8,7 @@ python.executable    the workers' interpreter, of the same version as the driver
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import shutil
 import subprocess
@@ -51,7 +52,7 @@ def ship(context: SparkContext, dependencies: Dependencies) -> tuple[str, ...]:
         Directories below `SparkFiles.getRootDirectory()` that workers must have on their path.
     """
     for path in dependencies.files:
-        context.addPyFile(_existing(path, "python.files"))
+        context.addPyFile(_one_file(_existing(path, "python.files")))
     for archive in dependencies.archives:
         path, separator, directory = archive.partition("#")
         context.addArchive(_existing(path, "python.archives") + separator + directory)
@@ -65,6 +66,24 @@ def ship(context: SparkContext, dependencies: Dependencies) -> tuple[str, ...]:
     if dependencies.requirements is None:
         return ()
     return (_ship_requirements(context, dependencies.requirements),)
+
+
+def _one_file(path: str) -> str:
+    """Returns the zip of a directory, which Spark does not ship as Python files; else the path.
+
+    A package keeps its name in the zip, any other directory stands for the modules in it. Spark
+    serves the zip from where it is, so it stays as long as this process.
+    """
+    directory = Path(path.removeprefix("file://"))
+    if not directory.is_dir():
+        return path
+    target = Path(tempfile.mkdtemp(prefix="penstock-python-files-"))
+    atexit.register(shutil.rmtree, target, ignore_errors=True)
+    is_package = (directory / "__init__.py").exists()
+    root = directory.resolve().parent if is_package else directory
+    inside = directory.resolve().name if is_package else "."
+    # Spark tells files apart by their names alone.
+    return shutil.make_archive(str(target / target.name), "zip", root, inside)
 
 
 def _ship_requirements(context: SparkContext, requirements: str) -> str:
