@@ -137,6 +137,9 @@ class Quorum:
     def followers(self) -> list[int]:
         return [number for number in self.processes if self.mode(number) == "follower"]
 
+    def leader(self) -> int:
+        return next(number for number in self.processes if self.mode(number) == "leader")
+
     def kill(self, number: int) -> None:
         """Kills a server as a power cut would."""
         process = self.processes.pop(number)

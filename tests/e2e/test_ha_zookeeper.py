@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ha_kit import Member, finish_job, results, start_job
 from kazoo.client import KazooClient
-from service_kit import wait_for
+from service_kit import is_alive, wait_for
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
@@ -23,7 +23,7 @@ from zookeeper_quorum import Quorum
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SESSION_MS = 3_000
+SESSION_MS = 4_000
 CLUSTER = "high-availability.cluster-id"
 pytestmark = pytest.mark.e2e
 
@@ -162,6 +162,18 @@ def test_jobs_with_their_pointers_in_zookeeper(
         assert names == {"checkpoints", "checkpoint_id_counter"}
         directory = tmp_path / "checkpoints" / job.job_id
         assert not [*directory.glob("pointer/*"), *directory.glob("counter/*")]
+
+        # Without a majority nobody leads and nothing runs; with it the job goes on.
+        driver = job.pid()
+        lost = [quorum.followers()[0], quorum.leader()]
+        for number in lost:
+            quorum.kill(number)
+        wait_for(lambda: second.role() is None, second.said)
+        wait_for(lambda: not is_alive(driver), second.said)
+        quorum.start(*lost)
+        wait_for(second.leads, second.said)
+        job.wait_for_state("RUNNING")
+        job.wait_for_checkpoint()
         finish_job(job, tmp_path / "job")
         # With the job they go.
         wait_for(lambda: not client.exists(nodes), second.said)
