@@ -74,7 +74,7 @@ def run(build: Callable[[StreamExecutionEnvironment], Any], **configured: str) -
         return lowered
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "execute_async", lambda graph, conf: execute(graph, conf, listen))
+        patch.setattr(local, "execute_async", lambda graph, conf, *_: execute(graph, conf, listen))
         patch.setattr(engine, "lower", noted)
         rows = sorted(map(repr, stream.execute_and_collect()))
     return Outcome(rows, sum(late.values()), remarks)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 READ_RECORDS: Final = 16_384
-"""Records of one read: large enough to amortise a batch, small enough for the processor's cache."""
+"""Records of one read, at whose end periodic watermarks rise."""
 
 
 class Boundedness(Enum):

@@ -27,9 +27,16 @@ class SystemClock:
 
 
 class EpochClock:
-    """Processing time inside an epoch: one number, stamped by the driver."""
+    """Where a subtask is in time: one number for the whole epoch, stamped by the driver.
 
-    __slots__ = ("now_ms",)
+    Attributes:
+        now_ms: Processing time.
+        mid_read: More batches of the same source read follow in this subtask; periodic watermarks
+            wait for the last one, so that the size of batches has no say in what is late.
+    """
+
+    __slots__ = ("mid_read", "now_ms")
 
     def __init__(self, now_ms: int = 0) -> None:
         self.now_ms = now_ms
+        self.mid_read = False

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.core.type_information import TypeInformation
+
 
 @dataclass(frozen=True, slots=True)
 class Forward:
@@ -54,12 +56,12 @@ class KeyGroups:
         selector: Function of a record that gives its key.
         columns: For built-in selections (a field name or position), how a lowered plan finds the
             key; None for arbitrary Python.
-        key_type: Declared type of the keys, or None; snapshots name it.
+        key_type: Declared type of the keys, or None; keys are converted to it, snapshots name it.
     """
 
     selector: Callable[[Any], Any]
     columns: tuple[Any, ...] | None = None
-    key_type: Any = None
+    key_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,11 @@ they are calls between batches, so the order of records and watermarks on a chan
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+BATCH_RECORDS: Final = 1_024
+"""Records of a batch. Few enough that they stay in a core's own cache from the source to the
+exchange: with sixteen times as many, a windowed count took twice the processor time."""
 
 
 class Batch:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.errors import ProgramError
 from penstock.core.partitioning import KeyGroups
 from penstock.core.types import TypeInformation, checked_type
 from penstock.operators.adapters import as_key_selector
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["key_groups", "one_key"]
 
@@ -42,10 +39,9 @@ def key_groups(
         )
     selector = as_key_selector(key_selector)
     declared = None if key_type is None else checked_type(key_type, "key_type")
-    convert = None if declared is None else declared.converter()
-    if convert is None:
-        return KeyGroups(selector, columns, declared)
-    return KeyGroups(_Converted(selector, convert), key_type=declared)
+    if declared is not None and declared.converter() is not None:
+        columns = None
+    return KeyGroups(selector, columns, declared)
 
 
 def _fields(*names: Any) -> operator.itemgetter[Any]:
@@ -56,17 +52,6 @@ def _fields(*names: Any) -> operator.itemgetter[Any]:
                 f"record; {name!r:.80} is neither a name nor a position."
             )
     return operator.itemgetter(*names)
-
-
-class _Converted:
-    """A key selector whose keys become objects of their declared type."""
-
-    def __init__(self, selector: Callable[[Any], Any], convert: Callable[[Any], Any]) -> None:
-        self._selector = selector
-        self._convert = convert
-
-    def __call__(self, value: Any) -> Any:
-        return self._convert(self._selector(value))
 
 
 def one_key(value: Any) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.spark_sink import SparkSink
 from penstock.core import pickling
 from penstock.core.errors import UnsupportedError
 from penstock.launch.settings import IN_PROCESS, JobSettings
 from penstock.runtime.lowering import lower
-from penstock.runtime.specs import with_sources_cut
+from penstock.runtime.specs import SinkSpec, with_sources_cut
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph
@@ -80,7 +81,12 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     from penstock.spark.dependencies import ship
     from penstock.spark.session import get_session
 
-    spark = get_session(graph.job_name, settings.master, settings.spark)
+    light = not any(
+        isinstance(operator.spec, SinkSpec) and isinstance(operator.spec.sink, SparkSink)
+        for stage in graph.stages
+        for operator in stage.operators
+    )
+    spark = get_session(graph.job_name, settings.master, settings.spark, light=light)
     engine = Engine(graph, spark)
     engine.worker_path = ship(spark.sparkContext, settings.dependencies)
     graph, engine.feeds = with_dataframes_as_files(graph, settings.state.scratch_directory)

@@ -60,7 +60,9 @@ class TimestampsAndWatermarksLogic(OperatorLogic):
         if not values:
             return
         timestamps = self._tracker.assign(values, batch.timestamps)
-        emissions = self._tracker.on_batch(values, timestamps)
+        emissions = self._tracker.on_batch(
+            values, timestamps, ends_read=not self.context.clock.mid_read
+        )
         if self._is_idle:
             self._is_idle = False
             self.output.emit_idle(idle=False)

@@ -60,6 +60,7 @@ class WatermarkTracker:
         self.watermark = MIN_WATERMARK
         self.is_idle = False
         self._max_timestamp = MIN_WATERMARK + (self._bound_ms or 0) + 1
+        self._newest = MIN_WATERMARK
         self._had_records = False
         self._quiet_since: int | None = None
         self._checked_ms: int | None = None
@@ -117,17 +118,26 @@ class WatermarkTracker:
             "an int in milliseconds since 1970. For seconds as float: int(seconds * 1000)."
         )
 
-    def on_batch(self, values: list[Any], timestamps: list[int] | None) -> list[Emission]:
-        """Returns the watermarks that rise within and behind these records, in order."""
+    def on_batch(
+        self, values: list[Any], timestamps: list[int] | None, *, ends_read: bool = True
+    ) -> list[Emission]:
+        """Returns the watermarks that rise within and behind these records, in order.
+
+        Args:
+            values: The records.
+            timestamps: Their times.
+            ends_read: Whether a read of the source ends here; periodic watermarks wait for that.
+        """
         if not values:
             return []
         self._had_records = True
         self.is_idle = False
         if self._generator is not None:
-            return self._ask_generator(self._generator, values, timestamps)
+            return self._ask_generator(self._generator, values, timestamps, ends_read=ends_read)
         if self._bound_ms is None or timestamps is None:
             return []
-        return self._advance_to(max(timestamps), len(values))
+        self._newest = max(self._newest, max(timestamps))
+        return self._advance_to(self._newest, len(values)) if ends_read else []
 
     def _advance_to(self, newest: int, count: int) -> list[Emission]:
         assert self._bound_ms is not None
@@ -158,7 +168,12 @@ class WatermarkTracker:
         return [] if self._bound_ms is None else self._advance_to(newest_of(batch), len(batch))
 
     def _ask_generator(
-        self, generator: WatermarkGenerator, values: list[Any], timestamps: list[int] | None
+        self,
+        generator: WatermarkGenerator,
+        values: list[Any],
+        timestamps: list[int] | None,
+        *,
+        ends_read: bool,
     ) -> list[Emission]:
         on_event, output = generator.on_event, self._output
         records = iter(values)
@@ -166,7 +181,8 @@ class WatermarkTracker:
         with user_code(self._name, values, records):
             for timestamp, value in zip(timestamps or repeat(NO_TIMESTAMP), records, strict=False):
                 on_event(value, timestamp, output)
-            generator.on_periodic_emit(output)
+            if ends_read:
+                generator.on_periodic_emit(output)
         return output.take()
 
     # -- time ---------------------------------------------------------------------------------
@@ -177,7 +193,9 @@ class WatermarkTracker:
             self.is_idle = True
             return None
         if self._generator is None:
-            return None
+            # The last batch of a read may have lost all its records to a filter.
+            risen = [] if self._bound_ms is None else self._advance_to(self._newest, 0)
+            return risen[0][1] if risen else None
         self._output.begin(self, 0, iter(()))
         with user_code(self._name, what="on_periodic_emit()"):
             self._generator.on_periodic_emit(self._output)

@@ -211,8 +211,18 @@ class JobDriver:
         backlog = any(report.backlog for report in reports) or any(
             progress.waiting for progress in self.state.sources.values()
         )
-        self._admission = self._admission.after_epoch(records, duration, backlog=backlog)
+        self._admission = self._admission.after_epoch(
+            records, duration, self._work_ms(reports), backlog=backlog
+        )
         return EpochSummary(self.state.epoch, duration, records, backlog, reports)
+
+    def _work_ms(self, reports: list[SubtaskReport]) -> float:
+        """Returns how long the levels of an epoch worked: each as long as its slowest subtask."""
+        longest: dict[int, float] = {}
+        for report in reports:
+            level = self._graph.stages[report.stage_id].level
+            longest[level] = max(longest.get(level, 0.0), report.busy_ms)
+        return sum(longest.values())
 
     def _consistent_reports(self) -> list[SubtaskReport]:
         for try_number in range(_TRIES_OF_AN_EPOCH):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.records import Batch
+from penstock.core.records import BATCH_RECORDS, Batch
 from penstock.core.times import NO_TIMESTAMP
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind
 from penstock.runtime.partitioners import ByKeyGroup, Partitioner
@@ -16,8 +16,8 @@ from penstock.runtime.partitioners import ByKeyGroup, Partitioner
 if TYPE_CHECKING:
     from penstock.graph.job_graph import Edge
 
-FRAME_RECORDS: Final = 16_384
-"""Records after which a frame is sent; larger frames only cost memory."""
+FRAME_RECORDS: Final = BATCH_RECORDS
+"""Records after which a frame is sent: while they are still in the processor's cache."""
 
 _BOOK_KEYS: Final = 2_000_000
 """Keys that a sender remembers before it starts anew."""

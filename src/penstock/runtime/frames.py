@@ -126,9 +126,10 @@ def _is_plain(items: Iterable[Any]) -> bool:
             return False
         if not kinds.isdisjoint(_ATOMS):
             items = [item for item in items if type(item) in _SEQUENCES]
-        items = list(chain.from_iterable(items))
-        kinds = set(map(type, items))
-    return False
+        kinds = set(map(type, chain.from_iterable(items)))
+        if not kinds <= _ATOMS:
+            items = list(chain.from_iterable(items))
+    return kinds <= _ATOMS
 
 
 def _not_picklable(items: list[Any], error: Exception) -> ProgramError:

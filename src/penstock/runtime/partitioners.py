@@ -32,6 +32,7 @@ from penstock.operators.errors import shorten, user_code
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from penstock.core.type_information import TypeInformation
 
 _SHORT_KEY: Final = 1000
 """Characters of a key that needs no check before its only subtask takes it."""
@@ -187,10 +188,16 @@ class ByKeyGroup(ByFunction):
     """By the key group of the selected key."""
 
     def __init__(
-        self, selector: Callable[[Any], Any], targets: int, max_parallelism: int, name: str
+        self,
+        selector: Callable[[Any], Any],
+        targets: int,
+        max_parallelism: int,
+        name: str,
+        key_type: TypeInformation | None = None,
     ) -> None:
         super().__init__(targets, name)
         self._selector = selector
+        self._key_type = key_type
         self.book = KeyBook(targets, max_parallelism)
 
     def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
@@ -202,6 +209,8 @@ class ByKeyGroup(ByFunction):
                 if isinstance(self._selector, operator.itemgetter):
                     raise _no_such_field(self._selector, error) from None
                 raise
+        if self._key_type is not None:
+            keys = self._converted(keys, batch.values)
         try:
             numbers = list(map(self.book.__getitem__, keys))
         except TypeError:
@@ -218,6 +227,17 @@ class ByKeyGroup(ByFunction):
         if self._targets == 1:
             return [], numbers
         return list(map(self.book.owners.__getitem__, numbers)), numbers
+
+    def _converted(self, keys: list[Any], values: list[Any]) -> list[Any]:
+        assert self._key_type is not None
+        try:
+            return self._key_type.convert_all(keys)
+        except Exception:
+            # Once more, one by one, so that the error names the record.
+            convert = self._key_type.converter() or (lambda key: key)
+            records = iter(values)
+            with user_code(self._name, values, records):
+                return [convert(key) for key, _ in zip(keys, records, strict=True)]
 
 
 def _no_such_field(selector: Any, error: Exception) -> ProgramError:
@@ -293,8 +313,8 @@ def make_partitioner(  # noqa: PLR0911, PLR0913 - one line per kind
 ) -> Partitioner:
     """Makes the partitioner of one sending subtask."""
     match partitioning:
-        case KeyGroups(selector=selector):
-            return ByKeyGroup(selector, targets, max_parallelism, name)
+        case KeyGroups(selector=selector, key_type=key_type):
+            return ByKeyGroup(selector, targets, max_parallelism, name, key_type)
         case PartialAggregates():
             return ByGivenKey(targets, max_parallelism, name)
         case Broadcast():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, Split
 from penstock.core.columns import ColumnBatch, NotColumnar
-from penstock.core.records import Batch
+from penstock.core.records import BATCH_RECORDS, Batch
 from penstock.core.times import MAX_WATERMARK
 from penstock.operators.logic import OperatorLogic
 from penstock.operators.watermarks import SourceWatermarks
@@ -38,6 +38,8 @@ class SourceLogic(OperatorLogic):
         self._reader = self._spec.source.create_reader()
 
     def restore(self, state: Any) -> None:
+        # An epoch that failed may have ended in the middle of a read.
+        self.context.clock.mid_read = False
         self._watermarks = self._new_watermarks()
         self._watermarks.restore(state)
         self._rescaled = []
@@ -142,8 +144,20 @@ class SourceLogic(OperatorLogic):
         for values, timestamps, _ in self._watermarks.assign(split.split_id, result):
             if values:
                 self._tell_active()
-                self.output.emit(Batch(values, timestamps))
+                self._emit(values, timestamps)
             self._advance()
+
+    def _emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+        if len(values) <= BATCH_RECORDS:
+            self.output.emit(Batch(values, timestamps))
+            return
+        clock = self.context.clock
+        last = (len(values) - 1) // BATCH_RECORDS * BATCH_RECORDS
+        for start in range(0, last + 1, BATCH_RECORDS):
+            clock.mid_read = start < last
+            end = start + BATCH_RECORDS
+            stamps = None if timestamps is None else timestamps[start:end]
+            self.output.emit(Batch(values[start:end], stamps))
 
     def end_of_epoch(self) -> None:
         if self.watermark != MAX_WATERMARK:

@@ -40,6 +40,11 @@ LOCAL_SETTINGS: Final[dict[str, str]] = {
 }
 """For masters on this machine: nothing listens on another address."""
 
+LIGHT_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For a JVM that only hands frames around: its optimising compiler and its parallel collector would
+take cores from the Python workers. Measured on 2 cores: 15 instead of 27 s of processor time from
+start to the end of a job of 5 million records (`docs/decisions/0006`)."""
+
 _MIN_JAVA: Final = 17
 
 
@@ -94,13 +99,16 @@ def check_java() -> None:
             )
 
 
-def get_session(job_name: str, master: str, settings: dict[str, str]) -> SparkSession:
+def get_session(
+    job_name: str, master: str, settings: dict[str, str], *, light: bool = False
+) -> SparkSession:
     """Returns the active session, or makes one with our settings.
 
     Args:
         job_name: Shown as the application's name when a session is made.
         master: Spark master for a new session; `local[n]` is given four tries per task.
         settings: The user's `penstock.spark.conf.*`, which win over ours.
+        light: Nothing but epochs will run in a JVM that is made on this machine.
     """
     check_requirements()
     from pyspark import SparkContext
@@ -123,7 +131,8 @@ def get_session(job_name: str, master: str, settings: dict[str, str]) -> SparkSe
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(job_name).master(_with_retries(master))
     defaults = {**FIXED_SETTINGS, **(LOCAL_SETTINGS if local else {})}
-    for key, value in {**defaults, **settings, **_logging(settings)}.items():
+    options = _java_options(settings, light=light and local)
+    for key, value in {**defaults, **settings, **options}.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -160,14 +169,17 @@ def _with_retries(master: str) -> str:
     return f"local[{match[1]},4]" if match else master
 
 
-def _logging(settings: dict[str, str]) -> dict[str, str]:
-    """Spark's log goes through our own short configuration unless the user brings one."""
-    options = settings.get("spark.driver.extraJavaOptions", "")
-    if "log4j" in options:
-        return {}
-    configuration = Path(__file__).with_name("log4j2.properties")
-    return {
-        "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={configuration.as_uri()} {options}".strip()
-        )
-    }
+def _java_options(settings: dict[str, str], *, light: bool) -> dict[str, str]:
+    """Returns the driver's JVM options: ours, then the user's, of which the last one counts.
+
+    Spark's log goes through our own short configuration unless the user brings one; a user who
+    chooses a collector or compiler gets only that.
+    """
+    given = settings.get("spark.driver.extraJavaOptions", "")
+    options = [given] if given else []
+    if light and "-XX:" not in given:
+        options.insert(0, LIGHT_JVM)
+    if "log4j" not in given:
+        configuration = Path(__file__).with_name("log4j2.properties")
+        options.insert(0, f"-Dlog4j2.configurationFile={configuration.as_uri()}")
+    return {"spark.driver.extraJavaOptions": " ".join(options)} if options else {}

@@ -138,7 +138,8 @@ def test_key_type_converts_keys(numbers: DataStream) -> None:
         node_of(numbers.key_by(lambda v: (v, v), key_type).map(str)).inputs[0].partitioning
     )
     assert isinstance(partitioning, KeyGroups)
-    assert partitioning.selector(3) == Row(a=3, b=3)
+    assert partitioning.key_type is key_type
+    assert partitioning.key_type.convert_all([partitioning.selector(3)]) == [Row(a=3, b=3)]
 
 
 @pytest.mark.parametrize("selector", [None, object(), LastDigit, True])

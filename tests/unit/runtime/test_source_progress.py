@@ -6,7 +6,6 @@ import pytest
 
 from penstock.connectors.source import Discovery, Split
 from penstock.core.errors import JobExecutionError
-from penstock.runtime.admission import Admission
 from penstock.runtime.source_progress import SourceProgress
 
 
@@ -60,11 +59,3 @@ def test_positions_go_on() -> None:
 def test_an_unknown_split_is_an_error() -> None:
     with pytest.raises(JobExecutionError, match="was not given"):
         found(Split("a", None)).dealt(1).read(0, {"b": 1}, [])
-
-
-def test_admission_aims_at_the_target() -> None:
-    admission = Admission(target_ms=1000, max_records=10_000)
-    assert admission.after_epoch(10_000, 500, backlog=True).max_records == 20_000
-    assert admission.after_epoch(10_000, 10, backlog=True).max_records == 30_000
-    assert admission.after_epoch(10_000, 4_000, backlog=True).max_records == 3_333
-    assert admission.after_epoch(100, 4_000, backlog=False).max_records == 10_000
