@@ -19,6 +19,7 @@ HEAVY = ("duckdb", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "rocksdict")
         "penstock.common",
         "penstock.datastream",
         "penstock.metrics",
+        "penstock.snapshots",
     ],
 )
 def test_public_package_imports_light(package: str) -> None:

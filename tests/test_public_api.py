@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.core.errors import UnsupportedError
 
-PUBLIC = ("common", "datastream", "metrics")
+PUBLIC = ("common", "datastream", "metrics", "snapshots")
 PACKAGES = [importlib.import_module(f"penstock.{name}") for name in PUBLIC]
 MODULES = [
     importlib.import_module(found.name)

@@ -24,7 +24,7 @@ SIZES = ROOT / "tests" / "tidy_sizes.txt"
 MAX_FILE_LINES = 350
 MAX_FUNCTION_LINES = 60
 
-PUBLIC = ("common", "datastream", "metrics", "testing")
+PUBLIC = ("common", "datastream", "metrics", "snapshots", "testing")
 BINARY = {".gif", ".ico", ".parquet", ".png", ".sst", ".woff2"}
 
 # Word -> what to write instead. Flink's nouns are used exactly, and one concept has one word.

@@ -236,6 +236,22 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """Returns the plan of what was built so far, as JSON."""
         return execution_plan(self._stream_graph())
 
+    def check_restore(self, path: str | None = None) -> dict[str, Any]:
+        """Returns what would become of a snapshot if the program started from it; starts nothing.
+
+        Functions are opened once, here, to learn which state they have.
+
+        Args:
+            path: A checkpoint or savepoint; by default `execution.state-recovery.path`.
+
+        Returns:
+            `fits`, `problems` (everything that is wrong), `warnings`, and `operators` with the
+            verdict on each of their states; plain data.
+        """
+        from penstock.launch.snapshot_verbs import check_restore
+
+        return check_restore(self._stream_graph(), self._configuration, path)
+
     def _start(self, job_name: str | None, *, ui: bool) -> LocalJob:
         from penstock.launch import local
         from penstock.launch.listeners import JobListeners

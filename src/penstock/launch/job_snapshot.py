@@ -71,7 +71,7 @@ def _operator(
         parallelism=stage.parallelism,
         max_parallelism=stage.max_parallelism,
         key_schema=key_schema(graph, stage) if any(version.keyed for version in versions) else "",
-        states=_state_records(versions),
+        states=state_records(versions),
         subtasks=tuple(
             SubtaskSnapshot(
                 version.keyed[0] if version.keyed else None,
@@ -82,7 +82,7 @@ def _operator(
     )
 
 
-def _state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:
+def state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:
     """Returns the records of all states that any subtask has; the subtasks agree about each."""
     known: dict[tuple[str, str], StateFacts] = {}
     for version in versions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.launch.plain_json import to_json
-from penstock.state.pickles import Opaque
+from penstock.state.pickles import is_hidden
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import OperatorRecord
@@ -120,7 +120,7 @@ def _state(  # noqa: PLR0913, PLR0917 - two sides of one state
             lists["removed"].append(entry)
         elif other == value:
             same += 1
-        elif _is_hidden(value) or _is_hidden(other):
+        elif is_hidden(value) or is_hidden(other):
             # Equal values may have different pickles.
             unknown += 1
         else:
@@ -143,12 +143,6 @@ def _state(  # noqa: PLR0913, PLR0917 - two sides of one state
             each: [_identity(entry) for entry in found[:limit]] for each, found in lists.items()
         },
     }
-
-
-def _is_hidden(value: Any) -> bool:
-    return isinstance(value, Opaque) or (
-        isinstance(value, list) and any(isinstance(part, Opaque) for part in value)
-    )
 
 
 def _identity(entry: Any) -> Any:

@@ -78,7 +78,7 @@ class Snapshot:
         self._storages = storages
         self.loaded = loaded
         self.area = area
-        self._pickles = pickles
+        self.pickles = pickles
         self._fetched: set[str] = set()
 
     @property
@@ -102,10 +102,10 @@ class Snapshot:
 
     def keyed_state(self, uid: str) -> Iterator[StateRow]:
         """Yields all keyed state of an operator, subtask by subtask."""
-        for subtask in self._fetch(uid).subtasks:
+        for subtask in self.fetch(uid).subtasks:
             if subtask.keyed is not None:
                 version = local_keyed_state(subtask.keyed)
-                for row in read_entries(version, self.area, self._pickles):
+                for row in read_entries(version, self.area, self.pickles):
                     yield StateRow(*row)
 
     def operator_state(self, uid: str) -> Iterator[OperatorStateRow]:
@@ -120,11 +120,11 @@ class Snapshot:
         """Returns what each subtask of an operator keeps besides keyed state."""
         handles = [
             local_handle(chunk.handle)
-            for subtask in self._fetch(uid).subtasks
+            for subtask in self.fetch(uid).subtasks
             for chunk in subtask.chunks
             if chunk.name == LOGIC
         ]
-        return read_logic(handles, self.area, self._pickles)
+        return read_logic(handles, self.area, self.pickles)
 
     def state_names(self, uid: str) -> list[tuple[str, str]]:
         """Returns (name, kind) of the states of an operator, in order of their names."""
@@ -135,7 +135,8 @@ class Snapshot:
                 named.setdefault(row.state, row.kind)
         return sorted(named.items())
 
-    def _fetch(self, uid: str) -> OperatorRecord:
+    def fetch(self, uid: str) -> OperatorRecord:
+        """Brings the files of an operator here, checked; returns its record."""
         record = self.operator(uid)
         if uid not in self._fetched:
             handles = [handle for subtask in record.subtasks for handle in subtask.handles]

@@ -50,6 +50,13 @@ class Opaque:
         return f"<one of {self.shared_by} values in a pickle, {self.size_bytes} bytes>"
 
 
+def is_hidden(value: object) -> bool:
+    """Returns whether a value, or a part of a list or tuple, was not read."""
+    if isinstance(value, list | tuple):
+        return any(map(is_hidden, value))
+    return isinstance(value, Opaque)
+
+
 def opaque_value(data: bytes | memoryview) -> Opaque:
     """Returns what stands for one pickle."""
     return Opaque(len(data), hashlib.sha256(data).hexdigest()[:16])

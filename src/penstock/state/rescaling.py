@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.errors import StateError
+from penstock.state.pickles import Pickles, is_hidden
 from penstock.state.tables import ListTable, MapTable, ValueTable
 from penstock.state.timed import convert_value, converted_values
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from penstock.core.handles import KeyedStateVersion
     from penstock.state.context import StateContext
     from penstock.state.keyed import KeyedState
@@ -30,11 +35,31 @@ def open_version(version: KeyedStateVersion, context: StateContext) -> KeyedStat
     return state
 
 
-def import_entries(target: KeyedState, other: KeyedState) -> None:
+def import_version(
+    target: KeyedState, version: KeyedStateVersion, *, unpickle: bool, without: Collection[str]
+) -> None:
+    """Adds what a version of any number of key groups holds, except some states.
+
+    Raises:
+        StateError: Part of it is pickled, and `unpickle` does not allow to read it.
+    """
+    pickles = Pickles.ALLOW if unpickle else Pickles.OPAQUE
+    other = open_version(version, replace(target.context, pickles=pickles))
+    import_entries(target, other, without)
+    other.close()
+
+
+def import_entries(target: KeyedState, other: KeyedState, without: Collection[str] = ()) -> None:
     """Adds the entries of `other` whose keys lie in the range of `target`."""
+    hidden = other.context.pickles is Pickles.OPAQUE
     owned: dict[Any, bool] = {}
     for row in other.entries():
+        if without and row[0] in without:
+            continue
         key = row[2]
+        if hidden and is_hidden(row[2:]):
+            what = f"state {row[0]!r}" if row[0] else "a timer"
+            raise StateError(f"{what} is pickled.")
         is_owned = owned.get(key)
         if is_owned is None:
             is_owned = owned[key] = target.context.owns(key)

@@ -1,0 +1,115 @@
+"""`SavepointWriter`: a new savepoint, from another snapshot or from nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.launch.operator_editing import OperatorEdit
+    from penstock.launch.snapshot_editing import SavepointEdit
+    from penstock.state.descriptors import (
+        ListStateDescriptor,
+        MapStateDescriptor,
+        StateDescriptor,
+    )
+
+__all__ = ["SavepointWriter"]
+
+
+class SavepointWriter:
+    """Collects changes; `write` makes a savepoint of them. What it starts from stays as it is.
+
+    SavepointWriter.from_existing_savepoint(old).remove_operator("audit").write("savepoints")
+    """
+
+    def __init__(self, edit: SavepointEdit) -> None:
+        self._edit = edit
+
+    @staticmethod
+    def from_existing_savepoint(path: str, *, unpickle: bool = False) -> SavepointWriter:
+        """Starts from a checkpoint or savepoint.
+
+        Args:
+            path: The snapshot.
+            unpickle: Run the pickles of operators that are changed; others are copied unread.
+        """
+        from penstock.launch.snapshot_editing import SavepointEdit
+
+        return SavepointWriter(SavepointEdit(base=str(path), unpickle=unpickle))
+
+    @staticmethod
+    def new_savepoint(max_parallelism: int = 128) -> SavepointWriter:
+        """Starts from nothing, to bootstrap the state of a job."""
+        from penstock.launch.snapshot_editing import SavepointEdit
+
+        return SavepointWriter(SavepointEdit(max_parallelism=max_parallelism))
+
+    def remove_operator(self, uid: str) -> SavepointWriter:
+        """Leaves an operator out."""
+        self._edit.removed.add(uid)
+        return self
+
+    def change_operator_identifier(self, old_uid: str, new_uid: str) -> SavepointWriter:
+        """Gives an operator another uid."""
+        self._edit.renamed[old_uid] = new_uid
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
+        """Gives all operators another max parallelism: their key groups are computed anew."""
+        self._edit.max_parallelism = max_parallelism
+        return self
+
+    def with_keyed_state(
+        self, uid: str, state_descriptor: StateDescriptor, entries: Iterable[tuple[Any, Any]]
+    ) -> SavepointWriter:
+        """Replaces a keyed state, or adds it; other states of the operator stay.
+
+        Args:
+            uid: The operator; one that is not there yet is added.
+            state_descriptor: As in the program, with a declared type.
+            entries: (key, value). The value of a list state is a list, of a map state a dict, of a
+                reducing or aggregating state the reduced value or the accumulator.
+        """
+        from penstock.launch.operator_editing import check_descriptor
+
+        check_descriptor(state_descriptor)
+        self._operator(uid).keyed.append((state_descriptor, entries))
+        return self
+
+    def with_list_state(
+        self,
+        uid: str,
+        state_descriptor: ListStateDescriptor,
+        elements: Iterable[Any],
+        *,
+        union: bool = False,
+    ) -> SavepointWriter:
+        """Replaces list state that belongs to no key, or adds it."""
+        from penstock.launch.operator_editing import check_descriptor
+
+        check_descriptor(state_descriptor, "list")
+        self._operator(uid).lists.append((state_descriptor, elements, union))
+        return self
+
+    def with_broadcast_state(
+        self, uid: str, state_descriptor: MapStateDescriptor, entries: Mapping[Any, Any]
+    ) -> SavepointWriter:
+        """Replaces broadcast state, or adds it."""
+        from penstock.launch.operator_editing import check_descriptor
+
+        check_descriptor(state_descriptor, "map")
+        self._operator(uid).broadcast.append((state_descriptor, dict(entries)))
+        return self
+
+    def write(self, target: str) -> str:
+        """Writes the savepoint into a new directory of `target`; returns its path."""
+        from penstock.launch.snapshot_editing import write_edited
+
+        return write_edited(self._edit, str(target))
+
+    def _operator(self, uid: str) -> OperatorEdit:
+        from penstock.launch.operator_editing import OperatorEdit
+
+        return self._edit.operators.setdefault(uid, OperatorEdit())
