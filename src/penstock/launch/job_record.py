@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.runtime.driver import EpochSummary
 
 _MAX_FAILURE_CHARACTERS: Final = 64 * 1024
-_MOST_FAILURES: Final = 16
+MOST_FAILURES: Final = 16
 
 
 class JobRecord:
@@ -83,8 +83,8 @@ class JobRecord:
     def failed(self, error: BaseException, restored_id: int | None = None) -> None:
         """Remembers a failure."""
         failure = failure_of(error, self._clock.wall_ms(), self.restarts, restored_id, self.graph)
-        self._failures_dropped = self._failures_dropped or len(self.failures) >= _MOST_FAILURES
-        self.failures = (failure, *self.failures)[:_MOST_FAILURES]
+        self._failures_dropped = self._failures_dropped or len(self.failures) >= MOST_FAILURES
+        self.failures = (failure, *self.failures)[:MOST_FAILURES]
 
     def facts(self, last_checkpoint_ms: int | None = None) -> JobFacts:
         """Returns the job at this moment."""

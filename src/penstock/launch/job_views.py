@@ -7,6 +7,7 @@ and compared. Lines of the history are encoded once.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,16 @@ import msgspec
 from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
 from penstock.jobmanager import documents
+from penstock.launch.job_record import MOST_FAILURES
 from penstock.rest.views.checkpoint_config import checkpoint_config_view
 from penstock.rest.views.checkpoints import checkpoints_view, details_view, record_view
 from penstock.rest.views.configuration import effective_config_view, shown_value
+from penstock.rest.views.earlier import (
+    Earlier,
+    read_earlier,
+    with_earlier_checkpoints,
+    with_earlier_failures,
+)
 from penstock.rest.views.exceptions import exceptions_view
 from penstock.rest.views.job import (
     accumulators_view,
@@ -54,15 +62,18 @@ class JobViews:
         remove: Takes the name of a document that is not needed any more, because its checkpoint
             has left the history; None keeps them all.
         clock: Says when.
+        read: Returns a document that an earlier process of the job wrote; what it tells of
+            checkpoints and failures is shown on.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - documents come from somewhere and go somewhere
         self,
         job: LocalJob,
         configuration: Configuration,
         write: Callable[[str, bytes], None],
         remove: Callable[[str], None] | None = None,
         clock: Clock | None = None,
+        read: Callable[[str], bytes | None] | None = None,
     ) -> None:
         self._job = job
         self._configuration = configuration
@@ -73,6 +84,9 @@ class JobViews:
         self._times: dict[str, int] = {}
         self._history = _History(job.settings.leader_epoch)
         self._seen: Any = None
+        self._earlier = Earlier()
+        if read is not None:
+            self._earlier = read_earlier(lambda name: _decoded(read(name)))
 
     def refresh(self) -> None:
         """Writes what has changed."""
@@ -86,7 +100,7 @@ class JobViews:
         for stage in facts.graph.stages:
             name = documents.VERTEX.format(vertex=stage.vertex_id)
             self._put(name, partial(vertex_view, facts, stage))
-        self._put(documents.EXCEPTIONS, lambda _: exceptions_view(facts))
+        self._put(documents.EXCEPTIONS, lambda _: self._exceptions(facts))
         result = _result(job)
         accumulated = {} if result is None else result.get_all_accumulator_results()
         self._put(documents.ACCUMULATORS, lambda _: accumulators_view(accumulated))
@@ -117,7 +131,10 @@ class JobViews:
         if self._seen == (seen,):
             return
         history = self._history
-        changed, gone = history.update([] if statistics is None else statistics.history())
+        records = [] if statistics is None else statistics.history()
+        changed, gone = history.update(records)
+        room = self._job.settings.checkpoints.history_size - len(records)
+        gone += self._forgotten(room)
         for record in changed:
             name = documents.CHECKPOINT.format(checkpoint=record.checkpoint_id)
             self._write(
@@ -127,8 +144,20 @@ class JobViews:
             for checkpoint_id in gone:
                 self._remove(documents.CHECKPOINT.format(checkpoint=checkpoint_id))
         view = checkpoints_view(statistics, history.lines(), history.leader_epoch)
+        view = with_earlier_checkpoints(view, self._earlier, room)
         self._write(documents.CHECKPOINTS, _encode(view))
         self._seen = (seen,)
+
+    def _forgotten(self, room: int) -> list[int]:
+        """Returns the numbers of earlier checkpoints for which there is no room any more."""
+        earlier = self._earlier
+        shown = earlier.history[: max(room, 0)]
+        gone = [line["id"] for line in earlier.history[len(shown) :]]
+        self._earlier = replace(earlier, history=shown, undone=())
+        return [*gone, *earlier.undone]
+
+    def _exceptions(self, facts: JobFacts) -> dict[str, Any]:
+        return with_earlier_failures(exceptions_view(facts), self._earlier, MOST_FAILURES)
 
     def _put(self, name: str, view: View) -> None:
         """Writes a document unless only the time it shows would be new."""
@@ -166,6 +195,10 @@ class _History:
     def lines(self) -> list[msgspec.Raw]:
         """Returns the lines, newest first."""
         return list(map(self._lines.__getitem__, self._known))
+
+
+def _decoded(content: bytes | None) -> Any:
+    return None if content is None else msgspec.json.decode(content)
 
 
 def _last_checkpoint_ms(statistics: CheckpointStatistics | None) -> int | None:

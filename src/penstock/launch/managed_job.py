@@ -132,6 +132,7 @@ class ManagedJob:
                 self._directory.write_document,
                 self._directory.remove_document,
                 self._clock,
+                self._directory.document,
             )
             self._job = job
             return job

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint import facts
@@ -221,4 +222,54 @@ def test_a_long_history_is_encoded_once(
     assert history == list(range(51, 1, -1))
     assert "checkpoints/1" not in written.documents
     assert written["checkpoints"]["history"][1]["discarded"] is True
+    capfd.readouterr()
+
+
+def test_what_an_earlier_process_told_stays(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its checkpoint 2 was in progress when it was killed; the history has room for four."""
+    job, configuration = start(tmp_path, abs)
+    ended(job)
+    before = CheckpointStatistics(history_size=4)
+    take(before, 1)
+    before.apply(facts.CheckpointTriggered(2, TriggerRequest(2, 0)), 2)
+    written = Written()
+    first: Any = Aside(job, before)
+    JobViews(first, configuration, written.write, written.remove).refresh()
+    failure = {"exceptionName": "Killed", "stacktrace": "killed", "timestamp": 3}
+    entries = {"exceptionHistory": {"entries": [failure], "truncated": False}}
+    written.documents["exceptions"] = json.dumps(entries).encode()
+
+    after = CheckpointStatistics(history_size=4)
+    second: Any = Aside(job, after)
+    second.settings = replace(
+        job.settings, checkpoints=replace(job.settings.checkpoints, history_size=4)
+    )
+    views = JobViews(
+        second, configuration, written.write, written.remove, read=written.documents.get
+    )
+    for number in (3, 4, 5):
+        take(after, number)
+    views.refresh()
+    shown = written["checkpoints"]
+    assert [line["id"] for line in shown["history"]] == [5, 4, 3, 1]
+    assert shown["counts"] == {
+        "restored": 0,
+        "total": 4,
+        "in_progress": 0,
+        "completed": 4,
+        "failed": 0,
+    }
+    assert shown["latest"]["completed"]["id"] == 5
+    assert written["exceptions"]["exceptionHistory"]["entries"] == [failure]
+    assert written["exceptions"]["root-exception"] == "killed"
+    # The fourth of ours takes the place of the last of theirs, and its details go.
+    assert "checkpoints/1" in written.documents
+    assert "checkpoints/2" not in written.documents
+    take(after, 6)
+    views.refresh()
+    assert [line["id"] for line in written["checkpoints"]["history"]] == [6, 5, 4, 3]
+    assert "checkpoints/1" not in written.documents
+    assert written["checkpoints"]["counts"]["completed"] == 5
     capfd.readouterr()
