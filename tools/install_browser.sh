@@ -25,4 +25,6 @@ fi
 echo "Installing chromium for the tests of the web pages"
 export DEBIAN_FRONTEND=noninteractive
 $run apt-get update -qq
-$run apt-get install -y -qq --no-install-recommends chromium >/dev/null
+# Without fonts a page has no text, and the pages would look like nothing.
+$run apt-get install -y -qq --no-install-recommends \
+    chromium fonts-dejavu-core fonts-liberation >/dev/null

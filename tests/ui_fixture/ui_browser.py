@@ -21,6 +21,7 @@ _CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 # The page's clock starts at the moment of the documents, and runs on from there.
+_STILL = f"Date.now = () => {NOW_MS};"
 _CLOCK = f"""{{
   const now = Date.now;
   const ahead = {NOW_MS} - now();
@@ -76,6 +77,7 @@ def open_tab(browser: Browser) -> Iterator[Callable[..., Tab]]:
         size: str = "wide",
         made_up: bool = True,
         may_complain: bool = False,
+        stands_still: bool = False,
     ) -> Tab:
         width, height = SIZES[size]
         context = browser.new_context(
@@ -86,7 +88,7 @@ def open_tab(browser: Browser) -> Iterator[Callable[..., Tab]]:
         )
         page = context.new_page()
         if made_up:
-            page.add_init_script(_CLOCK)
+            page.add_init_script(_STILL if stands_still else _CLOCK)
         tab = Tab(page)
         opened.append((context, tab, may_complain))
         page.goto(f"{url}/{address}")

@@ -37,7 +37,7 @@ class UiServer:
         self.fetched: list[str] = []
         self._changes: list[str] = []
         self._changed = threading.Condition()
-        self._is_open = True
+        self.is_open = True
         self._port = port
         self._start()
 
@@ -66,12 +66,12 @@ class UiServer:
     def changes(self, seen: int) -> list[str] | None:
         """Waits for changes after the first `seen`; None when the service goes away."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._changes) > seen or not self._is_open)
-            return self._changes[seen:] if self._is_open else None
+            self._changed.wait_for(lambda: len(self._changes) > seen or not self.is_open)
+            return self._changes[seen:] if self.is_open else None
 
     def stop(self) -> None:
         with self._changed:
-            self._is_open = False
+            self.is_open = False
             self._changed.notify_all()
         self._http.shutdown()
         self._http.server_close()
@@ -79,7 +79,7 @@ class UiServer:
 
     def start_again(self) -> None:
         """Comes back on the same port."""
-        self._is_open = True
+        self.is_open = True
         self._start()
 
 
@@ -89,6 +89,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         """Keeps quiet."""
+
+    def parse_request(self) -> bool:
+        if not self.ui.is_open:
+            # A process that is gone answers nothing on connections that it had, either.
+            self.close_connection = True
+            return False
+        return super().parse_request()
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         moment = self.ui.look.now_ms / 1_000 if timestamp is None else timestamp

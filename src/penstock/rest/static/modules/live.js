@@ -11,7 +11,7 @@ import { follow } from "./events.js";
 
 const WITH_EVENTS_MS = 10_000;
 const BETWEEN_EVENTS_MS = 1_000;
-const AWAY_MS = [500, 1_000, 2_000, 4_000, 8_000];
+const AWAY_MS = [500, 1_000, 2_000, 3_000, 5_000];
 
 export class Live {
   /** @param onChange is called whenever data or the connection changed. */

@@ -36,6 +36,7 @@ function schedule() {
 function draw() {
   const interval = live.data.config?.["refresh-interval"];
   if (interval > 0) live.intervalMs = interval;
+  const isAway = live.connection.state === "away" && live.connection.lastMs !== null;
   const page = {
     route,
     data: live.data,
@@ -43,7 +44,8 @@ function draw() {
     connection: live.connection,
     features: live.data.config?.features ?? {},
     local,
-    now: clock.now(),
+    // What was known is not made older while the service is away.
+    now: isAway ? live.connection.lastMs + clock.offset : clock.now(),
     width: places.main.clientWidth,
     refresh: () => live.refresh(),
     update(change) {
@@ -54,7 +56,6 @@ function draw() {
   };
   const { title, content } = PAGES[route.page].view(page);
   document.title = title ? `${title} · Penstock` : "Penstock";
-  const isAway = live.connection.state === "away";
   places.main.classList.toggle("away", isAway);
   patch(places.top, topBar(page));
   patch(places.connection, connectionBar(page, retry));

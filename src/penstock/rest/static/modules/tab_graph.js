@@ -28,7 +28,7 @@ export function view(page, job) {
   }
   const byId = new Map(vertices.map((vertex) => [vertex.id, vertex]));
   const figuresById = new Map(
-    vertices.map((vertex) => [vertex.id, vertexFigures(vertex, page.now)]),
+    vertices.map((vertex) => [vertex.id, vertexFigures(vertex, job.now ?? page.now)]),
   );
   const selected = byId.has(page.route.item) ? page.route.item : null;
   const nodes = job.plan?.nodes ?? vertices.map(({ id }) => ({ id, inputs: [] }));
@@ -150,7 +150,7 @@ function subtasks(page, vertex) {
   const head = { class: "section chosen-stage", note: `parallelism ${count(vertex.parallelism)}, max ${count(vertex.maxParallelism)}`, tools: close };
   const title = `Subtasks of ${vertex.name}`;
   if (!found?.subtasks) return section(title, head, missing(page, "vertex", "list of subtasks"));
-  const rows = found.subtasks.map((each) => subtaskFigures(each, page.now));
+  const rows = found.subtasks.map((each) => subtaskFigures(each, found.now ?? page.now));
   const columns = [
     numberColumn("index", "Subtask", (row) => row.index, count),
     { id: "status", label: "State", sort: (row) => row.status, cell: (row) => badge(row.status) },
