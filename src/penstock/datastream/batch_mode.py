@@ -18,14 +18,14 @@ from penstock.graph.nodes import Node, NodeKind
 from penstock.operators.adapters import as_reduce, close_function, open_function
 from penstock.operators.aggregations import aggregation
 from penstock.operators.convert import ConvertOutputSpec
-from penstock.operators.functions import KeyedProcessFunction
+from penstock.operators.function_process import KeyedProcessFunction
 from penstock.operators.process import KeyedProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
 from penstock.operators.watermarks import TimestampsAndWatermarksSpec, WatermarkStrategy
 from penstock.state.descriptors import ValueStateDescriptor
 
 if TYPE_CHECKING:
-    from penstock.operators.functions import RuntimeContext
+    from penstock.operators.runtime_context import RuntimeContext
 
 __all__ = ["in_batch_mode", "is_bounded"]
 

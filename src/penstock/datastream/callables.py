@@ -10,13 +10,12 @@ from typing import Any
 
 from penstock.core.errors import ProgramError
 from penstock.operators.adapters import check_arity
-from penstock.operators.functions import (
+from penstock.operators.function_base import Function
+from penstock.operators.function_join import ProcessJoinFunction
+from penstock.operators.function_process import KeyedProcessFunction, ProcessFunction
+from penstock.operators.function_window import (
     AllWindowFunction,
-    Function,
-    KeyedProcessFunction,
     ProcessAllWindowFunction,
-    ProcessFunction,
-    ProcessJoinFunction,
     ProcessWindowFunction,
     WindowFunction,
 )

@@ -14,16 +14,12 @@ from penstock.operators.connected import (
     CoProcessSpec,
     KeyedCoProcessSpec,
 )
-from penstock.operators.functions import (
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-)
+from penstock.operators.function_base import CoFlatMapFunction, CoMapFunction
+from penstock.operators.function_process import CoProcessFunction, KeyedCoProcessFunction
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
-    from penstock.operators.functions import RuntimeContext
+    from penstock.operators.runtime_context import RuntimeContext
 
 __all__ = ["ConnectedStreams"]
 

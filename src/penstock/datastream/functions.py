@@ -6,40 +6,50 @@ from penstock.common.unsupported import unsupported_class
 from penstock.connectors.custom import PythonSource as SourceFunction
 from penstock.connectors.user_sink import SinkFunction
 from penstock.operators.async_function import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from penstock.operators.functions import (
+from penstock.operators.function_base import (
     AggregateFunction,
-    AllWindowFunction,
-    BaseBroadcastProcessFunction,
-    BroadcastProcessFunction,
-    CheckpointedFunction,
     CoFlatMapFunction,
-    CoGroupFunction,
     CoMapFunction,
-    CoProcessFunction,
     FilterFunction,
-    FlatJoinFunction,
     FlatMapFunction,
     Function,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-    JoinFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    KeyedStateStore,
     KeySelector,
     MapFunction,
     NullByteKeySelector,
     Partitioner,
+    ReduceFunction,
+)
+from penstock.operators.function_broadcast import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from penstock.operators.function_checkpointed import CheckpointedFunction
+from penstock.operators.function_join import (
+    CoGroupFunction,
+    FlatJoinFunction,
+    JoinFunction,
+    ProcessJoinFunction,
+)
+from penstock.operators.function_process import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from penstock.operators.function_window import (
+    AllWindowFunction,
     PassThroughAllWindowFunction,
     PassThroughWindowFunction,
     ProcessAllWindowFunction,
-    ProcessFunction,
-    ProcessJoinFunction,
     ProcessWindowFunction,
-    ReduceFunction,
-    RuntimeContext,
     WindowFunction,
+)
+from penstock.operators.runtime_context import RuntimeContext
+from penstock.state.api import (
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    KeyedStateStore,
 )
 
 __all__ = [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.core.types import TypeInformation
     from penstock.datastream.keyed_stream import KeyedStream
-    from penstock.operators.functions import ProcessJoinFunction
+    from penstock.operators.function_join import ProcessJoinFunction
     from penstock.operators.output_tag import OutputTag
 
 __all__ = ["IntervalJoinedStreams"]

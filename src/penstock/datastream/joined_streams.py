@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.datastream.keys import key_groups
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.datastream.windowed_stream import WindowSettings
-from penstock.operators.functions import CoGroupFunction, FlatJoinFunction, JoinFunction
+from penstock.operators.function_join import CoGroupFunction, FlatJoinFunction, JoinFunction
 from penstock.operators.windows.pairs import (
     CoGroupPairs,
     FlatJoinPairs,

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
     from penstock.datastream.interval_joined import IntervalJoinedStreams
     from penstock.datastream.windowed_stream import WindowedStream
-    from penstock.operators.functions import KeyedProcessFunction, KeySelector, ReduceFunction
+    from penstock.operators.function_base import KeySelector, ReduceFunction
+    from penstock.operators.function_process import KeyedProcessFunction
     from penstock.operators.windows.assigners import WindowAssigner
 
 __all__ = ["KeyedStream"]

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import AllWindowedStream
-    from penstock.operators.functions import (
+    from penstock.operators.function_base import (
         FilterFunction,
         FlatMapFunction,
         KeySelector,
         MapFunction,
         Partitioner,
-        ProcessFunction,
     )
+    from penstock.operators.function_process import ProcessFunction
     from penstock.operators.output_tag import OutputTag
     from penstock.operators.watermarks import WatermarkStrategy
     from penstock.operators.windows.assigners import WindowAssigner

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.plain_stream import DataStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from penstock.operators.functions import AggregateFunction, ReduceFunction
+    from penstock.operators.function_base import AggregateFunction, ReduceFunction
     from penstock.operators.output_tag import OutputTag
     from penstock.operators.windows.assigners import WindowAssigner
     from penstock.operators.windows.evictors import Evictor

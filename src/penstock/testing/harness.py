@@ -26,7 +26,6 @@ from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
 from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
-from penstock.operators import functions as fn
 from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
 from penstock.operators.connected import (
     CoFlatMapSpec,
@@ -34,7 +33,25 @@ from penstock.operators.connected import (
     CoProcessSpec,
     KeyedCoProcessSpec,
 )
-from penstock.operators.functions import Function
+from penstock.operators.function_base import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    MapFunction,
+    ReduceFunction,
+)
+from penstock.operators.function_broadcast import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from penstock.operators.function_process import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
 from penstock.operators.logic import OperatorContext, OperatorSpec
 from penstock.operators.metrics import MetricGroup
 from penstock.operators.output_tag import OutputTag
@@ -285,9 +302,9 @@ def spec_of(
         keyed: Whether the input is keyed.
         broadcast: Descriptors of the broadcast state.
     """
-    if isinstance(function, fn.BroadcastProcessFunction):
+    if isinstance(function, BroadcastProcessFunction):
         return BroadcastProcessSpec(function, broadcast)
-    if isinstance(function, fn.KeyedBroadcastProcessFunction):
+    if isinstance(function, KeyedBroadcastProcessFunction):
         return KeyedBroadcastProcessSpec(function, broadcast)
     for kind, make in _KEYED_OR_NOT:
         if isinstance(function, kind):
@@ -303,16 +320,16 @@ def spec_of(
 
 
 _KEYED_OR_NOT: Final[tuple[tuple[type[Function], Callable[..., OperatorSpec]], ...]] = (
-    (fn.MapFunction, MapSpec),
-    (fn.FlatMapFunction, FlatMapSpec),
-    (fn.FilterFunction, FilterSpec),
-    (fn.CoMapFunction, CoMapSpec),
-    (fn.CoFlatMapFunction, CoFlatMapSpec),
+    (MapFunction, MapSpec),
+    (FlatMapFunction, FlatMapSpec),
+    (FilterFunction, FilterSpec),
+    (CoMapFunction, CoMapSpec),
+    (CoFlatMapFunction, CoFlatMapSpec),
 )
 _FIXED: Final[tuple[tuple[type[Function], Callable[..., OperatorSpec]], ...]] = (
-    (fn.ProcessFunction, ProcessSpec),
-    (fn.KeyedProcessFunction, KeyedProcessSpec),
-    (fn.CoProcessFunction, CoProcessSpec),
-    (fn.KeyedCoProcessFunction, KeyedCoProcessSpec),
-    (fn.ReduceFunction, ReduceSpec),
+    (ProcessFunction, ProcessSpec),
+    (KeyedProcessFunction, KeyedProcessSpec),
+    (CoProcessFunction, CoProcessSpec),
+    (KeyedCoProcessFunction, KeyedCoProcessSpec),
+    (ReduceFunction, ReduceSpec),
 )

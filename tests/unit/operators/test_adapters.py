@@ -9,57 +9,74 @@ import threading
 import pytest
 
 from penstock.core.errors import ProgramError
-from penstock.operators import functions as fn
+from penstock.operators.adapters import (
+    as_filter,
+    as_flat_map,
+    as_instance,
+    as_key_selector,
+    as_map,
+    as_partitioner,
+    as_reduce,
+    private_copy,
+)
+from penstock.operators.function_base import (
+    FilterFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ReduceFunction,
+)
+from penstock.operators.function_process import ProcessFunction
 
 
-class Double(fn.MapFunction):
+class Double(MapFunction):
     def map(self, value):
         return value * 2
 
 
-class Big(fn.FilterFunction):
+class Big(FilterFunction):
     def filter(self, value):
         return value > 10
 
 
-class Add(fn.ReduceFunction):
+class Add(ReduceFunction):
     def reduce(self, value1, value2):
         return value1 + value2
 
 
-class Parity(fn.KeySelector):
+class Parity(KeySelector):
     def get_key(self, value):
         return value % 2
 
 
-class Modulo(fn.Partitioner):
+class Modulo(Partitioner):
     def partition(self, key, num_partitions):
         return key % num_partitions
 
 
 def test_objects_and_callables_are_both_fine():
-    assert fn.as_map(Double())(4) == 8
-    assert fn.as_map(lambda value: value + 1)(4) == 5
-    assert fn.as_map(int)("4") == 4
-    assert fn.as_map(str.upper)("a") == "A"
-    assert fn.as_filter(Big())(11) is True
-    assert fn.as_reduce(Add())(1, 2) == 3
-    assert fn.as_reduce(max)(1, 2) == 2
-    assert fn.as_key_selector(Parity())(3) == 1
-    assert fn.as_partitioner(Modulo())(7, 4) == 3
-    assert fn.as_flat_map(str.split)("a b") == ["a", "b"]
+    assert as_map(Double())(4) == 8
+    assert as_map(lambda value: value + 1)(4) == 5
+    assert as_map(int)("4") == 4
+    assert as_map(str.upper)("a") == "A"
+    assert as_filter(Big())(11) is True
+    assert as_reduce(Add())(1, 2) == 3
+    assert as_reduce(max)(1, 2) == 2
+    assert as_key_selector(Parity())(3) == 1
+    assert as_partitioner(Modulo())(7, 4) == 3
+    assert as_flat_map(str.split)("a b") == ["a", "b"]
 
 
 @pytest.mark.parametrize(
     ("adapt", "given", "text"),
     [
-        (fn.as_map, 5, "int 5 was given where a MapFunction or a callable is needed"),
-        (fn.as_map, Big(), "Big <.*> was given where a MapFunction"),
-        (fn.as_map, Double, r"the class Double \(not an instance: are the brackets missing\?\)"),
-        (fn.as_filter, None, "NoneType None was given where a FilterFunction"),
-        (fn.as_reduce, "add", r"reduce\(value1, value2\)"),
-        (fn.as_key_selector, 0, r"get_key\(value\)"),
-        (fn.as_partitioner, Parity(), r"partition\(key, num_partitions\)"),
+        (as_map, 5, "int 5 was given where a MapFunction or a callable is needed"),
+        (as_map, Big(), "Big <.*> was given where a MapFunction"),
+        (as_map, Double, r"the class Double \(not an instance: are the brackets missing\?\)"),
+        (as_filter, None, "NoneType None was given where a FilterFunction"),
+        (as_reduce, "add", r"reduce\(value1, value2\)"),
+        (as_key_selector, 0, r"get_key\(value\)"),
+        (as_partitioner, Parity(), r"partition\(key, num_partitions\)"),
     ],
 )
 def test_anything_else_is_told_what_is_needed(adapt, given, text):
@@ -69,18 +86,18 @@ def test_anything_else_is_told_what_is_needed(adapt, given, text):
 
 def test_process_functions_must_be_objects():
     with pytest.raises(ProgramError, match=r"where a ProcessFunction is needed. Subclass it"):
-        fn.as_instance(lambda value, ctx: None, fn.ProcessFunction)
+        as_instance(lambda value, ctx: None, ProcessFunction)
 
 
 def test_a_forgotten_method_is_found_when_the_object_is_made():
-    class Forgot(fn.MapFunction):
+    class Forgot(MapFunction):
         pass
 
     with pytest.raises(TypeError, match="map"):
         Forgot()
 
 
-class Opened(fn.KeySelector):
+class Opened(KeySelector):
     def open(self, runtime_context):
         self.table = {1: "one"}
 
@@ -88,7 +105,7 @@ class Opened(fn.KeySelector):
         return self.table[value]
 
 
-class AsksForState(fn.KeySelector):
+class AsksForState(KeySelector):
     def open(self, runtime_context):
         runtime_context.get_state(None)
 
@@ -97,17 +114,17 @@ class AsksForState(fn.KeySelector):
 
 
 def test_a_key_selector_is_opened_before_its_first_use():
-    selector = fn.as_key_selector(Opened())
+    selector = as_key_selector(Opened())
     assert selector(1) == "one"
     assert pickle.loads(pickle.dumps(selector))(1) == "one"
 
 
 def test_a_key_selector_has_no_state():
     with pytest.raises(ProgramError, match=r"open\(\) of AsksForState called get_state\(\)"):
-        fn.as_key_selector(AsksForState())(1)
+        as_key_selector(AsksForState())(1)
 
 
-class Holder(fn.MapFunction):
+class Holder(MapFunction):
     def __init__(self, thing):
         self.thing = thing
         self.module = json
@@ -118,7 +135,7 @@ class Holder(fn.MapFunction):
 
 def test_each_subtask_gets_its_own_object():
     original = Holder([1])
-    copy = fn.private_copy(original)
+    copy = private_copy(original)
     assert copy is not original
     assert copy.thing == [1]
     assert copy.thing is not original.thing
@@ -126,16 +143,11 @@ def test_each_subtask_gets_its_own_object():
 
 
 def test_plain_functions_are_not_copied():
-    assert fn.private_copy(test_plain_functions_are_not_copied) is (
+    assert private_copy(test_plain_functions_are_not_copied) is (
         test_plain_functions_are_not_copied
     )
 
 
 def test_what_cannot_be_copied_belongs_into_open():
     with pytest.raises(ProgramError, match=r"Holder cannot be copied .* in open\(\)"):
-        fn.private_copy(Holder(threading.Lock()))
-
-
-def test_the_module_exports_what_it_says():
-    assert fn.__all__ == sorted(fn.__all__)
-    assert all(hasattr(fn, name) for name in fn.__all__)
+        private_copy(Holder(threading.Lock()))

@@ -6,7 +6,10 @@ import pytest
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
-from penstock.operators.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.operators.function_broadcast import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
 from penstock.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import UserFunctionError
-from penstock.operators.functions import CheckpointedFunction, FlatMapFunction, MapFunction
+from penstock.operators.function_base import FlatMapFunction, MapFunction
+from penstock.operators.function_checkpointed import CheckpointedFunction
 from penstock.operators.simple import FlatMapSpec, MapSpec
 from penstock.state.descriptors import ListStateDescriptor
 from penstock.testing.harness import OneOperatorHarness

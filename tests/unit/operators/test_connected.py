@@ -11,12 +11,8 @@ from penstock.operators.connected import (
     CoProcessSpec,
     KeyedCoProcessSpec,
 )
-from penstock.operators.functions import (
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-)
+from penstock.operators.function_base import CoFlatMapFunction, CoMapFunction
+from penstock.operators.function_process import CoProcessFunction, KeyedCoProcessFunction
 from penstock.operators.output_tag import OutputTag
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness

@@ -6,7 +6,8 @@ import pytest
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.operators.errors import RECORD_CHARACTERS, describe_exception, shorten, user_code
-from penstock.operators.functions import KeyedProcessFunction, MapFunction
+from penstock.operators.function_base import MapFunction
+from penstock.operators.function_process import KeyedProcessFunction
 from penstock.operators.process import KeyedProcessSpec
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.testing.harness import OneOperatorHarness

@@ -9,13 +9,20 @@ import pytest
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import MAX_WATERMARK
-from penstock.operators import functions as fn
+from penstock.datastream.functions import (
+    BroadcastProcessFunction,
+    FilterFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ReduceFunction,
+)
 from penstock.operators.output_tag import OutputTag
 from penstock.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness, spec_of
 
 
-class CountPerKey(fn.KeyedProcessFunction):
+class CountPerKey(KeyedProcessFunction):
     """Emits the count of a key when its timer fires, ten after the first record."""
 
     def open(self, runtime_context):
@@ -101,22 +108,22 @@ def test_the_temporary_directory_goes_with_the_harness():
     assert not directory.exists()
 
 
-class Each(fn.MapFunction):
+class Each(MapFunction):
     def map(self, value):
         return value
 
 
-class Keep(fn.FilterFunction):
+class Keep(FilterFunction):
     def filter(self, value):
         return True
 
 
-class Total(fn.ReduceFunction):
+class Total(ReduceFunction):
     def reduce(self, value1, value2):
         return value1 + value2
 
 
-class Rules(fn.BroadcastProcessFunction):
+class Rules(BroadcastProcessFunction):
     def process_element(self, value, ctx):
         yield ctx.get_broadcast_state(MapStateDescriptor("rules")).get("x")
 
@@ -136,7 +143,7 @@ def test_functions_find_their_operator():
     assert rules.values == [5]
 
 
-class Selector(fn.KeySelector):
+class Selector(KeySelector):
     def get_key(self, value):
         return value
 

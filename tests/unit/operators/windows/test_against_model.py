@@ -11,7 +11,7 @@ from window_driver import Driver
 from window_model import EventTimeModel, Step, aligned, count_windows
 
 from penstock.operators.function_base import AggregateFunction
-from penstock.operators.functions import ProcessWindowFunction
+from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.windows.assigners import (
     GlobalWindows,
     SlidingEventTimeWindows,

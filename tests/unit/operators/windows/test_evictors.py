@@ -7,7 +7,7 @@ from window_driver import Driver
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
-from penstock.operators.functions import ProcessWindowFunction
+from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.windows.assigners import GlobalWindows, TumblingEventTimeWindows
 from penstock.operators.windows.contents import Buffer, ReduceContents
 from penstock.operators.windows.evictors import (

@@ -6,10 +6,9 @@ import pytest
 from window_driver import Driver
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.function_base import AggregateFunction, ReduceFunction
-from penstock.operators.functions import (
+from penstock.operators.function_base import AggregateFunction, MapFunction, ReduceFunction
+from penstock.operators.function_window import (
     AllWindowFunction,
-    MapFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from window_driver import Driver
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.functions import CoGroupFunction, FlatJoinFunction, JoinFunction
+from penstock.operators.function_join import CoGroupFunction, FlatJoinFunction, JoinFunction
 from penstock.operators.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.operators.windows.counts import CountTumblingWindowAssigner
 from penstock.operators.windows.evictors import CountEvictor

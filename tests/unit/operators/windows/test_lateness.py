@@ -6,7 +6,7 @@ import pytest
 from window_driver import Driver
 
 from penstock.core.errors import PenstockError
-from penstock.operators.functions import ProcessWindowFunction
+from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.output_tag import OutputTag
 from penstock.operators.windows.assigners import (
     SlidingEventTimeWindows,

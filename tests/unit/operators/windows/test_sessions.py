@@ -7,7 +7,7 @@ from window_driver import Driver
 
 from penstock.core.errors import UserFunctionError
 from penstock.operators.function_base import AggregateFunction
-from penstock.operators.functions import ProcessWindowFunction
+from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.windows.contents import AggregateContents, ReduceContents
 from penstock.operators.windows.sessions import (
     EventTimeSessionWindows,

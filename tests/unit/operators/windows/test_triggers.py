@@ -6,7 +6,7 @@ import pytest
 from window_driver import Driver
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.functions import ProcessWindowFunction
+from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.windows.assigners import (
     GlobalWindows,
     TumblingEventTimeWindows,
