@@ -126,6 +126,8 @@ def test_state_is_read(savepoints: list[str], capfd: pytest.CaptureFixture[str])
     code, out, err = penstock(capfd, "state", "get", savepoints[0], "sums", "--limit", "1")
     assert len(out.splitlines()) == 2
     assert "--limit 0 shows all of them" in err
+    code, _, err = penstock(capfd, "state", "get", savepoints[0], "sums", "--key", "dan")
+    assert (code, err.splitlines()[-1].split(".")[0]) == (0, "No entries")
     code, _, err = penstock(capfd, "state", "get", savepoints[0], "sumz")
     assert code == 1
     assert "'numbers', 'sums'" in err

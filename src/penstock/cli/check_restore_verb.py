@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.failures import RequestFailedError, WrongUsageError
-from penstock.cli.programs import ask_program, program_of, program_options
-from penstock.cli.savepoint_verb import absolute
+from penstock.cli.programs import Program, ask_program, program_of, program_options
+from penstock.cli.snapshots import may_be_gone, read_snapshot
 from penstock.cli.tables import printable, table
-from penstock.cli.verb import ProgramVerb, asked, output_options, setting_option
+from penstock.cli.verb import Asked, ProgramVerb, asked, service_options
 
 if TYPE_CHECKING:
     from penstock.cli.report import Report
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   penstock check-restore -s /backups/savepoint-40dcc6-0d1b2c3a4f5e new_version.py
-  penstock check-restore -s /checkpoints/<job id>/chk-12 -n new_version.py
+  penstock check-restore -s 40dcc6 -n new_version.py
   penstock check-restore -s … -p 8 app.py     at another parallelism""",
 )
 @program_options
-@click.option("-s", "--fromSavepoint", "snapshot", metavar="PATH", help="The snapshot.")
+@click.option(
+    "-s", "--fromSavepoint", "snapshot", metavar="PATH", help="The snapshot, or a job id."
+)
 @click.option(
     "-n",
     "--allowNonRestoredState",
@@ -34,8 +36,7 @@ Examples:
     is_flag=True,
     help="State of operators that the program has no more may be dropped.",
 )
-@setting_option
-@output_options
+@service_options
 def verb(**options: Any) -> None:
     """Say whether a program would start from a snapshot, before you stop the old version.
 
@@ -49,10 +50,21 @@ def verb(**options: Any) -> None:
     snapshot = options["snapshot"] or settings.get("execution.state-recovery.path")
     if snapshot is None:
         raise WrongUsageError("No snapshot was named. Name it with -s, as for `penstock run`.")
-    program = program_of(options, settings)
-    restore = ask_program(program, "check-restore", snapshot=absolute(snapshot))
+    restore = checked_restore(program_of(options, settings), snapshot, given)
     given.report.document(restore)
     say_restore(restore, given.report)
+
+
+def checked_restore(program: Program, snapshot: str, given: Asked) -> dict[str, Any]:
+    """Returns what a snapshot would become in a program."""
+
+    def check(path: str) -> dict[str, Any]:
+        found: dict[str, Any] = ask_program(program, "check-restore", snapshot=path)
+        if not found["fits"] and may_be_gone(path):
+            raise RequestFailedError("\n".join(found["problems"]))
+        return found
+
+    return read_snapshot(snapshot, given.client, check, tries=2)
 
 
 def say_restore(restore: dict[str, Any], report: Report) -> None:

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.check_restore_verb import say_restore
+from penstock.cli.check_restore_verb import checked_restore, say_restore
 from penstock.cli.programs import ask_program, program_of, program_options
-from penstock.cli.savepoint_verb import absolute
-from penstock.cli.verb import ProgramVerb, asked, output_options, setting_option
+from penstock.cli.verb import ProgramVerb, asked, service_options
 
 _TITLE: Final = " Execution Plan ".center(62, "-")
 
@@ -27,8 +26,7 @@ Examples:
 )
 @program_options
 @click.option("-s", "--fromSavepoint", "snapshot", metavar="PATH", help="Check a restore, too.")
-@setting_option
-@output_options
+@service_options
 def verb(**options: Any) -> None:
     """Show the plan of a program as JSON, without running its job.
 
@@ -44,7 +42,7 @@ def verb(**options: Any) -> None:
     report.line("-" * 62)
     restore = None
     if options["snapshot"] is not None:
-        restore = ask_program(program, "check-restore", snapshot=absolute(options["snapshot"]))
+        restore = checked_restore(program, options["snapshot"], given)
     report.document(answer | ({} if restore is None else {"restore": restore}))
     if restore is not None:
         say_restore(restore, report)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_TRIES: Final = 3
+_MOST_LOOKS: Final = 20
+_LOOK_SECONDS: Final = 0.1
 _OF_JOB: Final = re.compile(r"(?P<job>[0-9a-fA-F]{6,32})(?::(?:chk-)?(?P<number>\d{1,18}))?")
 
 
@@ -42,20 +43,43 @@ def snapshot_path(text: str, client: Callable[[], RestClient]) -> str:
     )
 
 
-def read_snapshot(text: str, client: Callable[[], RestClient], read: Callable[[str], T]) -> T:
+def read_snapshot(
+    text: str, client: Callable[[], RestClient], read: Callable[[str], T], *, tries: int = 5
+) -> T:
     """Reads a snapshot; the latest one of a job is looked up again when the job has replaced it."""
-    for _ in range(_MOST_TRIES):
-        path = snapshot_path(text, client)
+    path = snapshot_path(text, client)
+    for _ in range(tries):
         try:
             return read(path)
         except PenstockError:
-            if snapshot_path(text, client) == path:
+            successor = None
+            if _OF_JOB.fullmatch(text) and may_be_gone(path):
+                successor = _successor(text, client, path)
+            if successor is None:
                 raise
+            path = successor
     raise RequestFailedError(
         f"The checkpoints of job {text} are replaced faster than they can be read. Take a "
         f"savepoint with `penstock savepoint {text}`, or retain more checkpoints: "
         "execution.checkpointing.num-retained."
     )
+
+
+def may_be_gone(path: str) -> bool:
+    """Whether a job may have deleted a snapshot; on other machines' storage that is not asked."""
+    is_remote = "://" in path and not path.startswith("file://")
+    return is_remote or not Path(path.removeprefix("file://"), "_metadata").exists()
+
+
+def _successor(text: str, client: Callable[[], RestClient], path: str) -> str | None:
+    """Waits for the snapshot that has replaced another one; the job says so a moment later."""
+    opened = client()
+    for _ in range(_MOST_LOOKS):
+        found = snapshot_path(text, lambda: opened)
+        if found != path:
+            return found
+        opened.sleep(_LOOK_SECONDS)
+    return None
 
 
 def _latest(job_id: str, checkpoints: dict[str, Any]) -> str:

@@ -178,6 +178,8 @@ def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> Non
 
     found = read_snapshot(snapshot, given.client, read)
     write_entries(found, kind, output)
+    if not found["entries"]:
+        given.report.notice("No entries. `penstock state ls` shows which states hold some.")
     if found["is_truncated"]:
         given.report.notice(
             f"The first {len(found['entries']):,} entries; --limit 0 shows all of them."

@@ -75,7 +75,8 @@ def test_a_checkpoint_that_was_replaced_meanwhile_is_looked_up_again(manager: St
         return 200, {}, {"latest": {"completed": record(number)}, "history": []}
 
     path = f"GET /jobs/{ID_RUNNING}/checkpoints"
-    manager.answers[path] = [answer(1), answer(2)]
+    # The job manager names the old one for a moment longer.
+    manager.answers[path] = [answer(1), answer(1), answer(1), answer(2)]
     read: list[str] = []
 
     def reads(place: str) -> str:
@@ -85,7 +86,7 @@ def test_a_checkpoint_that_was_replaced_meanwhile_is_looked_up_again(manager: St
         return place
 
     def client() -> RestClient:
-        return RestClient(f"http://{manager.url}")
+        return RestClient(f"http://{manager.url}", sleep=lambda _: None)
 
     assert read_snapshot(ID_RUNNING, client, reads) == "/cp/chk-2"
     assert read == ["/cp/chk-1", "/cp/chk-2"]
@@ -95,6 +96,21 @@ def test_a_checkpoint_that_was_replaced_meanwhile_is_looked_up_again(manager: St
     manager.answers[path] = [answer(number) for number in range(10)]
     with pytest.raises(PenstockError, match="replaced faster than they can be read"):
         read_snapshot(ID_RUNNING, client, lambda place: reads("/cp/chk-1"))
+
+
+def test_other_failures_are_told_at_once(manager: StubManager, tmp_path: Path) -> None:
+    (tmp_path / "_metadata").touch()
+    there = record(1) | {"external_path": str(tmp_path)}
+    manager.answers[f"GET /jobs/{ID_RUNNING}/checkpoints"] = [
+        (200, {}, {"latest": {"completed": there}, "history": []})
+    ]
+
+    def fails(place: str) -> None:
+        raise PenstockError(f"{place} has no such operator")
+
+    with pytest.raises(PenstockError, match="no such operator"):
+        read_snapshot(ID_RUNNING, lambda: RestClient(f"http://{manager.url}"), fails)
+    assert len(manager.requests) == 1
 
 
 def test_tables_align_numbers_and_escape() -> None:
