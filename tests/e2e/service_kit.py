@@ -124,6 +124,20 @@ class Manager:
             with error:
                 return error.code, json.load(error)
 
+    def dispose(self, path: str) -> str:
+        """Disposes of a savepoint; returns what went wrong."""
+        asked = self.call("/savepoint-disposal", {"savepoint-path": path})["request-id"]
+
+        def done() -> tuple[str] | None:
+            status, answer = self.ask(f"/savepoint-disposal/{asked}")
+            if status >= 400:
+                return (answer["errors"][0],)
+            if answer["status"]["id"] != "COMPLETED":
+                return None
+            return (json.dumps(answer["operation"].get("failure-cause", "")),)
+
+        return str(wait_for(done, self.said)[0])
+
     # -- jobs -----------------------------------------------------------------------------------
 
     def submit(self, program: Path | str, *arguments: Any, **settings: str) -> Job:

@@ -51,6 +51,16 @@ def test_a_job_is_savepointed_stopped_and_goes_on_from_there(
     first = job.operation("savepoints", {"target-directory": target})["location"]
     assert (Path(first) / "_metadata").exists()
     assert job.state == "RUNNING"
+    # A savepoint is the user's to delete; a checkpoint of a job that runs is not.
+    manager.dispose(first)
+    assert not Path(first).exists()
+    wait_for(
+        lambda: any(
+            "has not ended and may need it" in manager.dispose(str(path))
+            for path in manager.directory.glob(f"checkpoints/{job.job_id}/chk-*")
+        ),
+        job.trouble,
+    )
     last = job.operation("stop", {"targetDirectory": target, "drain": False})["location"]
     assert last != first
     job.wait_for_state("FINISHED")
