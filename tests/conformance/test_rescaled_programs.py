@@ -47,8 +47,18 @@ class StoppingRunner(in_process.InProcessRunner):
 
 
 def run(program: Program, way: Way, directory: Path, path: str = "") -> list[Any]:
-    """Runs a program with frequent checkpoints, so that output waits for them."""
+    """Runs a program to its end, or to the savepoint."""
     env = environment(program, way, "in-process")
+    set_up(env, directory, path)
+    stream, _ = program.build(env)
+    with stream.execute_and_collect(program.name) as results:
+        StoppingRunner.job = results.get_job_client()._job
+        StoppingRunner.is_known.set()
+        return list(results)
+
+
+def set_up(env: Any, directory: Path, path: str) -> None:
+    """Sets frequent checkpoints, so that output waits for them."""
     for key, value in {
         "execution.checkpointing.interval": "10 ms",
         "execution.checkpointing.dir": str(directory),
@@ -57,11 +67,6 @@ def run(program: Program, way: Way, directory: Path, path: str = "") -> list[Any
     }.items():
         if value:
             env._configuration.set_string(key, value)
-    stream, _ = program.build(env)
-    with stream.execute_and_collect(program.name) as results:
-        StoppingRunner.job = results.get_job_client()._job
-        StoppingRunner.is_known.set()
-        return list(results)
 
 
 def two_parts(
@@ -109,3 +114,25 @@ def test_both_parts_give_something(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     first, second = two_parts(program, "hashmap", 1, 3, 4, tmp_path)
     assert 1 <= len(first) <= 6
     assert len(first) + len(second) == 7
+
+
+def test_a_new_job_does_not_print_what_the_other_has_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(in_process, "InProcessRunner", StoppingRunner)
+    StoppingRunner.arm(3)
+    path = ""
+    printed = []
+    for _ in range(2):
+        env = Way("hashmap", 1, 2, True).environment()
+        set_up(env, tmp_path, path)
+        env.from_collection(list(range(9))).print()
+        client = env.execute_async()
+        StoppingRunner.job = client._job
+        StoppingRunner.is_known.set()
+        client.get_job_execution_result().result(20)
+        path = StoppingRunner.savepoint.result(20)
+        printed.append(list(map(int, capsys.readouterr().out.split())))
+    first, second = printed
+    assert first and second
+    assert first + second == list(range(9))
