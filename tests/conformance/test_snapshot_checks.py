@@ -1,0 +1,237 @@
+"""Snapshots against programs: what is found wrong before the first record, and what goes on."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import restore_kit
+from recovery_kit import same
+from restore_kit import KEYS, Count, Numbers, Tap, Visible, build, counts, run_to, wait_for
+
+from penstock.checkpoint.errors import CheckpointError
+from penstock.common import Types
+from penstock.core.errors import ProgramError
+from penstock.datastream.functions import KeyedProcessFunction
+from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from penstock.snapshots import SavepointReader, SavepointWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Typed(KeyedProcessFunction):
+    """`Count` with a declared type."""
+
+    def __init__(self, declared: Any = None) -> None:
+        self.declared = declared or Types.INT()
+
+    def open(self, context: Any) -> None:
+        self.count = context.get_state(ValueStateDescriptor("count", self.declared))
+
+    def process_element(self, value: int, context: Any) -> Any:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield context.get_current_key(), count
+
+
+class Listed(KeyedProcessFunction):
+    """The same name, another kind."""
+
+    def open(self, context: Any) -> None:
+        context.get_list_state(ListStateDescriptor("count", Types.INT()))
+
+    def process_element(self, value: int, context: Any) -> Any:
+        yield from ()
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def use(function: Any) -> None:
+        monkeypatch.setattr(restore_kit, "Count", lambda: function)
+
+    Visible.rows.clear()
+    use(Typed())
+    return use
+
+
+def savepoint(directory: Path, end: int = 100, **arguments: Any) -> str:
+    Visible.rows.clear()
+    Tap.limit = 0
+    client = build(directory, 3, **arguments).execute_async()
+    run_to(client, end)
+    path: str = client.stop_with_savepoint(False).result(20)
+    client.get_job_execution_result().result(20)
+    return path
+
+
+def going_on(
+    directory: Path, path: str, start: int = 100, options: dict[str, str] | None = None
+) -> str:
+    """Runs on from a snapshot at `start`, checks the next hundred; returns the next savepoint."""
+    Visible.rows.clear()
+    Tap.limit = start
+    options = {"execution.state-recovery.path": path, **(options or {})}
+    client = build(directory, 2, options).execute_async()
+    Tap.limit = start + 100
+    expected = set(counts(start + 100)) - set(counts(start))
+    wait_for(lambda: len(Visible.all()) >= len(expected), "the next hundred")
+    same(Visible.all(), expected)
+    after: str = client.stop_with_savepoint(False).result(20)
+    client.get_job_execution_result().result(20)
+    return after
+
+
+def test_everything_wrong_is_told_at_once(tmp_path: Path, program: Any) -> None:
+    path = savepoint(tmp_path)
+    before = {name: os.stat(name).st_mtime_ns for name in (path, f"{path}/_metadata")}
+    program(Typed(Types.STRING()))
+    env = build(tmp_path / "x", 2, source_uid="others", max_parallelism=256)
+    found = env.check_restore(path)
+    assert found["fits"] is False
+    texts = "\n".join(found["problems"])
+    assert len(found["problems"]) == 3
+    assert "max parallelism 256 in the program and 128 in the snapshot" in texts
+    assert "state 'count' of operator 'count' is INT in the snapshot and STRING" in texts
+    assert "(uid 'numbers') has state in the snapshot and is not in the program" in texts
+    verdicts = {each["uid"]: each["verdict"] for each in found["operators"]}
+    assert verdicts == {
+        "others": "new",
+        "remember": "matched",
+        "count": "matched",
+        "sink": "matched",
+        "numbers": "unmatched",
+    }
+    (count,) = [each for each in found["operators"] if each["uid"] == "count"]
+    assert count["parallelism"] == [3, 2]
+    assert count["key_groups"] == [[0, 127], [128, 255]]
+    assert count["states"][0]["verdict"] == "incompatible"
+    # The start itself says the same, and reads nothing.
+    Visible.rows.clear()
+    options = {"execution.state-recovery.path": path}
+    client = build(
+        tmp_path / "y", 2, options, source_uid="others", max_parallelism=256
+    ).execute_async()
+    with pytest.raises(CheckpointError) as caught:
+        client.get_job_execution_result().result(20)
+    for problem in found["problems"]:
+        assert problem in str(caught.value)
+    assert (client.last_epoch, Visible.all()) == (0, [])
+    assert before == {name: os.stat(name).st_mtime_ns for name in before}
+
+
+def test_a_program_that_fits(tmp_path: Path, program: Any) -> None:
+    path = savepoint(tmp_path)
+    program(Typed(Types.DOUBLE()))
+    found = build(tmp_path / "x", 5).check_restore(path)
+    assert (found["fits"], found["problems"], found["warnings"]) == (True, [], [])
+    (count,) = [each for each in found["operators"] if each["uid"] == "count"]
+    assert count["key_groups"] == [[0, 25], [26, 51], [52, 76], [77, 102], [103, 127]]
+    (state,) = count["states"]
+    assert (state["verdict"], state["before"], state["after"]) == ("migrated", "INT", "DOUBLE")
+    going_on(tmp_path / "y", path)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"parallelism": 200}, "is 200, more than its max parallelism 128"),
+        ({"path": "nowhere"}, "is not a checkpoint or savepoint"),
+        ({"function": Listed()}, "value INT in the snapshot and list LIST(INT) in the program"),
+        ({"key_type": Types.STRING()}, "keys of type STRING in the program and LONG in"),
+        ({"options": {"penstock.state.allow-pickle": "false"}}, "'values' of operator 'remember'"),
+        ({"options": {"pipeline.auto-generate-uids": "false"}, "unnamed": True}, "has no uid"),
+    ],
+    ids=["parallelism", "no snapshot", "kind", "key type", "pickle", "missing uid"],
+)
+def test_single_wrongs(tmp_path: Path, program: Any, change: dict[str, Any], text: str) -> None:
+    path = savepoint(tmp_path / "old", change=keyed_by(Types.LONG()))
+    if "function" in change:
+        program(change["function"])
+    env = build(
+        tmp_path / "new",
+        change.get("parallelism", 2),
+        change.get("options"),
+        change=keyed_by(change.get("key_type", Types.LONG())),
+    )
+    if change.get("unnamed"):
+        env.add_source(Numbers()).print()
+    found = env.check_restore(str(tmp_path / change["path"]) if "path" in change else path)
+    assert found["fits"] is False
+    assert text in "\n".join(found["problems"])
+
+
+def test_a_doubled_uid_is_refused_when_it_is_given(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="uid 'sink' is already that of operator"):
+        build(tmp_path, uid="sink")
+
+
+def keyed_by(declared: Any) -> Any:
+    """A change of the job: its key has a declared type."""
+
+    class Keyed:
+        def __init__(self, stream: Any) -> None:
+            self.stream = stream
+
+        def key_by(self, selector: Any) -> Any:
+            return self.stream.key_by(selector, declared)
+
+    return Keyed
+
+
+def test_another_format_is_refused_by_number(tmp_path: Path) -> None:
+    path = savepoint(tmp_path)
+    metadata = tmp_path.joinpath(path, "_metadata")
+    data = bytearray(metadata.read_bytes())
+    data[9] = 9
+    import hashlib
+
+    sealed = bytes(data[:-32]) + hashlib.sha256(data[:-32]).digest()
+    metadata.write_bytes(sealed)
+    found = build(tmp_path / "x").check_restore(path)
+    assert found["fits"] is False
+    assert "9" in found["problems"][0]
+    assert "newer" in found["problems"][0]
+
+
+def test_pickled_state_is_refused_at_the_start(tmp_path: Path, program: Any) -> None:
+    program(Count())
+    options = {"penstock.state.allow-pickle": "false"}
+    client = build(tmp_path, 2, options).execute_async()
+    with pytest.raises(ProgramError) as caught:
+        client.get_job_execution_result().result(20)
+    assert "state 'count' of operator 'count'" in str(caught.value)
+    assert "state 'values' of operator 'remember'" in str(caught.value)
+    assert client.last_epoch == 0
+
+
+def test_savepoints_go_from_backend_to_backend(tmp_path: Path) -> None:
+    """Canonical savepoints do not ask which backend wrote them, nor which one reads them."""
+    path = savepoint(tmp_path, options={"state.backend.type": "hashmap"})
+    for end, backend in ((100, "rocksdb"), (200, "hashmap")):
+        with SavepointReader.read(path) as snapshot:
+            rows = [(row.key, row.value) for row in snapshot.read_keyed_state("count", "count")]
+        same(rows, [(key, len(range(key, end, KEYS))) for key in range(KEYS)])
+        path = going_on(tmp_path / backend, path, end, {"state.backend.type": backend})
+
+
+def test_a_job_goes_on_from_an_edited_savepoint(tmp_path: Path) -> None:
+    path = savepoint(tmp_path)
+    thousands = [(key, 1_000) for key in range(KEYS)]
+    edited = (
+        SavepointWriter.from_existing_savepoint(path)
+        .with_keyed_state("count", ValueStateDescriptor("count", Types.INT()), thousands)
+        .write(str(tmp_path / "edited"))
+    )
+    with SavepointReader.read(edited) as snapshot:
+        assert snapshot.uids() == ["numbers", "remember", "count", "sink"]
+        same([(row.key, row.value) for row in snapshot.read_keyed_state("count")], thousands)
+    Visible.rows.clear()
+    options = {"execution.state-recovery.path": edited}
+    client = build(tmp_path / "x", 2, options).execute_async()
+    Tap.limit = 100 + KEYS
+    wait_for(lambda: len(Visible.all()) >= KEYS, "one more of each key")
+    same(Visible.all(), [(key, 1_001) for key in range(KEYS)])
+    client.cancel()
+    client._wait_quietly()
