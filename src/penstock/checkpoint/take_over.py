@@ -5,12 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _TRIES: Final = 20
+
+
+def is_superseded(confirm_lead: Callable[[], None]) -> bool:
+    """Whether a later leader is known to have begun; storage without an answer says nothing."""
+    try:
+        confirm_lead()
+    except FencedError:
+        return True
+    except PenstockError:
+        return False
+    return False
 
 
 def fence(take_over: Callable[[], Outcome], place: str) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry
+from penstock.checkpoint.take_over import is_superseded
 from penstock.core.errors import JobExecutionError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
@@ -253,6 +254,7 @@ class LocalJob(JobRecord):
             except Exception as error:
                 if self._cancelled.is_set():
                     return JobStatus.CANCELED
+                service.is_fenced |= is_superseded(effects.confirm_lead)
                 if service.is_fenced:
                     raise
                 decision = self.settings.restart_strategy.failed(

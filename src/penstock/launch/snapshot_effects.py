@@ -109,6 +109,7 @@ class SnapshotEffects:
         self._threads = ThreadPoolExecutor(_UPLOAD_THREADS, "penstock-upload")
         pointer, counter = open_records(job.records, self._storage, self._layout)
         self._pointer_record = PointerRecord(pointer, job.leader_epoch, _new_id)
+        self.confirm_lead = self._pointer_record.confirm_lead
         self._counter = CheckpointIdCounter(counter, job.leader_epoch, _new_id)
         self._read: Any = None
         # Files of two writers never meet under one name, whatever becomes of the first.
