@@ -98,7 +98,7 @@ def lowered_windows() -> Contender:
         environment="penstock",
         program="windows_lowered.py",
         arguments=("{input}", "{output}", "state.backend.type=hashmap"),
-        sizes=(5_000_000, 20_000_000),
+        sizes=(10_000_000, 60_000_000),
         quick_sizes=(1_000_000, 4_000_000),
     )
 
@@ -117,7 +117,7 @@ def flink_sql(workload: str, settings: str, *arguments: str) -> Contender:
         checked_arguments=() if workload == "windows" else printed,
         output=Output.PRINTED,
         every_count=SQL_MINI_BATCH[0] not in arguments,
-        sizes=(5_000_000, 20_000_000) if workload == "windows" else (4_000_000, 12_000_000),
+        sizes=(10_000_000, 60_000_000) if workload == "windows" else (2_000_000, 8_000_000),
         quick_sizes=(1_000_000, 4_000_000),
     )
 
