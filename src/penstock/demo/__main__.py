@@ -1,108 +1,108 @@
-"""Runs the demo job with live progress and shows its results: `penstock demo`."""
+"""Runs the demo job with live progress, one failure and one recovery: `penstock demo`."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import select
+import shutil
+import sys
+import tempfile
 import time
-from collections import defaultdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
+from penstock.demo.show import Show
 
 if TYPE_CHECKING:
-    from penstock.common.job_client import JobClient
+    from collections.abc import Iterator
 
 _EVENTS_PER_SECOND = 150_000
+_PAGE_SECONDS = 600.0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the demo; returns the exit code."""
+    options = _parse(arguments)
+    console = Console()
+    count = max(1, options.seconds) * _EVENTS_PER_SECOND
+    with _directory() as directory:
+        env = StreamExecutionEnvironment.get_execution_environment(
+            _configuration(options.settings, directory, page=options.page)
+        )
+        env.set_parallelism(2)
+        console.print(
+            f"Counting [bold]{count:,}[/] events per minute, channel and behaviour. They come two "
+            "minutes late\nand up to 50 seconds out of order; watermarks stay 50 seconds behind."
+            "\nA checkpoint is taken every 2 seconds, and half-way the job breaks once, on purpose."
+            "\n",
+            highlight=False,
+        )
+        fail_after = None if options.unbroken else count // 4
+        started = time.monotonic()
+        results = build(env, count, options.seed, fail_after).execute_and_collect("penstock demo")
+        show = Show(console, results.get_job_client(), count)
+        with results:
+            show.follow(results, started)
+        complete = show.report(time.monotonic() - started)
+        if options.page:
+            _linger(console)
+    return 0 if complete else 1
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="penstock demo", description=__doc__)
     parser.add_argument(
         "--seconds", type=int, default=20, help="about how long it should take (default 20)"
     )
     parser.add_argument("--seed", type=int, default=0, help="other events (default 0)")
+    parser.add_argument("--unbroken", action="store_true", help="without the failure half-way")
+    parser.add_argument(
+        "--no-page", dest="page", action="store_false", help="without the web page of the job"
+    )
     parser.add_argument("-D", dest="settings", action="append", default=[], metavar="KEY=VALUE")
-    options = parser.parse_args(arguments)
-    count = max(1, options.seconds) * _EVENTS_PER_SECOND
+    return parser.parse_args(arguments)
+
+
+def _configuration(settings: list[str], directory: str, *, page: bool) -> Configuration:
     configuration = Configuration()
-    for setting in options.settings:
+    defaults = {
+        "execution.checkpointing.interval": "2 s",
+        "execution.checkpointing.dir": directory,
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "3",
+        "restart-strategy.fixed-delay.delay": "500 ms",
+        "penstock.ui.enabled": str(page).lower(),
+    }
+    for key, value in defaults.items():
+        configuration.set_string(key, value)
+    for setting in settings:
         key, _, value = setting.partition("=")
         configuration.set_string(key, value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.set_parallelism(2)
-    return _Demo(Console(), count).run(env, options.seed)
+    return configuration
 
 
-class _Demo:
-    def __init__(self, console: Console, count: int) -> None:
-        self._console = console
-        self._count = count
-        self._counts: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
-        self._results = 0
+@contextlib.contextmanager
+def _directory() -> Iterator[str]:
+    """A directory for the checkpoints; what is left in it goes with the demo."""
+    directory = tempfile.mkdtemp(prefix="penstock-demo-")
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
-    def run(self, env: StreamExecutionEnvironment, seed: int) -> int:
-        console = self._console
-        console.print(
-            f"Counting [bold]{self._count:,}[/] events per minute, channel and behaviour. They "
-            "come two minutes\nlate and up to 50 seconds out of order; watermarks stay 50 seconds "
-            "behind.\n"
-        )
-        started = time.monotonic()
-        results = build(env, self._count, seed).execute_and_collect("penstock demo")
-        client = results.get_job_client()
-        with results, Live(console=console, refresh_per_second=8, transient=True) as live:
-            for line in results:
-                self._take(line)
-                live.update(self._progress(client, time.monotonic() - started))
-        seconds = time.monotonic() - started
-        console.print(self._table())
-        total = sum(sum(window.values()) for window in self._counts.values())
-        console.print(
-            f"{self._results:,} results from {total:,} events in {seconds:.1f} s, Spark's start "
-            "included."
-        )
-        if total != self._count:
-            console.print(f"[bold red]{self._count - total:,} events are missing.[/]")
-            return 1
-        console.print("Every event was counted exactly once.")
-        return 0
 
-    def _take(self, line: str) -> None:
-        start, _, channel, behavior, count = line.split("\t")
-        self._counts[int(start)][channel, behavior] = int(count)
-        self._results += 1
-
-    def _progress(self, client: JobClient, seconds: float) -> Text:
-        return Text(
-            f"epoch {client.last_epoch}  {seconds:5.1f} s  windows {len(self._counts)}  "
-            f"results {self._results:,}",
-            style="cyan",
-        )
-
-    def _table(self) -> Table:
-        behaviors = sorted({key[1] for window in self._counts.values() for key in window})
-        table = Table(title="Events per minute and behaviour, all channels", title_justify="left")
-        table.add_column("window (UTC)")
-        for behavior in behaviors:
-            table.add_column(behavior, justify="right")
-        for start in sorted(self._counts):
-            window = self._counts[start]
-            cells = [
-                sum(count for key, count in window.items() if key[1] == behavior)
-                for behavior in behaviors
-            ]
-            begin = datetime.fromtimestamp(start / 1000, UTC)
-            table.add_row(f"{begin:%H:%M}", *(f"{cell:,}" for cell in cells))
-        return table
+def _linger(console: Console) -> None:
+    """Keeps the page up while somebody sits at a terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    console.print("The page above stays until you press Enter (at most ten minutes).")
+    with contextlib.suppress(KeyboardInterrupt):
+        select.select([sys.stdin], [], [], _PAGE_SECONDS)
 
 
 if __name__ == "__main__":

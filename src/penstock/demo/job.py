@@ -12,13 +12,13 @@ from penstock.common import Types, WatermarkStrategy
 from penstock.common.time import Duration, Time
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.connectors.demo_events import DemoEventSource
-from penstock.datastream.functions import ProcessWindowFunction
+from penstock.datastream.functions import MapFunction, ProcessWindowFunction
 from penstock.datastream.window import TumblingEventTimeWindows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.datastream import DataStream, StreamExecutionEnvironment
+    from penstock.datastream import DataStream, RuntimeContext, StreamExecutionEnvironment
 
 Event = tuple[int, str, str]
 
@@ -27,6 +27,29 @@ def parse(line: str) -> Event:
     """Splits a line; the id is not needed."""
     ts, channel, _, behavior = line.split("\t")
     return int(ts), channel, behavior
+
+
+class ParseAndFailOnce(MapFunction):
+    """Parses lines, and breaks in the middle of the first attempt: the failure that the demo shows.
+
+    Args:
+        after: Records that the first subtask parses before that.
+    """
+
+    def __init__(self, after: int) -> None:
+        self._after = after
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        is_first = runtime_context.get_attempt_number() == 0
+        self._breaks = is_first and runtime_context.get_index_of_this_subtask() == 0
+        self._seen = 0
+
+    def map(self, value: str) -> Event:
+        if self._breaks:
+            self._seen += 1
+            if self._seen > self._after:
+                raise RuntimeError("the demo breaks here once, on purpose")
+        return parse(value)
 
 
 class EventTime(TimestampAssigner):
@@ -46,8 +69,17 @@ class CountEvents(ProcessWindowFunction):
         yield f"{window.start}\t{window.end}\t{key[0]}\t{key[1]}\t{count}"
 
 
-def build(env: StreamExecutionEnvironment, count: int, seed: int = 0) -> DataStream:
-    """Appends the job to an environment and returns the stream of counts."""
+def build(
+    env: StreamExecutionEnvironment, count: int, seed: int = 0, fail_after: int | None = None
+) -> DataStream:
+    """Appends the job to an environment and returns the stream of counts.
+
+    Args:
+        env: Where to.
+        count: How many events.
+        seed: Chooses them.
+        fail_after: Records of the first subtask after which the first attempt fails, or None.
+    """
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(
         Duration.of_seconds(50)
     ).with_timestamp_assigner(EventTime())
@@ -55,7 +87,10 @@ def build(env: StreamExecutionEnvironment, count: int, seed: int = 0) -> DataStr
         env.from_source(
             DemoEventSource(count, seed=seed), WatermarkStrategy.no_watermarks(), "events"
         )
-        .map(parse, Types.TUPLE([Types.LONG(), Types.STRING(), Types.STRING()]))
+        .map(
+            parse if fail_after is None else ParseAndFailOnce(fail_after),
+            Types.TUPLE([Types.LONG(), Types.STRING(), Types.STRING()]),
+        )
         .name("parse")
         .assign_timestamps_and_watermarks(watermarks)
         .key_by(lambda event: (event[1], event[2]))
