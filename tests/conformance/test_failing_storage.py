@@ -113,3 +113,28 @@ def test_a_restore_that_fails_is_a_failure_like_others(
     assert len(fetched) == 4
     assert client._job.restarts == 4
     cancel(client)
+
+
+def test_damage_found_in_recovery_ends_the_job(tmp_path: Path) -> None:
+    """It does not heal, and an older checkpoint would repeat output: stop, and name the file."""
+
+    def spoil(value: int) -> int:
+        if value != 60:
+            return value
+        for path in tmp_path.glob("checkpoints/*/chk-*/*"):
+            if path.name != "_metadata":
+                path.write_bytes(path.read_bytes()[:-1])
+        # Whole files of this machine would do as well.
+        for path in tmp_path.glob("tmp/*/state/*"):
+            path.unlink(missing_ok=True)
+        raise RuntimeError("the cause of the recovery")
+
+    options = {CHECKPOINTING + "data-inline-threshold": "0"}
+    client = build(tmp_path, options=options, change=lambda each: each.map(spoil)).execute_async()
+    run_to(client, 50)
+    wait_for(lambda: client.checkpoints()[0].status == "COMPLETED", "a checkpoint")
+    Tap.limit = 100
+    with pytest.raises(PenstockError, match="missing or damaged") as caught:
+        client.get_job_execution_result().result(30)
+    assert "It was truncated or replaced" in str(caught.value)
+    assert [*tmp_path.glob("checkpoints/*/chk-*/_metadata")], "what is left is for people to judge"

@@ -6,6 +6,7 @@
     │   │   ├── ObjectExistsError    put-if-absent found the name taken
     │   │   ├── ObjectMissingError   the file, or the directory it should be in, does not exist
     │   │   └── CapabilityError      this storage cannot do it at all
+    │   ├── SnapshotDamagedError     files of a snapshot are missing or damaged, and will stay so
     │   ├── UnknownOutcomeError      the request may have taken effect: never delete, read again
     │   └── FencedError              another leader writes now: stop
     └── StateError
@@ -16,6 +17,8 @@
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import PenstockError
@@ -58,6 +61,10 @@ class CapabilityError(StorageError):
         super().__init__(message, retryable=False)
 
 
+class SnapshotDamagedError(CheckpointError):
+    """Files of a snapshot are missing or damaged: trying again does not help."""
+
+
 class UnknownOutcomeError(CheckpointError):
     """A request may or may not have taken effect."""
 
@@ -68,3 +75,7 @@ class FencedError(CheckpointError):
 
 class ContentError(DamagedError):
     """A file has another length or checksum than its handle says."""
+
+
+LASTING_DAMAGE: Final = (DamagedError, SnapshotDamagedError)
+"""Errors for people: trying again does not help, and an older checkpoint would repeat output."""

@@ -25,11 +25,13 @@ class Problem:
         place: File or directory.
         text: What is wrong, with what was found and what was expected.
         used_by: Which states need it, as `uid/subtask`.
+        is_lasting: False when the storage did not answer, and may do so later.
     """
 
     place: str
     text: str
     used_by: tuple[str, ...] = ()
+    is_lasting: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,8 @@ def verify_loaded(
         except ObjectMissingError:
             text = f"{place} is missing ({handle.size_bytes:,} bytes, SHA-256 {handle.sha256})."
             return Problem(place, text, users[place])
-        except (ContentError, PenstockError) as error:
-            return Problem(place, str(error), users[place])
+        except PenstockError as error:
+            return Problem(place, str(error), users[place], isinstance(error, ContentError))
         return None
 
     run = map if executor is None else executor.map

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.errors import LASTING_DAMAGE
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry
 from penstock.checkpoint.take_over import is_superseded
@@ -69,9 +70,8 @@ class LocalJob(JobRecord):
         self._is_running = threading.Event()
         self._cancelled = threading.Event()
         self._started_ms = self._clock.monotonic_ms()
-        self._thread = threading.Thread(
-            target=self._run, name=f"penstock-{job_id[:8]}", daemon=True
-        )
+        name = f"penstock-{job_id[:8]}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     # -- steering, from any thread --------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class LocalJob(JobRecord):
                 engine.check_restored(state)
                 # Last, since it leaves a mark: what does not fit must not be claimed.
                 start.adopt(effects, self.job_id)
-            service.journal.begin(self.listeners.checkpoint_fact, self.earlier_checkpoints)
+            service.journal.listener = self.listeners.checkpoint_fact
             service.start(None if start is None else start.restored)
             self._service = service
             status = self._run_attempts(engine, service, effects, sinks, state)
@@ -255,7 +255,7 @@ class LocalJob(JobRecord):
                 if self._cancelled.is_set():
                     return JobStatus.CANCELED
                 service.is_fenced |= is_superseded(effects.confirm_lead)
-                if service.is_fenced:
+                if service.is_fenced or isinstance(error, LASTING_DAMAGE):
                     raise
                 decision = self.settings.restart_strategy.failed(
                     self._clock.monotonic_ms(), random.random()

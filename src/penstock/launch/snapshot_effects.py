@@ -17,7 +17,7 @@ import msgspec
 from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
 from penstock.checkpoint.deletion import delete_entry, delete_shared
 from penstock.checkpoint.downloads import download_files
-from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
@@ -288,7 +288,8 @@ class SnapshotEffects:
             if not found:
                 raise
             listed = "".join(f"\n  - {problem.text}" for problem in found)
-            raise CheckpointError(
+            is_lasting = any(problem.is_lasting for problem in found)
+            raise (SnapshotDamagedError if is_lasting else CheckpointError)(
                 f"the job cannot start from {loaded.directory}: {len(found)} of its files are "
                 f"missing or damaged:{listed}\nRepair the storage, or start from another snapshot."
             ) from error
