@@ -159,6 +159,9 @@ def test_a_token_is_asked_for_and_sent(
     server = serve("normal")
     server.token = "s3cret"
     tab = open_tab(server.url, may_complain=True)
+    tab.page.get_by_label("Token").fill("guessed")
+    press(tab, "Continue")
+    tab.page.get_by_role("alert").wait_for()
     tab.page.get_by_label("Token").fill("s3cret")
     press(tab, "Continue")
     tab.page.get_by_role("link", name="minutes per channel").wait_for()

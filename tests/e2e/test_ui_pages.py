@@ -258,5 +258,9 @@ def test_a_log_is_followed_and_searched(
     tab.until(lambda: "the newest <b>line</b>" in tab.text("#log"), "the log was not followed")
     at_end = "log => log.scrollHeight - log.scrollTop - log.clientHeight < 40"
     tab.until(lambda: tab.page.locator("#log").evaluate(at_end), "the end is not in view")
+    with tab.page.expect_download() as started:
+        tab.page.get_by_role("button", name="Download").click()
+    assert started.value.suggested_filename == f"{server.look.jobs[0].jid}.log"
+    assert started.value.path().read_text() == server.look.texts[path]
     tab.page.get_by_role("searchbox").fill("newest")
     tab.until(lambda: "1 line" in tab.text(), "the search")

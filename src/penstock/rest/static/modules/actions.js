@@ -36,12 +36,20 @@ export function askStop(page, job) {
   dialog({
     title: "Stop with a savepoint",
     text: [
-      h("p", null, "All output that belongs to the savepoint becomes visible, then the job finishes. Start it again from the savepoint whenever you like."),
+      h(
+        "p",
+        null,
+        "All output that belongs to the savepoint becomes visible, then the job finishes. Start it again from the savepoint whenever you like.",
+      ),
     ],
     fields: [
       directoryField(),
       choice("format", "Format", FORMATS),
-      tick("drain", "Drain", "End event time first: all windows and timers fire. Do not resume from such a savepoint."),
+      tick(
+        "drain",
+        "Drain",
+        "End event time first: all windows and timers fire. Do not resume from such a savepoint.",
+      ),
     ],
     action: "Stop job",
     onSubmit: (values) =>
@@ -69,7 +77,13 @@ export function askCancel(page, job) {
   dialog({
     title: "Cancel this job?",
     text: [
-      h("p", { class: "breaks" }, "“", h("strong", null, job.name), "” ends at once, without a savepoint. Records since the last checkpoint are not in any snapshot, and a cancelled job never returns by itself."),
+      h(
+        "p",
+        { class: "breaks" },
+        "“",
+        h("strong", null, job.name),
+        "” ends at once, without a savepoint. Records since the last checkpoint are not in any snapshot, and a cancelled job never returns by itself.",
+      ),
       h("p", null, keptOnCancel(page)),
     ],
     fields: [],

@@ -28,6 +28,9 @@ export function setToken(token) {
   else sessionStorage.removeItem(TOKEN_KEY);
 }
 
+/** Whether this tab has a token, right or wrong. */
+export const hasToken = () => sessionStorage.getItem(TOKEN_KEY) !== null;
+
 export function headers(extra = {}) {
   const token = sessionStorage.getItem(TOKEN_KEY);
   return { ...(token ? { Authorization: `Bearer ${token}` } : {}), ...extra };

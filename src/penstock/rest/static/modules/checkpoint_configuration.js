@@ -9,7 +9,10 @@ export function needs() {
 }
 
 const yes = (value) => (value ? "enabled" : "disabled");
-const words = (value) => String(value ?? "–").replaceAll("_", " ").toLowerCase();
+const words = (value) =>
+  String(value ?? "–")
+    .replaceAll("_", " ")
+    .toLowerCase();
 const text = (value) => String(value ?? "–");
 const off = (ms) => (typeof ms !== "number" || ms <= 0 || ms > 1e15 ? "off" : period(ms));
 
@@ -22,8 +25,18 @@ const ROWS = [
   ["Timeout", "timeout", `${PREFIX}timeout`, period],
   ["Minimum pause", "min_pause", `${PREFIX}min-pause`, period],
   ["Concurrent checkpoints", "max_concurrent", `${PREFIX}max-concurrent-checkpoints`, count],
-  ["Tolerable failures", "tolerable_failed_checkpoints", `${PREFIX}tolerable-failed-checkpoints`, count],
-  ["Kept when the job is cancelled", "externalization", `${PREFIX}externalized-checkpoint-retention`, kept],
+  [
+    "Tolerable failures",
+    "tolerable_failed_checkpoints",
+    `${PREFIX}tolerable-failed-checkpoints`,
+    count,
+  ],
+  [
+    "Kept when the job is cancelled",
+    "externalization",
+    `${PREFIX}externalized-checkpoint-retention`,
+    kept,
+  ],
   ["Checkpoints kept", "num_retained", `${PREFIX}num-retained`, count],
   ["State backend", "state_backend", "state.backend.type", text],
   ["Incremental", "incremental", `${PREFIX}incremental`, yes],
@@ -33,7 +46,12 @@ const ROWS = [
   ["Inline up to", "inline_threshold", `${PREFIX}data-inline-threshold`, bytes],
   ["Unaligned checkpoints", "unaligned_checkpoints", `${PREFIX}unaligned.enabled`, yes],
   ["Aligned timeout", "aligned_checkpoint_timeout", `${PREFIX}aligned-checkpoint-timeout`, off],
-  ["After tasks have finished", "checkpoints_after_tasks_finish", `${PREFIX}checkpoints-after-tasks-finish`, yes],
+  [
+    "After tasks have finished",
+    "checkpoints_after_tasks_finish",
+    `${PREFIX}checkpoints-after-tasks-finish`,
+    yes,
+  ],
   ["State changelog", "state_changelog_enabled", "state.changelog.enabled", yes],
 ];
 
@@ -56,7 +74,13 @@ export function view(page) {
       h(
         "thead",
         { role: "rowgroup" },
-        h("tr", { role: "row" }, ["Setting", "Value", "Source", "Key"].map((name) => h("th", { role: "columnheader", scope: "col" }, name))),
+        h(
+          "tr",
+          { role: "row" },
+          ["Setting", "Value", "Source", "Key"].map((name) =>
+            h("th", { role: "columnheader", scope: "col" }, name),
+          ),
+        ),
       ),
       h(
         "tbody",
@@ -67,7 +91,11 @@ export function view(page) {
             { role: "row", key },
             h("th", { role: "rowheader", scope: "row", class: "wide" }, label),
             h("td", { role: "cell", "data-label": "Value", class: "breaks" }, show(config[name])),
-            h("td", { role: "cell", "data-label": "Source", class: "note" }, config.sources?.[name] ?? "default"),
+            h(
+              "td",
+              { role: "cell", "data-label": "Source", class: "note" },
+              config.sources?.[name] ?? "default",
+            ),
             h("td", { role: "cell", "data-label": "Key" }, h("code", null, key)),
           ),
         ),

@@ -39,12 +39,29 @@ export function kindOf(record) {
 }
 
 function sized(id, label, name, show, hint) {
-  return { id, label, hint, number: true, sort: (row) => row[name], cell: (row) => show(row[name]) };
+  return {
+    id,
+    label,
+    hint,
+    number: true,
+    sort: (row) => row[name],
+    cell: (row) => show(row[name]),
+  };
 }
 
 const COLUMNS = [
-  { id: "id", label: "ID", sort: ({ id }) => id, cell: ({ id }) => h("span", { class: "row-id" }, String(id)) },
-  { id: "status", label: "Status", sort: ({ status }) => status, cell: ({ status }) => badge(status) },
+  {
+    id: "id",
+    label: "ID",
+    sort: ({ id }) => id,
+    cell: ({ id }) => h("span", { class: "row-id" }, String(id)),
+  },
+  {
+    id: "status",
+    label: "Status",
+    sort: ({ status }) => status,
+    cell: ({ status }) => badge(status),
+  },
   { id: "kind", label: "Kind", sort: kindOf, cell: kindOf },
   {
     id: "acknowledged",
@@ -69,7 +86,13 @@ const COLUMNS = [
   sized("duration", "End to end", "end_to_end_duration", duration),
   sized("new", "New data", "checkpointed_size", bytes, "Bytes that this checkpoint wrote"),
   sized("full", "Full size", "state_size", bytes, "Bytes that a restore from it reads"),
-  sized("inline", "Inline", "bytes_inline", bytes, "Small state travels inside _metadata, without files of its own"),
+  sized(
+    "inline",
+    "Inline",
+    "bytes_inline",
+    bytes,
+    "Small state travels inside _metadata, without files of its own",
+  ),
   {
     id: "files",
     label: "Files",
@@ -109,12 +132,20 @@ function detail(page, job, row) {
         ? ["Path", [h("code", null, row.external_path), copyButton(row.external_path)]]
         : null,
       row.external_path && !row.discarded
-        ? ["Restore", [h("code", null, restoreCommand(row.external_path)), copyButton(restoreCommand(row.external_path), "Copy restore command")]]
+        ? [
+            "Restore",
+            [
+              h("code", null, restoreCommand(row.external_path)),
+              copyButton(restoreCommand(row.external_path), "Copy restore command"),
+            ],
+          ]
         : null,
       row.discarded ? ["Kept", "no: it has been deleted since"] : null,
       isNumber(row.epoch) && row.epoch > 0 ? ["Epoch", count(row.epoch)] : null,
       row.savepointFormat ? ["Format", row.savepointFormat] : null,
-      isNumber(row.leader_epoch) && row.leader_epoch > 0 ? ["Leader epoch", count(row.leader_epoch)] : null,
+      isNumber(row.leader_epoch) && row.leader_epoch > 0
+        ? ["Leader epoch", count(row.leader_epoch)]
+        : null,
     ]),
     details === undefined
       ? h("p", { class: "waiting", "aria-busy": "true" }, "Waiting for its details…")

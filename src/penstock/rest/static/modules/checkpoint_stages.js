@@ -81,7 +81,8 @@ const SUBTASK_COLUMNS = [
 
 function subtasks(page, job, row, stage) {
   const found = checkpointSubtasks(page, job, row, stage.id);
-  if (found === undefined) return h("p", { class: "waiting", "aria-busy": "true" }, "Waiting for its subtasks…");
+  if (found === undefined)
+    return h("p", { class: "waiting", "aria-busy": "true" }, "Waiting for its subtasks…");
   if (!found?.subtasks?.length) return h("p", { class: "none" }, "Its subtasks are not known.");
   return h(
     "div",
@@ -114,13 +115,23 @@ function summaryTable(summary) {
     summary.start_delay,
   ];
   const shows = [duration, bytes, bytes, duration, duration, duration, duration];
-  const labels = ["End to end", "New data", "Full size", "Sync", "Async", "Alignment", "Start delay"];
+  const labels = [
+    "End to end",
+    "New data",
+    "Full size",
+    "Sync",
+    "Async",
+    "Alignment",
+    "Start delay",
+  ];
   const line = (name, key) =>
     h(
       "tr",
       { key },
       h("th", { scope: "row" }, name),
-      values.map((value, index) => h("td", { class: "number", "data-label": labels[index] }, shows[index](value?.[key]))),
+      values.map((value, index) =>
+        h("td", { class: "number", "data-label": labels[index] }, shows[index](value?.[key])),
+      ),
     );
   return h(
     "div",
@@ -129,7 +140,16 @@ function summaryTable(summary) {
       "table",
       { class: "dense least" },
       h("caption", { class: "unseen" }, "Least, average and largest over the subtasks"),
-      h("thead", null, h("tr", null, h("td", null), labels.map((label) => h("th", { scope: "col", class: "number" }, label)))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          h("td", null),
+          labels.map((label) => h("th", { scope: "col", class: "number" }, label)),
+        ),
+      ),
       h("tbody", null, line("Least", "min"), line("Average", "avg"), line("Largest", "max")),
     ),
   );

@@ -27,10 +27,19 @@ export function needs() {
 export function view(page, job, { counts = {}, summary }) {
   if (!counts.completed || !summary) return noCheckpoints(page);
   return [
-    h("p", { class: "note" }, `Over ${count(counts.completed)} completed checkpoints and savepoints; percentiles over the latest 10,000.`),
+    h(
+      "p",
+      { class: "note" },
+      `Over ${count(counts.completed)} completed checkpoints and savepoints; percentiles over the latest 10,000.`,
+    ),
     h(
       "div",
-      { class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Summary of checkpoints" },
+      {
+        class: "table-scroll",
+        tabindex: "0",
+        role: "region",
+        "aria-label": "Summary of checkpoints",
+      },
       h(
         "table",
         { role: "table", class: "stacks" },
@@ -42,7 +51,9 @@ export function view(page, job, { counts = {}, summary }) {
             "tr",
             { role: "row" },
             h("th", { role: "columnheader", scope: "col" }, "Figure"),
-            COLUMNS.map(([label]) => h("th", { role: "columnheader", scope: "col", class: "number" }, label)),
+            COLUMNS.map(([label]) =>
+              h("th", { role: "columnheader", scope: "col", class: "number" }, label),
+            ),
           ),
         ),
         h(
@@ -54,7 +65,11 @@ export function view(page, job, { counts = {}, summary }) {
               { role: "row" },
               h("th", { role: "rowheader", scope: "row", class: "wide" }, name),
               COLUMNS.map(([label, column]) =>
-                h("td", { role: "cell", class: "number", "data-label": label }, show(rounded(summary[key]?.[column]))),
+                h(
+                  "td",
+                  { role: "cell", class: "number", "data-label": label },
+                  show(rounded(summary[key]?.[column])),
+                ),
               ),
             ),
           ),

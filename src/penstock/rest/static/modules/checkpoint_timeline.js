@@ -30,7 +30,12 @@ export function view(page, job, { history = [] }) {
     overall(ordered),
     strip(page, job, ordered, shown?.record),
     legend(),
-    shown ? bars(page, job, shown.record, Boolean(pinned)) : empty("No checkpoint has ended yet", "Its bars appear when its subtasks have acknowledged."),
+    shown
+      ? bars(page, job, shown.record, Boolean(pinned))
+      : empty(
+          "No checkpoint has ended yet",
+          "Its bars appear when its subtasks have acknowledged.",
+        ),
   ];
 }
 
@@ -79,18 +84,41 @@ function strip(page, job, ordered, shown) {
         "aria-label": "Recent checkpoints in time",
       },
       h("rect", { class: "strip-idle", y: STRIP.top, width: STRIP.width, height: STRIP.height }),
-      marks.map((at) => h("line", { key: `mark ${at}`, class: "strip-mark", x1: x(at), x2: x(at), y1: 0, y2: bottom })),
+      marks.map((at) =>
+        h("line", {
+          key: `mark ${at}`,
+          class: "strip-mark",
+          x1: x(at),
+          x2: x(at),
+          y1: 0,
+          y2: bottom,
+        }),
+      ),
       ordered.map((span) => block(page, job, span, shown, x)),
       ordered
         .filter(({ record }) => record.id === shown?.id)
         .map(({ record, start, end }) => {
           const width = Math.max(x(end) - x(start), LEAST_WIDTH) + 8;
-          return h("rect", { key: `pin ${record.id}`, class: "strip-pin", x: x(start) - 4, y: 0, width, height: 4 });
+          return h("rect", {
+            key: `pin ${record.id}`,
+            class: "strip-pin",
+            x: x(start) - 4,
+            y: 0,
+            width,
+            height: 4,
+          });
         }),
       ordered
         .filter(({ record }) => record.is_savepoint)
         .map(({ record, start }) =>
-          h("rect", { key: `savepoint ${record.id}`, class: "strip-savepoint", x: x(start), y: bottom - 7, width: LEAST_WIDTH, height: 7 }),
+          h("rect", {
+            key: `savepoint ${record.id}`,
+            class: "strip-savepoint",
+            x: x(start),
+            y: bottom - 7,
+            width: LEAST_WIDTH,
+            height: 7,
+          }),
         ),
     ),
     h(
@@ -143,16 +171,32 @@ function legend() {
     ["COMPLETED", "FAILED", "IN_PROGRESS"].map((state) => h("li", null, badge(state))),
     h("li", null, h("span", { class: "swatch savepoint", "aria-hidden": "true" }), "savepoint"),
     PHASES.map((name) =>
-      h("li", null, h("span", { class: `swatch phase-${name.replace(" ", "-")}`, "aria-hidden": "true" }), name),
+      h(
+        "li",
+        null,
+        h("span", { class: `swatch phase-${name.replace(" ", "-")}`, "aria-hidden": "true" }),
+        name,
+      ),
     ),
-    h("li", null, h("span", { class: "swatch straggler", "aria-hidden": "true" }), "straggler: at least p95 and 1.5 × the median"),
+    h(
+      "li",
+      null,
+      h("span", { class: "swatch straggler", "aria-hidden": "true" }),
+      "straggler: at least p95 and 1.5 × the median",
+    ),
   );
 }
 
 function bars(page, job, record, isPinned) {
   const title = `${record.is_savepoint ? "Savepoint" : "Checkpoint"} ${record.id}`;
   const note = isPinned ? "pinned" : "the latest; click one above to pin it";
-  const release = isPinned && h("a", { class: "button quiet", href: link("jobs", job.jid, "checkpoints", "timeline") }, "Show the latest");
+  const release =
+    isPinned &&
+    h(
+      "a",
+      { class: "button quiet", href: link("jobs", job.jid, "checkpoints", "timeline") },
+      "Show the latest",
+    );
   const details = checkpointDetails(page, job, record);
   const all = stagesOf(job, details);
   const stages = slowestStages(all);
@@ -167,13 +211,18 @@ function bars(page, job, record, isPinned) {
       h("span", null, "triggered ", time(record.trigger_timestamp)),
       h("span", null, `took ${duration(record.end_to_end_duration)}`),
       h("span", null, `new ${bytes(record.checkpointed_size)} of ${bytes(record.state_size)}`),
-      all.length > 0 && h("span", null, `last acknowledgement after ${duration(longest)}, where the bars end`),
+      all.length > 0 &&
+        h("span", null, `last acknowledgement after ${duration(longest)}, where the bars end`),
     ),
     record.failure_message && h("p", { class: "failure breaks" }, record.failure_message),
     stages.length < all.length &&
       h("p", { class: "note" }, `The ${SHOWN_STAGES} slowest of ${count(all.length)} stages`),
     stages.length === 0
-      ? h("p", { class: "none" }, details === undefined ? "Waiting for its details…" : "Its subtasks are not known.")
+      ? h(
+          "p",
+          { class: "none" },
+          details === undefined ? "Waiting for its details…" : "Its subtasks are not known.",
+        )
       : stages.map((stage) => stageBars(page, job, record, stage, longest)),
   );
 }
@@ -198,7 +247,8 @@ function stageBars(page, job, record, stage, longest) {
     { class: "stage-bars", key: stage.id },
     h("h3", { class: "clipped", title: stage.name }, stage.name),
     found === undefined && h("p", { class: "waiting" }, "Waiting for its subtasks…"),
-    shown.length < rows.length && h("p", { class: "note" }, `The ${SHOWN_SUBTASKS} slowest of ${count(rows.length)} subtasks`),
+    shown.length < rows.length &&
+      h("p", { class: "note" }, `The ${SHOWN_SUBTASKS} slowest of ${count(rows.length)} subtasks`),
     h(
       "ol",
       { class: "bars" },
@@ -217,10 +267,20 @@ function bar({ subtask, parts, rest, total }, all, limit) {
     h("span", { class: "bar-name" }, `#${subtask.index}`),
     h(
       "svg",
-      { viewBox: `0 0 ${BAR.width} ${BAR.height}`, preserveAspectRatio: "none", role: "img", "aria-label": `Subtask ${subtask.index}: ${words}` },
+      {
+        viewBox: `0 0 ${BAR.width} ${BAR.height}`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `Subtask ${subtask.index}: ${words}`,
+      },
       h("rect", { class: "bar-all", width: BAR.width, height: BAR.height }),
       parts.map(({ name, start, ms }) =>
-        h("rect", { class: `phase-${name.replace(" ", "-")}`, x: x(start), width: x(ms), height: BAR.height }),
+        h("rect", {
+          class: `phase-${name.replace(" ", "-")}`,
+          x: x(start),
+          width: x(ms),
+          height: BAR.height,
+        }),
       ),
       h("rect", { class: "phase-rest", x: x(total - rest), width: x(rest), height: BAR.height }),
       isStraggler && h("rect", { class: "straggler-line", width: x(total), height: BAR.height }),

@@ -29,8 +29,16 @@ export function dialog(options) {
       h(
         "div",
         { class: "dialog-buttons" },
-        h("button", { type: "button", onclick: close, autofocus: options.isDanger }, options.dismiss ?? "Not now"),
-        h("button", { type: "submit", class: options.isDanger ? "danger-filled" : "primary" }, options.action),
+        h(
+          "button",
+          { type: "button", onclick: close, autofocus: options.isDanger },
+          options.dismiss ?? "Not now",
+        ),
+        h(
+          "button",
+          { type: "submit", class: options.isDanger ? "danger-filled" : "primary" },
+          options.action,
+        ),
       ),
     ),
   );

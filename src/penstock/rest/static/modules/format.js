@@ -76,7 +76,9 @@ export function elapsed(ms) {
 
 /** A time that somebody chose: 60_000 -> "1 min". */
 export function period(ms) {
-  return duration(ms).replace(/\.00 s$/, " s").replace(/ 00 (s|min|h)$/, "");
+  return duration(ms)
+    .replace(/\.00 s$/, " s")
+    .replace(/ 00 (s|min|h)$/, "");
 }
 
 /** 0.256 -> "26%". */

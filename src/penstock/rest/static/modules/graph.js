@@ -16,7 +16,9 @@ const LEAST_FIT = { across: 0.7, upright: 0.58 };
 /** A name in lines that fit a box; the whole name is in the box's title. */
 export function nameLines(name, letters = NAME_LETTERS, lines = 2) {
   const found = [];
-  let rest = String(name ?? "").replace(/\s+/g, " ").trim();
+  let rest = String(name ?? "")
+    .replace(/\s+/g, " ")
+    .trim();
   while (rest.length > letters && found.length < lines - 1) {
     const arrow = rest.lastIndexOf(" ", letters);
     const at = arrow > letters / 3 ? arrow : letters;
@@ -47,9 +49,21 @@ export function graph(page, { nodes, vertices, figuresOf, selected }) {
   const tools = h(
     "div",
     { class: "graph-tools", role: "group", "aria-label": "Size of the graph" },
-    h("button", { type: "button", "aria-label": "Smaller", disabled: !smaller, onclick: scale(smaller) }, "−"),
-    h("button", { type: "button", class: "zoom", title: "Back to the fitting size", onclick: scale(null) }, share(zoom)),
-    h("button", { type: "button", "aria-label": "Larger", disabled: !larger, onclick: scale(larger) }, "+"),
+    h(
+      "button",
+      { type: "button", "aria-label": "Smaller", disabled: !smaller, onclick: scale(smaller) },
+      "−",
+    ),
+    h(
+      "button",
+      { type: "button", class: "zoom", title: "Back to the fitting size", onclick: scale(null) },
+      share(zoom),
+    ),
+    h(
+      "button",
+      { type: "button", "aria-label": "Larger", disabled: !larger, onclick: scale(larger) },
+      "+",
+    ),
   );
   return section(
     "Job graph",
@@ -93,7 +107,15 @@ function arrowhead() {
     null,
     h(
       "marker",
-      { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
+      {
+        id: "arrow",
+        viewBox: "0 0 8 8",
+        refX: 7,
+        refY: 4,
+        markerWidth: 7,
+        markerHeight: 7,
+        orient: "auto",
+      },
       h("path", { d: "M 0 0.5 L 8 4 L 0 7.5 z", class: "arrowhead" }),
     ),
   );
@@ -150,8 +172,14 @@ function stage(box, vertex, figures, selected, select) {
     h("title", null, `${vertex.name}\n${labelOf(vertex.status)}`),
     h("rect", { class: "box", width: SIZE.width, height: SIZE.height, rx: 5 }),
     h("rect", { class: "fill strip", x: 0, y: 0, width: 4, height: SIZE.height, rx: 2 }),
-    lines.map((line, index) => h("text", { class: "stage-name", x: 14, y: top + index * 15 }, line)),
-    h("text", { class: "stage-more", x: SIZE.width - 10, y: 94, "text-anchor": "end" }, `× ${vertex.parallelism ?? "?"}`),
+    lines.map((line, index) =>
+      h("text", { class: "stage-name", x: 14, y: top + index * 15 }, line),
+    ),
+    h(
+      "text",
+      { class: "stage-more", x: SIZE.width - 10, y: 94, "text-anchor": "end" },
+      `× ${vertex.parallelism ?? "?"}`,
+    ),
     h("text", { class: "stage-figures", x: 14, y: 57 }, rates(figures)),
     h("text", { class: "stage-more", x: 14, y: 75 }, detail(figures)),
     busyBar(figures),
@@ -179,7 +207,13 @@ function busyBar({ busy, backpressured }) {
     { class: "busy", transform: "translate(14 87)" },
     h("rect", { class: "busy-all", width, height: 6, rx: 3 }),
     h("rect", { class: "busy-part", width: part(busy), height: 6, rx: 3 }),
-    h("rect", { class: "pressure-part", x: width - part(backpressured), width: part(backpressured), height: 6, rx: 3 }),
+    h("rect", {
+      class: "pressure-part",
+      x: width - part(backpressured),
+      width: part(backpressured),
+      height: 6,
+      rx: 3,
+    }),
     h("text", { class: "stage-more", x: width + 8, y: 7 }, isNumber(busy) ? share(busy) : "–"),
   );
 }

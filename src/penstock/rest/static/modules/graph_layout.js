@@ -124,7 +124,10 @@ function curve({ key, from, to, label, stops }, deep, place) {
     if (index > 0) points.push([along, middle]);
     if (index < stops.length - 1) points.push([along + deep, middle]);
   });
-  const at = (point) => place(...point).map((number) => Math.round(number)).join(" ");
+  const at = (point) =>
+    place(...point)
+      .map((number) => Math.round(number))
+      .join(" ");
   let path = `M ${at(points[0])}`;
   for (let index = 1; index < points.length; index += 1) {
     const [a, b] = [points[index - 1], points[index]];

@@ -89,7 +89,9 @@ export class Live {
     this.eventTimer = setTimeout(() => {
       this.eventTimer = null;
       const hit = ([, { document: name }]) => name !== undefined && this.changed.has(name);
-      const names = Object.entries(this.resources).filter(hit).map(([name]) => name);
+      const names = Object.entries(this.resources)
+        .filter(hit)
+        .map(([name]) => name);
       this.changed.clear();
       if (names.length > 0 && !document.hidden) this.fetchAll(names);
     }, BETWEEN_EVENTS_MS);

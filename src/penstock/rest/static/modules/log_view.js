@@ -3,10 +3,12 @@
 import { AwayError, getText } from "./api.js";
 import { h } from "./dom.js";
 import { plural } from "./format.js";
+import { notice } from "./notices.js";
 import { empty } from "./parts.js";
 
 const FOLLOW_MS = 2_000;
 const SHOWN_LINES = 2_000;
+const DOWNLOAD_BYTES = 16 * 1024 * 1024;
 
 const LEVEL = /\b(ERROR|CRITICAL|FATAL|WARNING|WARN)\b/;
 
@@ -19,19 +21,22 @@ const LEVEL = /\b(ERROR|CRITICAL|FATAL|WARNING|WARN)\b/;
  */
 export function logView(page, path, nothing) {
   const state = (page.local.log ??= {});
-  if (state.path !== path) Object.assign(state, { path, text: undefined, error: null, follow: true, seek: "" });
+  if (state.path !== path)
+    Object.assign(state, { path, text: undefined, error: null, follow: true, seek: "" });
   keepFresh(state, page);
   if (state.error) {
     return empty("The log could not be shown", state.error);
   }
-  if (state.text === undefined) return h("p", { class: "waiting", "aria-busy": "true" }, "Waiting for the log…");
+  if (state.text === undefined)
+    return h("p", { class: "waiting", "aria-busy": "true" }, "Waiting for the log…");
   if (state.text.trim() === "") return empty("The log is empty", nothing);
   return [tools(state, page), lines(state)];
 }
 
 function keepFresh(state, page) {
   if (state.isAsking || document.hidden) return;
-  const isDue = state.text === undefined || (state.follow && Date.now() - state.askedMs >= FOLLOW_MS);
+  const isDue =
+    state.text === undefined || (state.follow && Date.now() - state.askedMs >= FOLLOW_MS);
   if (!isDue) return;
   state.isAsking = true;
   state.askedMs = Date.now();
@@ -65,11 +70,30 @@ function tools(state, page) {
     h(
       "label",
       { class: "pick inline" },
-      h("input", { type: "checkbox", checked: state.follow, onchange: (event) => set("follow", event.target.checked) }),
+      h("input", {
+        type: "checkbox",
+        checked: state.follow,
+        onchange: (event) => set("follow", event.target.checked),
+      }),
       h("span", null, "Follow"),
     ),
-    h("a", { class: "button", href: `/${state.path}`, download: true }, "Download"),
+    h("button", { type: "button", onclick: () => download(state.path) }, "Download"),
   );
+}
+
+// Fetched rather than linked to, so that a token can travel with the request.
+async function download(path) {
+  const name = path.endsWith("/log") ? `${path.split("/").at(-2)}.log` : path.split("/").at(-1);
+  try {
+    const text = await getText(`${path}?bytes=${DOWNLOAD_BYTES}`);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+    link.download = decodeURIComponent(name);
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), FOLLOW_MS);
+  } catch (error) {
+    notice({ kind: "failed", title: "The log was not downloaded", text: error.message });
+  }
 }
 
 function lines(state) {

@@ -1,6 +1,6 @@
 // Starts the pages: address -> page -> documents -> description -> screen.
 
-import { clock, setToken } from "./api.js";
+import { clock, hasToken, setToken } from "./api.js";
 import { patch, h } from "./dom.js";
 import { Live } from "./live.js";
 import { drawNotices, onNotices } from "./notices.js";
@@ -89,7 +89,18 @@ function tokenForm() {
       null,
       "It was written to a file of the user who started the job manager; the first lines of its log name the file. The token stays in this tab.",
     ),
-    h("label", null, "Token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
+    hasToken() &&
+      h(
+        "p",
+        { class: "failure", role: "alert" },
+        "The token that was given is not the one of this service.",
+      ),
+    h(
+      "label",
+      null,
+      "Token",
+      h("input", { name: "token", type: "password", required: true, autocomplete: "off" }),
+    ),
     h("button", { class: "primary" }, "Continue"),
   );
 }

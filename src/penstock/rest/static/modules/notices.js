@@ -44,7 +44,16 @@ export function drawNotices() {
         text && h("span", { class: "breaks" }, text),
         command && h("span", { class: "command" }, h("code", null, command), copyButton(command)),
       ),
-      h("button", { type: "button", class: "quiet", "aria-label": `Close: ${title}`, onclick: () => close(id) }, "×"),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "aria-label": `Close: ${title}`,
+          onclick: () => close(id),
+        },
+        "×",
+      ),
     ),
   );
 }

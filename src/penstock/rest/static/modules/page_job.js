@@ -97,7 +97,11 @@ function header(page, job) {
       h("h1", { class: "breaks", title: job.name }, job.name),
       badge(job.state),
     ),
-    h("div", { class: "actions", role: "group", "aria-label": "Ask of the job" }, actions(page, job, hasEnded)),
+    h(
+      "div",
+      { class: "actions", role: "group", "aria-label": "Ask of the job" },
+      actions(page, job, hasEnded),
+    ),
     h(
       "dl",
       { class: "job-facts" },

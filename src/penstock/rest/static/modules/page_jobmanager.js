@@ -9,7 +9,8 @@ import { productVersion } from "./shell.js";
 import { settingsTable } from "./tab_configuration.js";
 
 export function needs(route) {
-  if (route.tab === "logs") return { resources: { logs: { path: "jobmanager/logs" } }, events: null };
+  if (route.tab === "logs")
+    return { resources: { logs: { path: "jobmanager/logs" } }, events: null };
   return {
     resources: {
       settings: { path: "jobmanager/config" },
@@ -38,13 +39,16 @@ export function view(page) {
 function configuration(page) {
   const { settings, environment, config } = page.data;
   return [
-    figures([
-      ["Version", productVersion(config) ?? "–"],
-      ["Interpreter", environment?.jvm?.version ?? "–"],
-      ["Machine", environment?.jvm?.arch ?? "–"],
-      ["Process", environment?.pid ?? "–"],
-      ["Time zone", config?.["timezone-name"] ?? "–"],
-    ], { words: true }),
+    figures(
+      [
+        ["Version", productVersion(config) ?? "–"],
+        ["Interpreter", environment?.jvm?.version ?? "–"],
+        ["Machine", environment?.jvm?.arch ?? "–"],
+        ["Process", environment?.pid ?? "–"],
+        ["Time zone", config?.["timezone-name"] ?? "–"],
+      ],
+      { words: true },
+    ),
     section(
       "Configuration",
       { note: "Secrets are not shown." },
@@ -60,7 +64,11 @@ function logs(page) {
   const found = page.data.logs?.logs?.filter(({ name }) => !name.startsWith("job-"));
   if (!found) return missing(page, "logs", "list of logs");
   if (found.length === 0) {
-    return h("p", { class: "empty" }, "The job manager writes no log file; look at the terminal it runs in.");
+    return h(
+      "p",
+      { class: "empty" },
+      "The job manager writes no log file; look at the terminal it runs in.",
+    );
   }
   const state = (page.local.logName ??= { name: found[0].name });
   const pick = (event) => {
@@ -73,8 +81,18 @@ function logs(page) {
         "label",
         { class: "filter" },
         h("span", null, "Log"),
-        h("select", { onchange: pick }, found.map(({ name }) => h("option", { value: name, selected: name === state.name }, name))),
+        h(
+          "select",
+          { onchange: pick },
+          found.map(({ name }) =>
+            h("option", { value: name, selected: name === state.name }, name),
+          ),
+        ),
       ),
-    logView(page, `jobmanager/logs/${encodeURIComponent(state.name)}`, "The job manager has not written anything yet."),
+    logView(
+      page,
+      `jobmanager/logs/${encodeURIComponent(state.name)}`,
+      "The job manager has not written anything yet.",
+    ),
   ];
 }

@@ -66,7 +66,12 @@ const name = {
   sort: (job) => job.name,
   cell: (job) => h("a", { class: "job-link", href: link("jobs", job.jid) }, clipped(job.name)),
 };
-const state = { id: "state", label: "State", sort: (job) => job.state, cell: (job) => badge(job.state) };
+const state = {
+  id: "state",
+  label: "State",
+  sort: (job) => job.state,
+  cell: (job) => badge(job.state),
+};
 const started = {
   id: "start",
   label: "Started",

@@ -22,9 +22,11 @@ export function facts(rows) {
   return h(
     "dl",
     { class: "facts" },
-    rows.filter(Boolean).map(([label, value]) =>
-      h("div", { key: label }, h("dt", null, label), h("dd", { class: "breaks" }, value)),
-    ),
+    rows
+      .filter(Boolean)
+      .map(([label, value]) =>
+        h("div", { key: label }, h("dt", null, label), h("dd", { class: "breaks" }, value)),
+      ),
   );
 }
 
@@ -34,7 +36,13 @@ export function section(title, attributes, ...children) {
   return h(
     "section",
     { class: "section", "aria-label": title, ...rest },
-    h("div", { class: "section-head" }, h("h2", null, title), note && h("span", { class: "note" }, note), tools),
+    h(
+      "div",
+      { class: "section-head" },
+      h("h2", null, title),
+      note && h("span", { class: "note" }, note),
+      tools,
+    ),
     children,
   );
 }
@@ -55,7 +63,8 @@ export function missing(page, name, what) {
       h("p", { class: "breaks" }, error.message),
     );
   }
-  if (name in page.data) return empty(`There is no ${what} yet`, "It appears as soon as the job reports it.");
+  if (name in page.data)
+    return empty(`There is no ${what} yet`, "It appears as soon as the job reports it.");
   return waiting(what);
 }
 
@@ -75,7 +84,11 @@ export function copyButton(text, label = "Copy") {
       button.removeAttribute("aria-label");
     }, SAID_MS);
   };
-  return h("button", { type: "button", class: "copy", onclick, title: text }, h("span", null, label));
+  return h(
+    "button",
+    { type: "button", class: "copy", onclick, title: text },
+    h("span", null, label),
+  );
 }
 
 // The clipboard of a browser is there for localhost and https only; elsewhere the old way works.

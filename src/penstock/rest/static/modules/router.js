@@ -12,7 +12,11 @@ const CHECKPOINT_TABS = new Set(["overview", "history", "summary", "configuratio
  *     #/jobmanager/logs
  */
 export function parse(hash) {
-  const parts = hash.replace(/^#?\/?/, "").split("/").filter(Boolean).map(decode);
+  const parts = hash
+    .replace(/^#?\/?/, "")
+    .split("/")
+    .filter(Boolean)
+    .map(decode);
   if (parts[0] === "jobs" && parts[1]) {
     const tab = JOB_TABS.has(parts[2]) ? parts[2] : "graph";
     if (tab === "checkpoints") {
@@ -37,5 +41,8 @@ function decode(part) {
 
 /** Makes an address of its parts. */
 export function link(...parts) {
-  return `#/${parts.filter((part) => part !== null).map(encodeURIComponent).join("/")}`;
+  return `#/${parts
+    .filter((part) => part !== null)
+    .map(encodeURIComponent)
+    .join("/")}`;
 }

@@ -75,11 +75,7 @@ export function taskBar(tasks, { brief = false } = {}) {
   return h(
     "span",
     { class: "task-bar", title: words },
-    h(
-      "svg",
-      { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
-      bars,
-    ),
+    h("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" }, bars),
     brief
       ? [h("span", { "aria-hidden": "true" }, total), h("span", { class: "unseen" }, words)]
       : h("span", { class: "task-words" }, parts.length === 1 ? words : `${total}: ${words}`),

@@ -13,7 +13,13 @@ import { restoreCommand } from "./restore.js";
 import { link } from "./router.js";
 import { isEnded } from "./states.js";
 
-const VIEWS = { overview: { needs: () => ({}), view: overview }, history, summary, configuration, timeline };
+const VIEWS = {
+  overview: { needs: () => ({}), view: overview },
+  history,
+  summary,
+  configuration,
+  timeline,
+};
 const NAMES = {
   overview: "Overview",
   history: "History",
@@ -42,7 +48,11 @@ export function view(page, job) {
       tabs("Views of the checkpoints", entries, "subtabs"),
       isEnded(job.state)
         ? null
-        : h("button", { type: "button", onclick: () => askCheckpoint(page, job) }, "Checkpoint now"),
+        : h(
+            "button",
+            { type: "button", onclick: () => askCheckpoint(page, job) },
+            "Checkpoint now",
+          ),
     ),
     h("div", { class: "subtab", key: page.route.view }, shown),
   ];
@@ -102,7 +112,13 @@ function snapshot(title, record, page) {
     title,
     null,
     facts([
-      ["Number", [`${count(record.id)} `, record.discarded ? h("span", { class: "flag" }, "discarded since") : null]],
+      [
+        "Number",
+        [
+          `${count(record.id)} `,
+          record.discarded ? h("span", { class: "flag" }, "discarded since") : null,
+        ],
+      ],
       ["Completed", [time(completedAt(record)), " · ", age(completedAt(record), page.now)]],
       ["End to end", duration(record.end_to_end_duration)],
       ["New data", bytes(record.checkpointed_size)],
@@ -114,12 +130,19 @@ function snapshot(title, record, page) {
 }
 
 function inlineNote({ bytes_inline: inline }) {
-  return inline > 0 ? h("span", { class: "note" }, ` · ${bytes(inline)} of it inside _metadata`) : null;
+  return inline > 0
+    ? h("span", { class: "note" }, ` · ${bytes(inline)} of it inside _metadata`)
+    : null;
 }
 
 function restoreLine(path) {
   const command = restoreCommand(path);
-  return h("p", { class: "command" }, h("code", null, command), copyButton(command, "Copy restore command"));
+  return h(
+    "p",
+    { class: "command" },
+    h("code", null, command),
+    copyButton(command, "Copy restore command"),
+  );
 }
 
 function failed(record) {
@@ -144,7 +167,9 @@ function restored(record) {
     facts([
       ["Number", [`${count(record.id)} `, badgeOfKind(record.is_savepoint)]],
       ["Restored", time(record.restore_timestamp)],
-      record.external_path ? ["Path", [h("code", null, record.external_path), copyButton(record.external_path)]] : null,
+      record.external_path
+        ? ["Path", [h("code", null, record.external_path), copyButton(record.external_path)]]
+        : null,
     ]),
   );
 }
@@ -152,4 +177,3 @@ function restored(record) {
 export function badgeOfKind(isSavepoint) {
   return h("span", { class: "note" }, isSavepoint ? "savepoint" : "checkpoint");
 }
-

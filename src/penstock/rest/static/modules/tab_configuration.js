@@ -15,15 +15,21 @@ export function needs(base) {
 
 export function view(page) {
   const { effective, execution } = page.data;
-  return [execution?.["execution-config"] ? executionFigures(execution["execution-config"]) : null, settings(page, effective)];
+  return [
+    execution?.["execution-config"] ? executionFigures(execution["execution-config"]) : null,
+    settings(page, effective),
+  ];
 }
 
 function executionFigures(config) {
-  return figures([
-    ["Restart strategy", String(config["restart-strategy"] ?? "–")],
-    ["Parallelism", count(config["job-parallelism"])],
-    ["Exchanges", String(config["execution-mode"] ?? "–").toLowerCase()],
-  ], { words: true });
+  return figures(
+    [
+      ["Restart strategy", String(config["restart-strategy"] ?? "–")],
+      ["Parallelism", count(config["job-parallelism"])],
+      ["Exchanges", String(config["execution-mode"] ?? "–").toLowerCase()],
+    ],
+    { words: true },
+  );
 }
 
 function settings(page, effective) {
@@ -53,8 +59,18 @@ function settings(page, effective) {
 export function settingsTable(id, caption, rows, page) {
   const hasSources = rows.some((row) => row.source !== undefined);
   const columns = [
-    { id: "key", label: "Key", wide: true, sort: (row) => row.key, cell: (row) => h("code", { class: "breaks" }, row.key) },
-    { id: "value", label: "Value", cell: (row) => h("span", { class: "breaks" }, String(row.value ?? "")) },
+    {
+      id: "key",
+      label: "Key",
+      wide: true,
+      sort: (row) => row.key,
+      cell: (row) => h("code", { class: "breaks" }, row.key),
+    },
+    {
+      id: "value",
+      label: "Value",
+      cell: (row) => h("span", { class: "breaks" }, String(row.value ?? "")),
+    },
     hasSources && {
       id: "source",
       label: "Source",

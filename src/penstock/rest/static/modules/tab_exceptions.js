@@ -13,7 +13,10 @@ export function view(page) {
   if (!found) return missing(page, "exceptions", "list of exceptions");
   const entries = found.exceptionHistory?.entries ?? [];
   if (entries.length === 0) {
-    return empty("No failure so far", "When a task or the program fails, its cause is shown here, with your own code first.");
+    return empty(
+      "No failure so far",
+      "When a task or the program fails, its cause is shown here, with your own code first.",
+    );
   }
   const [latest, ...earlier] = entries;
   return [
@@ -28,13 +31,17 @@ export function view(page) {
 }
 
 function message({ exceptionName }) {
-  return String(exceptionName ?? "").split(".").pop();
+  return String(exceptionName ?? "")
+    .split(".")
+    .pop();
 }
 
 /** The line that says what went wrong, such as "KeyError: 'GBX'"; lines of code are indented. */
 export function headline({ stacktrace, exceptionName }) {
   const name = message({ exceptionName });
-  const lines = String(stacktrace ?? "").split("\n").filter((line) => /^\S/.test(line));
+  const lines = String(stacktrace ?? "")
+    .split("\n")
+    .filter((line) => /^\S/.test(line));
   const starts = (line) => line.split(/[:\s]/, 1)[0].split(".").pop() === name;
   const found = lines.find(starts) ?? lines.find((line) => !line.startsWith("Traceback"));
   return found?.trim() ?? name;
@@ -54,7 +61,8 @@ function entryFacts(entry) {
 
 const FRAME = /^\s*File "(.+)", line \d+|^\s*at .+\(/;
 // Jobs lie in a directory `penstock/jobs`, so our own frames are known by the names of our packages.
-const PACKAGES = "checkpoint|cli|common|connectors|core|datastream|graph|jobmanager|launch|operators|runtime|spark|state|testing";
+const PACKAGES =
+  "checkpoint|cli|common|connectors|core|datastream|graph|jobmanager|launch|operators|runtime|spark|state|testing";
 const OURS = new RegExp(
   `[\\\\/](penstock[\\\\/](${PACKAGES})|pyspark|site-packages|dist-packages)[\\\\/]|<frozen |^\\s*at `,
 );
@@ -73,7 +81,10 @@ export function traceLines(text) {
         isOurs = false;
         sawFrame = false;
       }
-      return { text: line, kind: sawFrame ? (isOurs ? "frame-ours" : "frame-user") : "frame-words" };
+      return {
+        text: line,
+        kind: sawFrame ? (isOurs ? "frame-ours" : "frame-user") : "frame-words",
+      };
     });
 }
 
@@ -85,7 +96,9 @@ function trace({ stacktrace }) {
     h(
       "pre",
       { class: "trace", tabindex: "0", "aria-label": "Stack trace" },
-      traceLines(String(stacktrace ?? "").trimEnd()).map(({ text, kind }) => h("span", { class: kind }, `${text}\n`)),
+      traceLines(String(stacktrace ?? "").trimEnd()).map(({ text, kind }) =>
+        h("span", { class: kind }, `${text}\n`),
+      ),
     ),
   );
 }

@@ -23,8 +23,18 @@ export function view(page, job) {
   if (vertices.length === 0) {
     const log = h("a", { href: link("jobs", job.jid, "logs") }, "log");
     return isEnded(job.state)
-      ? empty("The program ended before it had a graph", "It did not get as far as execute(); the ", log, " says why.")
-      : empty("The graph is not known yet", "It appears when the program calls execute(). If it stays away, look at the ", log, ".");
+      ? empty(
+          "The program ended before it had a graph",
+          "It did not get as far as execute(); the ",
+          log,
+          " says why.",
+        )
+      : empty(
+          "The graph is not known yet",
+          "It appears when the program calls execute(). If it stays away, look at the ",
+          log,
+          ".",
+        );
   }
   const byId = new Map(vertices.map((vertex) => [vertex.id, vertex]));
   const figuresById = new Map(
@@ -58,7 +68,11 @@ function totals(vertices, figuresById) {
     ["Stages", count(vertices.length)],
     ["Subtasks", count(subtaskCount)],
     ["State", bytes(sum("stateBytes")), "Full size of the state of all stages"],
-    ["Watermark lag", lags.length ? duration(Math.max(...lags)) : "–", "The stage whose event time is furthest behind the wall clock"],
+    [
+      "Watermark lag",
+      lags.length ? duration(Math.max(...lags)) : "–",
+      "The stage whose event time is furthest behind the wall clock",
+    ],
     ["Busiest stage", busiest.length ? share(Math.max(...busiest)) : "–"],
     ["Late records dropped", count(sum("lateDropped"))],
   ]);
@@ -69,7 +83,8 @@ function numberColumn(id, label, value, show, hint) {
 }
 
 function watermark({ watermark: value, hasEnded }) {
-  if (hasEnded) return h("span", { title: "All input has been read: event time has ended" }, "ended");
+  if (hasEnded)
+    return h("span", { title: "All input has been read: event time has ended" }, "ended");
   return isInstant(value) ? time(value) : "–";
 }
 
@@ -86,7 +101,13 @@ function commonColumns() {
       sort: (row) => row.watermark,
       cell: (row) => watermark(row),
     },
-    numberColumn("lag", "Lag", (row) => row.lag, duration, "How far the watermark is behind the wall clock"),
+    numberColumn(
+      "lag",
+      "Lag",
+      (row) => row.lag,
+      duration,
+      "How far the watermark is behind the wall clock",
+    ),
     numberColumn("state", "State", (row) => row.stateBytes, bytes),
     {
       id: "busy",
@@ -116,7 +137,12 @@ function stages(page, vertices, figuresById) {
       cell: ({ vertex }) =>
         h("a", { href: link("jobs", page.route.job, "graph", vertex.id) }, clipped(vertex.name)),
     },
-    { id: "status", label: "State", sort: ({ vertex }) => vertex.status, cell: ({ vertex }) => badge(vertex.status) },
+    {
+      id: "status",
+      label: "State",
+      sort: ({ vertex }) => vertex.status,
+      cell: ({ vertex }) => badge(vertex.status),
+    },
     {
       id: "tasks",
       label: "Subtasks",
@@ -146,8 +172,20 @@ function stages(page, vertices, figuresById) {
 
 function subtasks(page, vertex) {
   const found = page.data.vertex;
-  const close = h("a", { class: "button quiet", href: link("jobs", page.route.job, "graph"), "aria-label": "Close the subtasks" }, "×");
-  const head = { class: "section chosen-stage", note: `parallelism ${count(vertex.parallelism)}, max ${count(vertex.maxParallelism)}`, tools: close };
+  const close = h(
+    "a",
+    {
+      class: "button quiet",
+      href: link("jobs", page.route.job, "graph"),
+      "aria-label": "Close the subtasks",
+    },
+    "×",
+  );
+  const head = {
+    class: "section chosen-stage",
+    note: `parallelism ${count(vertex.parallelism)}, max ${count(vertex.maxParallelism)}`,
+    tools: close,
+  };
   const title = `Subtasks of ${vertex.name}`;
   if (!found?.subtasks) return section(title, head, missing(page, "vertex", "list of subtasks"));
   const rows = found.subtasks.map((each) => subtaskFigures(each, found.now ?? page.now));
@@ -155,7 +193,12 @@ function subtasks(page, vertex) {
     numberColumn("index", "Subtask", (row) => row.index, count),
     { id: "status", label: "State", sort: (row) => row.status, cell: (row) => badge(row.status) },
     ...commonColumns(),
-    { id: "worker", label: "Worker", sort: (row) => row.worker, cell: (row) => clipped(row.worker || "–") },
+    {
+      id: "worker",
+      label: "Worker",
+      sort: (row) => row.worker,
+      cell: (row) => clipped(row.worker || "–"),
+    },
     numberColumn("attempt", "Attempt", (row) => row.attempt, count),
   ];
   return section(
@@ -192,7 +235,8 @@ function skewLine(rows) {
     { class: "skew" },
     h("span", { class: "note" }, "Skew, largest over median: "),
     known.map(([label, value]) => {
-      const text = value === Infinity ? "only one subtask" : `${value.toFixed(value < 10 ? 2 : 0)}×`;
+      const text =
+        value === Infinity ? "only one subtask" : `${value.toFixed(value < 10 ? 2 : 0)}×`;
       const isNotable = value >= NOTEWORTHY_SKEW;
       return h(
         "span",

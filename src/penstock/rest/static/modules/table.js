@@ -110,7 +110,11 @@ function body(options, state, shown, page) {
     h(
       "thead",
       { role: "rowgroup" },
-      h("tr", { role: "row" }, columns.map((column) => heading(column, state, page))),
+      h(
+        "tr",
+        { role: "row" },
+        columns.map((column) => heading(column, state, page)),
+      ),
     ),
     h("tbody", { role: "rowgroup" }, rows),
   );
@@ -120,7 +124,13 @@ function opener(isOpen, toggle, options, row) {
   const label = `${isOpen ? "Close" : "Open"} ${options.rowName?.(row) ?? "details"}`;
   return h(
     "button",
-    { class: "opener", type: "button", "aria-expanded": String(isOpen), "aria-label": label, onclick: toggle },
+    {
+      class: "opener",
+      type: "button",
+      "aria-expanded": String(isOpen),
+      "aria-label": label,
+      onclick: toggle,
+    },
     h("span", { "aria-hidden": "true" }, "›"),
   );
 }

@@ -68,6 +68,9 @@ export function phases(subtask) {
 /** A round step for a scale of `length` ms with about `wanted` marks. */
 export function scaleStep(length, wanted) {
   const least = Math.max(length / wanted, 1);
-  const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 216e5, 432e5, 864e5];
+  const steps = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5,
+    18e5, 36e5, 72e5, 216e5, 432e5, 864e5,
+  ];
   return steps.find((step) => step >= least) ?? Math.ceil(least / 864e5) * 864e5;
 }
