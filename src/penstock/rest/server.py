@@ -123,6 +123,9 @@ class RestServer:
             if self._server.started or not self._thread.is_alive():
                 break
             waiting.wait(0.01)
+        if not self._server.started:
+            self._close()
+            raise ConfigurationError(f"the REST interface could not be started at {self.url}.")
 
     def stop(self) -> None:
         """Ends the service."""

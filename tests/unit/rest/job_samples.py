@@ -60,7 +60,7 @@ def facts(**changes: Any) -> JobFacts:
         JobTotals(
             1,
             1,
-            100,
+            2_000,
             100,
             60,
             True,

@@ -51,7 +51,7 @@ def test_ours_have_a_prefix_of_their_own() -> None:
     assert {labels["uid"]: value for labels, value in found["penstock_state_bytes"][1:]} == {
         "sum": 100
     }
-    assert found["penstock_epoch_duration_seconds_total"][0][1] == 0.1
+    assert found["penstock_epoch_duration_seconds_total"][0][1] == 2.0
     labels, value = found["penstock_leader"][0]
     assert (labels["epoch"], value) == ("7", 1)
     assert all(name.startswith(("flink_", "penstock_")) for name in found)

@@ -90,6 +90,10 @@ def test_the_job_has_all_fields_of_flink() -> None:
     assert (source["id"], count["id"]) == (SOURCE_ID, SUM_ID)
     assert (count["name"], count["parallelism"]) == ("Sum -> Sink: out", 2)
     assert count["metrics"]["read-records"] == 60
+    # Two subtasks through epochs of 2 s, each 500 ms busy and 100 ms held up.
+    assert count["metrics"]["accumulated-busy-time"] == 1_000
+    assert count["metrics"]["accumulated-backpressured-time"] == 200
+    assert count["metrics"]["accumulated-idle-time"] == 2_800
     assert count["duration"] == 60_000
     # 60 records in the ten seconds since the attempt started, 500 of 10,000 ms busy.
     assert source["figures"]["records-in-per-second"] == 6.0

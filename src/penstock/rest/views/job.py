@@ -94,7 +94,7 @@ def _vertex(facts: JobFacts, stage: Stage, rates: Rates, now_ms: int) -> dict[st
         "end-time": -1 if ended_ms is None else ended_ms,
         "duration": _duration(started, ended_ms, now_ms),
         "tasks": stage_counts(facts, stage),
-        "metrics": _io(totals),
+        "metrics": _io(totals, facts.metrics.totals.epoch_ms),
         # Ours.
         "figures": stage_figures(stage, totals, rates),
     }
@@ -104,8 +104,15 @@ def _duration(started_ms: int, ended_ms: int | None, now_ms: int) -> int:
     return -1 if started_ms < 0 else (now_ms if ended_ms is None else ended_ms) - started_ms
 
 
-def _io(totals: Sequence[SubtaskTotals]) -> dict[str, Any]:
-    """Bytes between stages are counted by Spark, not by us: they are said to be incomplete."""
+def _io(totals: Sequence[SubtaskTotals], epoch_ms: int) -> dict[str, Any]:
+    """Bytes between stages are counted by Spark, not by us: they are said to be incomplete.
+
+    Args:
+        totals: Of the subtasks.
+        epoch_ms: How long all epochs of the attempt took.
+    """
+    busy = sum(each.busy_ms for each in totals)
+    pressed = sum(each.back_pressured_ms for each in totals)
     return {
         "read-bytes": 0,
         "read-bytes-complete": False,
@@ -115,9 +122,9 @@ def _io(totals: Sequence[SubtaskTotals]) -> dict[str, Any]:
         "read-records-complete": True,
         "write-records": sum(each.records_out for each in totals),
         "write-records-complete": True,
-        "accumulated-backpressured-time": round(sum(each.back_pressured_ms for each in totals)),
-        "accumulated-idle-time": 0,
-        "accumulated-busy-time": round(sum(each.busy_ms for each in totals)),
+        "accumulated-backpressured-time": round(pressed),
+        "accumulated-idle-time": round(max(epoch_ms * len(totals) - busy - pressed, 0)),
+        "accumulated-busy-time": round(busy),
     }
 
 
@@ -207,7 +214,7 @@ def _subtask(
         "start_time": started,
         "end-time": -1 if facts.ended_ms is None else facts.ended_ms,
         "duration": duration,
-        "metrics": _io([totals]),
+        "metrics": _io([totals], facts.metrics.totals.epoch_ms),
         "taskmanager-id": facts.engine.name,
         "status-duration": {
             name: duration if name == state else -1 for name in stage_counts(facts, stage)
