@@ -204,9 +204,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """
         from penstock.launch.progress import shown_progress
 
+        progress = str(self._configuration.get_enum("penstock.progress"))
         job = self._start(job_name, ui=ui)
         try:
-            with shown_progress(job, self._configuration.get_string("penstock.progress") or "auto"):
+            with shown_progress(job, progress):
                 return job.wait()
         finally:
             job.listeners.close()

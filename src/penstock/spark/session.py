@@ -136,11 +136,26 @@ def get_session(
         builder = builder.config(key, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = builder.getOrCreate()
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise EnvironmentError_(_start_failure(master, error)) from error
     # Ours to stop: executors of a cluster would otherwise outlive the program for a while.
     atexit.register(session.stop)
     _share_modules(session.sparkContext)
     return session
+
+
+def _start_failure(master: str, error: Exception) -> str:
+    """Says why Spark did not start, in its own words but without its frames."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.getMessage())
+    reason = next(iter(text.strip().splitlines()), type(error).__name__).rstrip(".")
+    return (
+        f"Spark did not start with penstock.spark.master: {master}: {reason}. A master is local[*], "
+        "local[n] or the address of a cluster, such as spark://host:7077, yarn or k8s://https://…; "
+        "in-process runs a job without Spark."
+    )
 
 
 def _share_modules(context: SparkContext) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.common import Configuration
+from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.launch import progress
@@ -177,6 +178,11 @@ def test_a_view_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(shown) > 2
     assert "<th>state</th><td>RUNNING</td>" in shown[1]
     assert shown[-1] == ""
+
+
+def test_other_words_are_refused() -> None:
+    with pytest.raises(PenstockError, match=r"penstock.progress is 'loud', but it must be one of"):
+        slow_job("loud").execute()
 
 
 def test_names_are_escaped() -> None:
