@@ -34,7 +34,7 @@ from penstock.launch.job_record import JobRecord, engine_facts
 from penstock.launch.job_snapshot import from_manifest
 from penstock.launch.listeners import JobListeners
 from penstock.launch.restore_check import fitting_start
-from penstock.launch.snapshot_details import SnapshotDetails
+from penstock.launch.snapshot_details import entry_of
 from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
 from penstock.runtime.driver import EpochSummary, JobDriver
 from penstock.runtime.records import JobProgram
@@ -248,7 +248,8 @@ class LocalJob(JobRecord):
             try:
                 if latest is not None:
                     # Storage that does not answer now is a failure as others are.
-                    state = self._state_of(_loaded(latest, effects), engine, effects, sinks)
+                    found = load_entry(effects.storages, entry_of(latest))
+                    state = self._state_of(found, engine, effects, sinks)
                 driver = self._new_driver(engine, service, sinks, attempt, state)
                 return self._run_attempt(engine, service, sinks, driver)
             except Exception as error:
@@ -344,9 +345,3 @@ class LocalJob(JobRecord):
                 backlog=summary.backlog, some_tasks_ended=bool(self._driver.state.ended)
             )
         self.listeners(summary)
-
-
-def _loaded(checkpoint: CompletedCheckpoint, effects: SnapshotEffects) -> LoadedSnapshot:
-    details = checkpoint.details
-    assert isinstance(details, SnapshotDetails)
-    return load_entry(effects.storages, details.entry)
