@@ -162,6 +162,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     ) -> DataStream:
         """Makes a stream of the rows of a Spark DataFrame, streaming or not; records are Rows.
 
+        A streaming one is read once over failures of the job. Its offsets are not part of
+        checkpoints and savepoints, so another job cannot go on where this one was.
+
         Args:
             data_frame: The DataFrame; nothing of it is computed before `execute()`.
             watermark_strategy: How event time is made of the rows; None for none.

@@ -152,9 +152,9 @@ def _start_failure(master: str, error: Exception) -> str:
     text = str(error) if java is None else str(java.getMessage())
     reason = next(iter(text.strip().splitlines()), type(error).__name__).rstrip(".")
     return (
-        f"Spark did not start with penstock.spark.master: {master}: {reason}. A master is local[*], "
-        "local[n] or the address of a cluster, such as spark://host:7077, yarn or k8s://https://…; "
-        "in-process runs a job without Spark."
+        f"Spark did not start with penstock.spark.master: {master}: {reason}. A master is "
+        "local[*], local[n] or the address of a cluster, such as spark://host:7077, yarn or "
+        "k8s://https://…; in-process runs a job without Spark."
     )
 
 
