@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint import facts
 from penstock.checkpoint.completed import SnapshotKind
-from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.figures import CheckpointFigures, TaskFigures
-from penstock.checkpoint.summary import Series, SeriesRecord, Summary
+from penstock.checkpoint.summary import Series, Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
 IN_PROGRESS: Final = "IN_PROGRESS"
 COMPLETED: Final = "COMPLETED"
 FAILED: Final = "FAILED"
-_SERIES: Final = ("_sizes", "_full_sizes", "_durations")
-_HANDED_ON: Final = 100
-"""Checkpoints that the next process of a job hears of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,6 @@ class CheckpointRecord:
         failed_ms: Wall time of the failure.
         failure_reason: Flink's name for it.
         failure_message: What people read.
-        leader_epoch: Of an earlier process that took it; 0 for this one.
     """
 
     checkpoint_id: int
@@ -70,7 +65,6 @@ class CheckpointRecord:
     failed_ms: int | None = None
     failure_reason: str | None = None
     failure_message: str | None = None
-    leader_epoch: int = 0
 
     @property
     def is_savepoint(self) -> bool:
@@ -106,25 +100,6 @@ class Latest:
     savepoint: CheckpointRecord | None = None
     failed: CheckpointRecord | None = None
     restored: RestoredRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierCheckpoints:
-    """What a process remembers, for the next one that runs the job.
-
-    Attributes:
-        leader_epoch: In which it wrote.
-        records: Oldest first.
-        counts: Of all.
-        latest: The last of each kind.
-        sizes: Series of sizes, full sizes and durations.
-    """
-
-    leader_epoch: int
-    records: tuple[CheckpointRecord, ...]
-    counts: CheckpointCounts
-    latest: Latest
-    sizes: tuple[SeriesRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,33 +164,6 @@ class CheckpointStatistics:
     def find(self, checkpoint_id: int) -> CheckpointRecord | None:
         """Returns a checkpoint, if it is still remembered."""
         return self._records.get(checkpoint_id)
-
-    def remembered(self, leader_epoch: int) -> EarlierCheckpoints:
-        """Returns what the next process is to know: bounded, since it is written often."""
-        sizes = tuple(getattr(self, name).record(_HANDED_ON) for name in _SERIES)
-        records = tuple(reversed(self.history()[:_HANDED_ON]))
-        return EarlierCheckpoints(leader_epoch, records, self.counts, self.latest, sizes)
-
-    def resume(self, earlier: EarlierCheckpoints, wall_ms: int) -> None:
-        """Goes on from what an earlier process remembered; what it had under way has failed."""
-        for record in earlier.records:
-            known = replace(record, leader_epoch=record.leader_epoch or earlier.leader_epoch)
-            if known.status == IN_PROGRESS:
-                known = replace(
-                    known,
-                    status=FAILED,
-                    duration_ms=wall_ms - known.triggered_ms,
-                    failed_ms=wall_ms,
-                    failure_reason=FailureReason.CHECKPOINT_COORDINATOR_SUSPEND.name,
-                    failure_message="the job's process ended while it was under way",
-                )
-            self._records[known.checkpoint_id] = known
-        counts = earlier.counts
-        self.counts = replace(counts, in_progress=0, failed=counts.failed + counts.in_progress)
-        self.latest = earlier.latest
-        for name, sizes in zip(_SERIES, earlier.sizes, strict=True):
-            getattr(self, name).resume(sizes)
-        self.revision += 1
 
     def summary(self) -> CheckpointSummary:
         """Returns the figures over all completed checkpoints."""

@@ -24,25 +24,6 @@ class Summary:
     p999: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesRecord:
-    """A series that another process goes on with.
-
-    Attributes:
-        window: The latest values.
-        count: How many there were.
-        sum: Of all values.
-        min: Of all values.
-        max: Of all values.
-    """
-
-    window: tuple[int, ...] = ()
-    count: int = 0
-    sum: int = 0
-    min: int = 0
-    max: int = 0
-
-
 class Series:
     """Collects values."""
 
@@ -60,17 +41,6 @@ class Series:
         self._count += 1
         self._sum += value
         self._window.append(value)
-
-    def record(self, most: int) -> SeriesRecord:
-        """Returns the series with at most so many of its values."""
-        values = tuple(self._window)[-most:]
-        return SeriesRecord(values, self._count, self._sum, self._min, self._max)
-
-    def resume(self, record: SeriesRecord) -> None:
-        """Goes on from a record."""
-        self._window = deque(record.window, maxlen=_WINDOW)
-        self._count, self._sum = record.count, record.sum
-        self._min, self._max = record.min, record.max
 
     def summary(self) -> Summary:
         """Returns the numbers."""

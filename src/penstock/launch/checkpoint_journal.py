@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.checkpoint.facts import Fact
-    from penstock.checkpoint.statistics import EarlierCheckpoints
     from penstock.core.clock import Clock
 
 _log = logging.getLogger("penstock.checkpoint")
@@ -42,17 +41,6 @@ class CheckpointJournal:
         self._clock = clock
         self.statistics = CheckpointStatistics(history_size, num_subtasks)
         self.listener: Callable[[Fact], None] | None = None
-
-    def begin(self, listener: Callable[[Fact], None], earlier: EarlierCheckpoints | None) -> None:
-        """Before the first fact.
-
-        Args:
-            listener: Is told of every fact too.
-            earlier: What processes that ran the job before have noted.
-        """
-        self.listener = listener
-        if earlier is not None:
-            self.statistics.resume(earlier, self._clock.wall_ms())
 
     def note(self, fact: Fact) -> None:
         """Logs a fact and remembers it."""

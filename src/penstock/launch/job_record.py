@@ -19,7 +19,6 @@ from penstock.rest.views.facts import EngineFacts, FailureRecord, JobFacts
 from penstock.runtime.job_metrics import JobMetrics
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.statistics import EarlierCheckpoints
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.settings import JobSettings
     from penstock.runtime.driver import EpochSummary
@@ -44,8 +43,6 @@ class JobRecord:
         self.engine_facts = EngineFacts(settings.master)
         self.failures: tuple[FailureRecord, ...] = ()
         """Newest first."""
-        self.earlier_checkpoints: EarlierCheckpoints | None = None
-        """Of processes that ran the job before this one."""
         self._failures_dropped = False
         self._clock = SystemClock()
         self.created_ms = self._clock.wall_ms()

@@ -137,9 +137,7 @@ class JobViews:
         gone += self._forgotten(room)
         for record in changed:
             name = documents.CHECKPOINT.format(checkpoint=record.checkpoint_id)
-            self._write(
-                name, _encode(details_view(record, record.leader_epoch or history.leader_epoch))
-            )
+            self._write(name, _encode(details_view(record, history.leader_epoch)))
         if self._remove is not None:
             for checkpoint_id in gone:
                 self._remove(documents.CHECKPOINT.format(checkpoint=checkpoint_id))
@@ -184,8 +182,7 @@ class _History:
         changed = [record for record in records if known.get(record.checkpoint_id) is not record]
         gone = known.keys() - now.keys()
         for record in changed:
-            epoch = record.leader_epoch or self.leader_epoch
-            line = msgspec.Raw(_encode(record_view(record, epoch)))
+            line = msgspec.Raw(_encode(record_view(record, self.leader_epoch)))
             self._lines[record.checkpoint_id] = line
         for number in gone:
             del self._lines[number]

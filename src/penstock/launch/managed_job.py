@@ -28,7 +28,6 @@ from penstock.jobmanager.job_records import (
 )
 from penstock.launch.attempt_directories import remove_earlier_attempts
 from penstock.launch.high_availability import shared_checkpoints
-from penstock.launch.history_file import HistoryFile
 from penstock.launch.job_record import failure_of
 from penstock.launch.job_views import JobViews
 from penstock.launch.leadership_watch import watch_leadership
@@ -84,7 +83,6 @@ class ManagedJob:
         self._views: JobViews | None = None
         self._configuration: Configuration | None = None
         self._status: StatusRecord | None = None
-        self._history = HistoryFile(directory.path / "history.json", clock)
         self._obeyed: set[str] = set()
         self._is_over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="penstock-commands", daemon=True)
@@ -140,7 +138,6 @@ class ManagedJob:
     def _take_up(self, job: LocalJob) -> None:
         """Goes on with what processes before this one have left."""
         remove_earlier_attempts(Path(job.settings.state.directory).parent, job.job_id)
-        self._history.take_up(job)
         if self._process.previous_death is not None:
             job.failed(JobExecutionError(self._process.previous_death))
 
@@ -302,7 +299,6 @@ class ManagedJob:
         if job is None or views is None or configuration is None:
             return
         views.refresh()
-        self._history.refresh(job, is_last=self._is_over.is_set())
         statistics = job.statistics
         completed = None if statistics is None else statistics.latest.completed
         status = StatusRecord(
