@@ -71,7 +71,12 @@ class Job:
         return hex_id(self.number * 1_000 + index)
 
 
-TASK_OF = {"FINISHED": "FINISHED", "FAILED": "CANCELED", "CANCELED": "CANCELED"}
+TASK_OF = {
+    "FINISHED": "FINISHED",
+    "FAILED": "CANCELED",
+    "CANCELED": "CANCELED",
+    "RESTARTING": "SCHEDULED",
+}
 
 
 def task_counts(stage: Stage, state: str) -> dict[str, int]:
@@ -96,13 +101,15 @@ def io_figures(rate: float, seconds: float) -> JSON:
     }
 
 
-def lately(stage: Stage, part: float, now_ms: int, is_running: bool) -> JSON:
+def lately(stage: Stage, part: float, now_ms: int, state: str) -> JSON:
+    is_running = state == "RUNNING"
     rate = stage.rate * part if is_running else 0.0
+    watermark = 2**53 - 1 if state == "FINISHED" else None
     return {
         "records-in-per-second": round(rate, 1) if stage.inputs else 0.0,
         "records-out-per-second": round(rate * 0.9, 1),
-        "watermark": now_ms - 4_200 - round(900 * part) if is_running else 2**53 - 1,
-        "output-watermark": now_ms - 4_200,
+        "watermark": now_ms - 4_200 - round(900 * part) if is_running else watermark,
+        "output-watermark": now_ms - 4_200 if is_running else watermark,
         "state-bytes": round(stage.state_bytes * part),
         "late-records-dropped": 0,
         "busy-share": stage.busy * min(part * stage.parallelism, 1.0) if is_running else 0,
@@ -111,7 +118,6 @@ def lately(stage: Stage, part: float, now_ms: int, is_running: bool) -> JSON:
 
 
 def job_document(job: Job, now_ms: int) -> JSON:
-    is_running = job.state == "RUNNING"
     until = now_ms if job.ended_ms < 0 else job.ended_ms
     seconds = (until - job.started_ms) / 1_000
     return {
@@ -139,7 +145,7 @@ def job_document(job: Job, now_ms: int) -> JSON:
                 "duration": until - job.started_ms,
                 "tasks": task_counts(stage, job.state),
                 "metrics": io_figures(stage.rate, seconds),
-                "figures": lately(stage, 1.0, now_ms, is_running),
+                "figures": lately(stage, 1.0, now_ms, job.state),
             }
             for index, stage in enumerate(job.stages)
         ],
@@ -181,7 +187,6 @@ def plan_document(job: Job) -> JSON:
 
 def vertex_document(job: Job, index: int, now_ms: int) -> JSON:
     stage = job.stages[index]
-    is_running = job.state == "RUNNING"
     shares = [0.4 + scatter(index, each) for each in range(stage.parallelism)]
     if stage.parallelism > 3:
         shares[-1] = 3.5  # One subtask has most of the keys.
@@ -204,7 +209,7 @@ def vertex_document(job: Job, index: int, now_ms: int) -> JSON:
                 "duration": now_ms - job.started_ms,
                 "metrics": io_figures(stage.rate * share, seconds),
                 "taskmanager-id": f"worker-{each % 3}",
-                "figures": lately(stage, share, now_ms, is_running),
+                "figures": lately(stage, share, now_ms, job.state),
             }
             for each, share in enumerate(shares)
         ],
