@@ -175,6 +175,10 @@ def test_entries_as_parquet(tmp_path: Path) -> None:
     found = duckdb.sql(f"select key, value from '{tmp_path}/x.parquet'").fetchall()
     assert [key for key, _ in found] == ["alice", 'b"o,b', "c"]
     assert [json.loads(value) for _, value in found] == [3, 2**70, {"$tuple": [1, 2]}]
+    wide = ENTRIES | {"entries": ENTRIES["entries"][:2]}
+    write_entries(wide, "parquet", tmp_path / "z.parquet")
+    found = duckdb.sql(f"select value from '{tmp_path}/z.parquet'").fetchall()
+    assert [json.loads(value) for (value,) in found] == [3, 2**70], "beyond 64 bits it is text"
     plain = ENTRIES | {"entries": ENTRIES["entries"][:1]}
     write_entries(plain, "parquet", tmp_path / "y.parquet")
     assert duckdb.sql(f"select value + 1 from '{tmp_path}/y.parquet'").fetchall() == [(4,)]

@@ -71,6 +71,8 @@ def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
     first, _ = build_package(program, {})
     program.touch()
     assert build_package(program, {})[0] == first
+    with zipfile.ZipFile(io.BytesIO(first)) as package:
+        assert {member.date_time for member in package.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
