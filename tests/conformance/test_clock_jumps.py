@@ -66,7 +66,7 @@ def test_numbers_rise_and_checkpoints_go_on(
     looks = itertools.count()
     monkeypatch.setattr(SystemClock, "wall_ms", lambda self: wall_ms(self) - next(looks) * HOUR_MS)
     env = environment(tmp_path, 1, {"execution.checkpointing.timeout": "1 min"})
-    stream = env.from_sequence(0, 20_000).key_by(lambda value: value % 7).process(CountsAndRings())
+    stream = env.from_sequence(0, 10**9).key_by(lambda value: value % 7).process(CountsAndRings())
     stream.print()
     job = env.execute_async("backwards")
     numbers = [job.trigger_checkpoint().result() for _ in range(3)]
