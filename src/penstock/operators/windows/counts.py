@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
+from penstock.core.types import Types
 from penstock.operators.windows.assigners import WindowAssigner, WindowAssignerContext
 from penstock.operators.windows.triggers import CountTrigger, Trigger
 from penstock.operators.windows.windows import CountWindow
@@ -30,7 +31,7 @@ class CountWindows(WindowAssigner):
                 )
         self.size = size
         self.slide = slide
-        self.descriptor = ValueStateDescriptor(state_name)
+        self.descriptor = ValueStateDescriptor(state_name, Types.LONG())
 
     def assign_windows(
         self, element: Any, timestamp: int, context: WindowAssignerContext

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from penstock.core.errors import ProgramError
 from penstock.core.type_variables import T, W
+from penstock.core.types import Types
 from penstock.state.descriptors import ReducingStateDescriptor
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ class CountTrigger(Trigger):
                 f"CountTrigger needs a positive number of records, not {window_size!r}."
             )
         self.count = window_size
-        self.descriptor = ReducingStateDescriptor("count", _plus)
+        self.descriptor = ReducingStateDescriptor("count", _plus, Types.LONG())
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:

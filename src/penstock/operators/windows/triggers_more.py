@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import saturating_add
+from penstock.core.types import Types
 from penstock.operators.windows.durations import to_ms
 from penstock.operators.windows.triggers import (
     CONTINUE,
@@ -30,7 +31,7 @@ class _Continuous(Trigger):
         self.interval = to_ms(interval, f"the interval of {name}")
         if self.interval <= 0:
             raise ProgramError(f"{name} needs an interval > 0 ms, not {self.interval} ms.")
-        self.descriptor = ReducingStateDescriptor("fire-time", _earlier)
+        self.descriptor = ReducingStateDescriptor("fire-time", _earlier, Types.LONG())
 
     def can_merge(self) -> bool:
         return True
