@@ -85,6 +85,7 @@ def test_what_is_counted_for_everybody(env: StreamExecutionEnvironment) -> None:
     windows = figures["windows"]
     # 7 is late; the windows of 5, 25 and 31 fire.
     assert (windows.records_in, windows.records_out, windows.late_dropped) == (4, 3, 1)
+    assert windows.fired_timers == 3
     assert windows.watermark is None, "the input has ended"
     assert [each.uid for each in figures.values()] == list(figures)
     assert next(iter(figures)).startswith("source-collection")

@@ -80,6 +80,7 @@ class TimedLogic(WindowLogic):
     def _fire_window(
         self, table: TimerTable, time_ms: int, window: TimeWindow, keys: list[Any]
     ) -> None:
+        self.timers.fired += len(keys)
         state, contents, merging = self.state, self.contents, self.merging
         call, evaluate, remove_timer = self.call, self.results.evaluate, table.remove
         fires = window[1] - 1 == time_ms
