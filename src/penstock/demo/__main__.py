@@ -37,9 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         env.set_parallelism(2)
         console.print(
             f"Counting [bold]{count:,}[/] events per minute, channel and behaviour. They come two "
-            "minutes late\nand up to 50 seconds out of order; watermarks stay 50 seconds behind."
-            "\nA checkpoint is taken every 2 seconds, and half-way the job breaks once, on purpose."
-            "\n",
+            "minutes late and up to 50 seconds out of order; watermarks stay 50 seconds behind. A "
+            "checkpoint is taken every 2 seconds, and half-way the job breaks once, on purpose.\n",
             highlight=False,
         )
         fail_after = None if options.unbroken else count // 4
