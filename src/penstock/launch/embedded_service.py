@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import atexit
 import logging
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ConfigurationError
 from penstock.launch.embedded_dispatcher import EmbeddedDispatcher
@@ -78,13 +79,19 @@ def check_available() -> None:
         ) from None
 
 
+def _list_states(path: str) -> dict[str, Any]:
+    from penstock.launch.snapshot_verbs import list_states
+
+    return list_states(path, count=False)
+
+
 def _open(job: LocalJob, configuration: Configuration) -> tuple[EmbeddedDispatcher, RestServer]:
     from penstock.rest.server import open_server
     from penstock.rest.settings import rest_settings
 
     dispatcher = EmbeddedDispatcher(job, configuration)
     try:
-        settings = rest_settings(configuration)
+        settings = replace(rest_settings(configuration), list_states=_list_states)
         return dispatcher, open_server(dispatcher, settings, or_free_port=True)
     except BaseException:
         dispatcher.close()

@@ -9,6 +9,7 @@ several (`high-availability.type`) the one that leads runs the jobs; when it end
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import logging.handlers
 import os
@@ -51,7 +52,9 @@ def run_job_manager(
         EnvironmentError_: The packages of the service are not installed.
     """
     open_server, rest_settings = _rest()
-    settings = rest_settings(configuration, host, port)
+    settings = dataclasses.replace(
+        rest_settings(configuration, host, port), list_states=_list_states
+    )
     directory, lock = _own_directory(configuration)
     try:
         log = _log_to(directory)
@@ -93,6 +96,12 @@ def state_directory(configuration: Configuration) -> Path:
         return Path(configured).expanduser().absolute()
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state").absolute() / "penstock"
+
+
+def _list_states(path: str) -> dict[str, Any]:
+    from penstock.launch.snapshot_verbs import list_states
+
+    return list_states(path, count=False)
 
 
 def _rest() -> Any:

@@ -16,6 +16,7 @@ from penstock.rest import (
     routes_cluster,
     routes_jobs,
     routes_operations,
+    routes_state,
     routes_submission,
 )
 from penstock.rest.context import RestContext
@@ -50,6 +51,7 @@ def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
         routes_jobs,
         routes_checkpoints,
         routes_operations,
+        routes_state,
         routes_submission,
         routes_cluster,
     ):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
 from penstock.rest.token_file import is_loopback, read_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_PACKAGE_BYTES: Final = 256 * 1024 * 1024
@@ -32,6 +35,8 @@ class RestSettings:
         cancel_enabled: Whether jobs may be cancelled.
         refresh_interval_ms: How often pages ask.
         configuration: Of this process, to be shown.
+        list_states: Returns what a snapshot holds, without reading any value; None when whoever
+            serves has no such function.
         max_body_bytes: Largest body that is no package.
         max_package_bytes: Largest job package.
         max_streams: Event streams at once.
@@ -47,6 +52,7 @@ class RestSettings:
     cancel_enabled: bool = True
     refresh_interval_ms: int = 3_000
     configuration: Configuration = field(default_factory=Configuration)
+    list_states: Callable[[str], dict[str, Any]] | None = None
     max_body_bytes: int = MAX_BODY_BYTES
     max_package_bytes: int = MAX_PACKAGE_BYTES
     max_streams: int = MAX_STREAMS

@@ -40,6 +40,7 @@ def environment(tmp_path: Path, **more: str) -> StreamExecutionEnvironment:
         "execution.checkpointing.interval": "100 ms",
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
         "execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints"),
+        "execution.checkpointing.num-retained": "20",
         "restart-strategy.type": "disable",
         "penstock.epoch.max-records": "100",
         "rest.port": "0",
@@ -131,6 +132,14 @@ def test_a_running_job_is_watched_and_steered(
     first = page.done("savepoints", body, "savepoints")
     assert page.done("savepoints", body, "savepoints") == first
     assert len(list((tmp_path / "others").iterdir())) == 1
+
+    held = page.get(f"{job}/state")
+    assert held["job_id"] == page.job_id
+    assert {each["uid"] for each in held["operators"]} >= {"largest"}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        page.get(f"{job}/state?checkpoint=999999")
+    with refused.value as answer:
+        assert answer.code == 404
 
     stopped = page.done("stop", {"drain": False}, "savepoints")["location"]
     assert stopped != place

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from filled_dispatcher import OTHER_ID
 from job_samples import SUM_ID, facts
+from served import served
 from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
 
+from penstock.checkpoint.errors import CheckpointError
 from penstock.core.job import JobStatus
 from penstock.rest.views.job import job_view
 
@@ -154,3 +156,35 @@ def test_the_document_of_the_interface_is_there(service: Service) -> None:
     assert {"/v1/jobs/overview", "/v1/jobs/{job_id}/savepoints", "/metrics"} <= set(found["paths"])
     assert not any(path.startswith("/jobs") for path in found["paths"])
     assert json.dumps(found)
+
+
+def test_states_are_read_where_the_history_says(dispatcher: MemoryDispatcher) -> None:
+    asked: list[str] = []
+
+    def list_states(path: str) -> dict[str, object]:
+        asked.append(path)
+        if len(asked) in (1, 4, 5, 6):
+            raise CheckpointError(f"there is no {path} any more")
+        return {"path": path, "operators": []}
+
+    line = {"status": "COMPLETED", "discarded": False}
+    lines = [
+        line | {"id": 9, "status": "FAILED"},
+        line | {"id": 8, "external_path": "s3://key:pw@bucket/chk-8"},
+        line | {"id": 7, "external_path": "/c/chk-7", "discarded": True},
+        line | {"id": 6, "external_path": "memory://x/chk-6"},
+    ]
+    dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": lines})
+    with served(dispatcher, list_states=list_states) as service:
+        path = f"/jobs/{JOB_ID}/state"
+        assert service.get(path).json["path"] == "s3://******@bucket/chk-8"
+        assert service.get(path + "?checkpoint=8").status == 200
+        # Three times in vain is enough.
+        assert service.get(path).status == 409
+        for number in ("9", "7", "6", "5"):
+            assert service.get(f"{path}?checkpoint={number}").status == 404
+        assert service.get(path + "?checkpoint=/etc").status == 400
+        assert service.get(path + "?path=/etc").status == 200
+    assert set(asked) == {"s3://key:pw@bucket/chk-8"}
+    with served(dispatcher) as service:
+        assert service.get(path).status == 404
