@@ -113,6 +113,12 @@ def _is_terminal(stream: Any) -> bool:
         return False
 
 
+def _writable(text: str, stream: TextIO) -> str:
+    """Returns a text without the characters that a stream cannot write."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
 def text_of(job: LocalJob) -> str:
     """Returns the line about a job."""
     return progress_text(digest_of(job, SystemClock().wall_ms()))
@@ -124,7 +130,7 @@ class PlainLines:
     every_s = _LINE_EVERY_S
 
     def draw(self, job: LocalJob) -> None:
-        print(text_of(job), file=sys.stderr, flush=True)
+        print(_writable(text_of(job), sys.stderr), file=sys.stderr, flush=True)
 
     def close(self) -> None:
         pass
@@ -154,7 +160,7 @@ class LiveLine:
 
     def draw(self, job: LocalJob) -> None:
         width = shutil.get_terminal_size().columns - 1
-        text = text_of(job)[:width]
+        text = _writable(text_of(job)[:width], self._terminal)
         with self._lock:
             if not self._at_line_start:
                 return  # A half line of the program's is there.
@@ -164,10 +170,11 @@ class LiveLine:
 
     def write(self, stream: TextIO, text: str) -> int:
         """Writes output of the program where the line was."""
+        if not text:
+            return 0
         with self._lock:
             self._clear()
-            if text:
-                self._at_line_start = text.endswith("\n")
+            self._at_line_start = text.endswith("\n")
             written = stream.write(text)
             stream.flush()
             return written

@@ -88,6 +88,10 @@ def test_output_of_the_program_goes_above_the_line(monkeypatch: pytest.MonkeyPat
     print("hello")
     assert out.getvalue() == "hello\n"
     assert err.getvalue().endswith("RUNNING\r\x1b[2K"), "the line went away first"
+    line.draw(job)
+    shown = err.getvalue()
+    sys.stdout.writelines([])
+    assert err.getvalue() == shown, "nothing was written, so the line stays"
     print("half", end="")
     line.draw(job)
     assert err.getvalue().endswith("RUNNING\r\x1b[2K"), "it does not cut a line of the program"
@@ -115,6 +119,17 @@ def test_standard_output_that_is_no_terminal_is_left_alone(
     line = LiveLine({"NO_COLOR": "1"})
     assert sys.stdout is file
     line.close()
+
+
+def test_a_terminal_that_knows_few_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    bytes_out = io.BytesIO()
+    narrow = io.TextIOWrapper(bytes_out, encoding="ascii", write_through=True)
+    monkeypatch.setattr(sys, "stderr", narrow)
+    monkeypatch.setattr(progress, "text_of", lambda job: "RUNNING \u00b7 epoch 1")
+    line = LiveLine({"NO_COLOR": "1"})
+    line.draw(None)  # type: ignore[arg-type]
+    line.close()
+    assert b"RUNNING ? epoch 1" in bytes_out.getvalue()
 
 
 def slow_job(setting: str) -> StreamExecutionEnvironment:
