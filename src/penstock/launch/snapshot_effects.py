@@ -126,6 +126,10 @@ class SnapshotEffects:
             self._pointer_record.confirm_lead,
         )
 
+    @property
+    def job_id(self) -> str:
+        return self._job.job_id
+
     # -- P0 to P6 -----------------------------------------------------------------------------
 
     def reserve_id(self, at_least: int) -> int:

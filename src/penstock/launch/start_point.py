@@ -60,8 +60,10 @@ def find_start(settings: JobSettings, effects: SnapshotEffects) -> StartPoint | 
     effects.probe()
     if settings.leader_epoch > 1:
         pointer, last_id = effects.take_over()
-        if pointer.completed:
-            return _own(pointer, last_id, effects)
+        own = _own(pointer, last_id, effects) if pointer.completed else None
+        # Without a directory for each job, another job may have left its pointer here.
+        if own is not None and own.loaded.manifest.job_id == effects.job_id:
+            return own
     if settings.restore_path is None:
         return None
     loaded = load_snapshot(effects.storages, settings.restore_path)

@@ -47,7 +47,9 @@ class Numbers(PythonSource):
         return list(range(start, end))
 
 
-def start(directory: Path, attempt: str, leader_epoch: int) -> LocalJob:
+def start(
+    directory: Path, attempt: str, leader_epoch: int, job_id: str = JOB_ID, **settings: str
+) -> LocalJob:
     held.setdefault(attempt, threading.Event())
     configuration = Configuration()
     for key, value in {
@@ -59,6 +61,7 @@ def start(directory: Path, attempt: str, leader_epoch: int) -> LocalJob:
         "restart-strategy.fixed-delay.attempts": "5",
         "restart-strategy.fixed-delay.delay": "10 ms",
         "io.tmp.dirs": str(directory / "tmp"),
+        **settings,
     }.items():
         configuration.set_string(key, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
@@ -66,7 +69,7 @@ def start(directory: Path, attempt: str, leader_epoch: int) -> LocalJob:
     numbers = env.add_source(Numbers(attempt)).uid("numbers")
     numbers.key_by(lambda value: value % 3).map(str).sink_to(sink).uid("out")
     return start_job(
-        env._stream_graph("fenced"), configuration, job_id=JOB_ID, leader_epoch=leader_epoch
+        env._stream_graph("fenced"), configuration, job_id=job_id, leader_epoch=leader_epoch
     )
 
 
@@ -94,7 +97,7 @@ def test_an_earlier_attempt_publishes_nothing_once_a_later_one_runs(tmp_path: Pa
     """Both attempts read on after the takeover; only what the later one commits is there."""
     first = start(tmp_path, "first", 1)
     wait_until(lambda: first.records_read >= 1_000 and completed(first), "no checkpoint")
-    second = start(tmp_path, "second", 2)
+    second = start(tmp_path, "other", 2)
     wait_until(lambda: completed(second), "the second attempt took no checkpoint")
     published = max(completed(second))
     taken = len(completed(first))
@@ -109,7 +112,7 @@ def test_an_earlier_attempt_publishes_nothing_once_a_later_one_runs(tmp_path: Pa
     assert len(completed(first)) <= taken + 1
 
     assert second.status is JobStatus.RUNNING
-    held["second"].set()
+    held["other"].set()
     second.result.result(60)
     assert lines(tmp_path) == Counter(str(number) for number in range(END))
     assert min(completed(second)) > 1, "ids went on"
@@ -133,3 +136,29 @@ def test_the_first_attempt_starts_empty_and_the_next_one_from_the_checkpoint(
     with pytest.raises(PenstockError):
         first.result.result(60)
     assert lines(tmp_path) == Counter(str(number) for number in range(END))
+
+
+def test_the_pointer_of_another_job_in_the_same_directory_is_not_ones_own(tmp_path: Path) -> None:
+    """Without a directory for each job, an earlier job has left its checkpoints there."""
+    settings = {
+        "execution.checkpointing.create-subdir": "false",
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+    }
+    first = start(tmp_path, "left", 1, **settings)
+    wait_until(lambda: first.records_read >= 1_000 and completed(first), "no checkpoint")
+    first.cancel()
+    with pytest.raises(PenstockError):
+        first.result.result(60)
+    held["other"] = threading.Event()
+    held["other"].set()
+    second = start(
+        tmp_path / "second",
+        "other",
+        9,
+        "e" * 32,
+        **settings,
+        **{"execution.checkpointing.dir": str(tmp_path / "checkpoints")},
+    )
+    second.result.result(60)
+    assert second.records_read == END
+    assert lines(tmp_path / "second") == Counter(str(number) for number in range(END))
