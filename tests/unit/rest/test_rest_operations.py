@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from filled_dispatcher import OTHER_ID, filled
 from served import TOKEN, Service, ask, served
@@ -175,3 +177,14 @@ def test_a_job_is_submitted_with_the_token_only(
     assert (submission.module, submission.arguments) == ("jobs.count", ("--x",))
     assert submission.configuration == (("a", "b"),)
     assert service.post("/jobs", {"module": "x"}, **trusted).status == 400
+
+
+def test_the_token_is_in_no_log(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    wrong = "another-token-of-some-length"
+    assert service.get("/jobs", Authorization=f"Bearer {TOKEN}").status == 200
+    assert service.post("/jobs", {}, Authorization=f"Bearer {TOKEN}").status == 400
+    assert service.get("/jobs", Authorization=f"Bearer {wrong}").status == 401
+    assert "refused with 401" in caplog.text
+    assert TOKEN not in caplog.text
+    assert wrong not in caplog.text
