@@ -43,6 +43,11 @@ class Storages:
         self._roots: dict[str, CheckpointStorage] = {}
         self._lock = threading.Lock()
 
+    def adding(self, scheme: str, opener: Opener) -> Storages:
+        """Returns the same with one further scheme."""
+        openers = {**self._openers, scheme: opener}
+        return Storages(self._options, openers=openers, retrying=self._retrying)
+
     def at(self, directory: str) -> CheckpointStorage:
         """Returns the storage bound to a directory, as given by a user.
 

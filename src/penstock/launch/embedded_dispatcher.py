@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.deletion import dispose
-from penstock.checkpoint.storage_open import Storages
 from penstock.core.errors import PenstockError
 from penstock.jobmanager.dispatching import (
     Command,
@@ -27,6 +26,7 @@ from penstock.jobmanager.dispatching import (
     Submission,
     UnknownJobError,
 )
+from penstock.launch.configured_storage import configured_storages
 from penstock.launch.job_views import JobViews
 from penstock.rest.views.job import task_counts
 
@@ -51,6 +51,7 @@ class EmbeddedDispatcher:
 
     def __init__(self, job: LocalJob, configuration: Configuration) -> None:
         self._job = job
+        self._storages = configured_storages(configuration)
         self._documents: dict[str, bytes] = {}
         self._views = JobViews(job, configuration, self._write, self._remove)
         self._changed = threading.Condition()
@@ -120,7 +121,7 @@ class EmbeddedDispatcher:
 
     def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
         def work() -> dict[str, Any]:
-            report = dispose(Storages(), path)
+            report = dispose(self._storages, path)
             if not report.is_complete:
                 place, reason = report.failed[0]
                 raise RefusedError(f"{len(report.failed)} files stay, such as {place}: {reason}")

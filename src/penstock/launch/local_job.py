@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.errors import LASTING_DAMAGE
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry
+from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.take_over import is_superseded
 from penstock.core.errors import JobExecutionError
 from penstock.core.fault_points import fault_span
@@ -173,7 +174,8 @@ class LocalJob(JobRecord):
         place = settings.checkpoints.directory
         records = open_job_records(settings.coordination, self.job_id, place)
         identity = JobIdentity(self.job_id, name, directory, settings.leader_epoch, records)
-        effects = SnapshotEffects(identity, settings.checkpoints, self._clock)
+        storages = Storages(settings.storage_options)
+        effects = SnapshotEffects(identity, settings.checkpoints, self._clock, storages)
         service = CheckpointService(
             self.job_id,
             engine.graph,

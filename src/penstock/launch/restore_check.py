@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage_open import Storages
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
 from penstock.graph.compile import compile_graph
+from penstock.launch.configured_storage import configured_storages
 from penstock.launch.restore_fit import Fit, fit, undeclared
 from penstock.launch.start_point import find_start
 from penstock.launch.state_probe import probe
@@ -99,7 +99,7 @@ def check_program(
     except ProgramError as error:
         problems.append(str(error))
     try:
-        manifest = load_snapshot(Storages(configuration.to_dict()), place).manifest
+        manifest = load_snapshot(configured_storages(configuration), place).manifest
     except PenstockError as error:
         problems.append(str(error))
     found = Fit((), ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ from penstock.runtime.records import StateSettings
 from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.core.configuration import Configuration
 from penstock.spark.dependencies import Dependencies
 
@@ -48,6 +50,7 @@ class JobSettings:
         lowers: Whether window aggregates run on columns where they can.
         leader_epoch: Rises with every attempt that a job manager starts; 1 for the first.
         coordination: Where the records of a highly available job are; None for any other.
+        storage_options: The whole configuration, for storage that has keys of its own (`s3.…`).
     """
 
     master: str
@@ -65,6 +68,7 @@ class JobSettings:
     lowers: bool
     leader_epoch: int = 1
     coordination: Coordination | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def read_settings(configuration: Configuration, job_id: str, leader_epoch: int = 1) -> JobSettings:
@@ -104,6 +108,7 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
         lowers=configuration.get_boolean("penstock.lowering.enabled"),
         leader_epoch=leader_epoch,
         coordination=read_coordination(configuration, leader_epoch),
+        storage_options=everything,
     )
 
 

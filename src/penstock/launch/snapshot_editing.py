@@ -22,12 +22,12 @@ from penstock.checkpoint.savepoint_copy import job_snapshot, stored_files
 from penstock.checkpoint.savepoint_writer import write_savepoint
 from penstock.checkpoint.snapshot import JobSnapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.uploads import InlinePolicy, local_files
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ProgramError
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM
+from penstock.launch.configured_storage import configured_storages
 from penstock.launch.job_snapshot import uid_hash
 from penstock.launch.operator_editing import OperatorEdit, edited
 from penstock.launch.snapshot_reader import Snapshot
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.content import Content
     from penstock.checkpoint.snapshot import OperatorSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.storage_open import Storages
     from penstock.core.handles import FileHandle
 
 _INLINE_BYTES: Final = 20 * 1024
@@ -73,7 +74,7 @@ def write_edited(edit: SavepointEdit, target: str) -> str:
         ProgramError: A value is not of its declared type, or the changes contradict each other.
     """
     _check(edit)
-    storages = Storages()
+    storages = configured_storages()
     loaded = None if edit.base is None else load_snapshot(storages, edit.base)
     with (
         tempfile.TemporaryDirectory(prefix="penstock-edit-") as directory,

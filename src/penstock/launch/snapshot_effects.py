@@ -101,7 +101,7 @@ class SnapshotEffects:
             self._inline = InlinePolicy(settings.inline_threshold_bytes)
         else:
             memory = MemoryStorage(f"memory://{job.job_id}", clock.wall_ms)
-            self.storages = Storages(openers={"memory": lambda _: memory})
+            self.storages = self.storages.adding("memory", lambda _: memory)
             self._storage = self.storages.at(f"memory://{job.job_id}")
             self._inline = InlinePolicy(None)
         self._layout = layout_of(job.job_id, create_subdir=settings.create_subdirectory)

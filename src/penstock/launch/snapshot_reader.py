@@ -18,8 +18,8 @@ from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
-from penstock.checkpoint.storage_open import Storages
 from penstock.core.file_area import FileArea
+from penstock.launch.configured_storage import configured_storages
 from penstock.operators.windows import windows as _windows  # noqa: F401 - namespaces of window state
 from penstock.state.operator_codec import LogicState, read_logic
 from penstock.state.operator_state import BROADCAST, KINDS
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.checkpoint.manifest import Manifest, OperatorRecord
+    from penstock.checkpoint.storage_open import Storages
 
 LOGIC = "logic"
 """Name of the chunk that holds what an operator keeps besides keyed state."""
@@ -154,14 +155,14 @@ def open_snapshot(
 
     Args:
         path: The snapshot.
-        storages: Where to look.
+        storages: Where to look; by default as the configuration in force says.
         unpickle: Run the pickles in it.
 
     Raises:
         CheckpointError: There is no snapshot.
         ContentError: A file is damaged.
     """
-    found = storages or Storages()
+    found = storages or configured_storages()
     loaded = load_snapshot(found, path)
     with tempfile.TemporaryDirectory(prefix="penstock-read-") as directory:
         pickles = Pickles.ALLOW if unpickle else Pickles.OPAQUE

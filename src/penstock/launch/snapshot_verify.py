@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.orphan_listing import list_orphans
 from penstock.checkpoint.paths import METADATA, canonical_url, checkpoint_number, split_url
-from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.verify import VerifyReport, verify_snapshot
 from penstock.core.clock import SystemClock
+from penstock.launch.configured_storage import configured_storages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.checkpoint.storage_open import Storages
+
 
 def verify_path(path: str, *, orphans: bool) -> dict[str, Any]:
     """Returns what `snapshot_verbs.verify_snapshot` does."""
-    storages = Storages()
+    storages = configured_storages()
     directory = canonical_url(path)
     directories = _snapshots(storages, directory)
     if not directories:
