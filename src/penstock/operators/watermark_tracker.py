@@ -136,7 +136,8 @@ class WatermarkTracker:
             return self._ask_generator(self._generator, values, timestamps, ends_read=ends_read)
         if self._bound_ms is None or timestamps is None:
             return []
-        self._newest = max(self._newest, max(timestamps))
+        newest = max(timestamps)
+        self._newest = max(self._newest, newest)
         return self._advance_to(self._newest, len(values)) if ends_read else []
 
     def _advance_to(self, newest: int, count: int) -> list[Emission]:
