@@ -100,9 +100,10 @@ class SnapshotEffects:
             self._storage = self.storages.at(settings.directory)
             self._inline = InlinePolicy(settings.inline_threshold_bytes)
         else:
-            memory = MemoryStorage(f"memory://{job.job_id}", clock.wall_ms)
+            place = f"memory://{job.job_id}"
+            memory = MemoryStorage(place, clock.wall_ms)
             self.storages = self.storages.adding("memory", lambda _: memory)
-            self._storage = self.storages.at(f"memory://{job.job_id}")
+            self._storage = self.storages.at(place)
             self._inline = InlinePolicy(None)
         self._layout = layout_of(job.job_id, create_subdir=settings.create_subdirectory)
         self._open_content = local_files(job.state_directory)
@@ -329,8 +330,7 @@ class SnapshotEffects:
         """Deletes shared files that no retained checkpoint uses, nor one that is under way."""
         in_use = {path for paths in list(self._under_way.values()) for path in paths}
         self.registry, gone = self.registry.unregistered_below(lowest_id, in_use=in_use)
-        confirm = self._pointer_record.confirm_lead
-        check_complete(delete_shared(self.storages, gone, confirm))
+        check_complete(delete_shared(self.storages, gone, self._pointer_record.confirm_lead))
 
     def probe(self) -> None:
         """Tries the directory before the first record.
@@ -338,8 +338,7 @@ class SnapshotEffects:
         Raises:
             StorageError: It cannot hold checkpoints; says why and what to do.
         """
-        settings = self._settings
-        if settings.is_enabled and settings.storage is StorageKind.FILE_SYSTEM:
+        if self._settings.is_enabled and self._settings.storage is StorageKind.FILE_SYSTEM:
             probe_storage(self._storage, self._layout.prefix, _new_id())
 
     def close(self) -> None:
