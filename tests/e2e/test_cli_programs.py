@@ -63,6 +63,31 @@ def test_a_job_of_this_process(folder: Path) -> None:
     assert runtime.startswith("Job Runtime: ")
 
 
+def test_a_terminated_run_ends_its_job(folder: Path) -> None:
+    """Even in the background, where a shell has Ctrl-C ignored."""
+    (folder / "endless.py").write_text(
+        "import time\n"
+        "from penstock.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "numbers = env.from_collection(list(range(10_000)))\n"
+        "numbers.map(lambda x: time.sleep(0.01)).print()\n"
+        "env.execute('endless')\n"
+    )
+    command = [PENSTOCK, "run", "-t", "local", *IN_PROCESS, "-Dpenstock.epoch.max-records=10"]
+    process = subprocess.Popen(
+        ["bash", "-c", 'trap "" INT; exec "$0" "$@"', *command, "endless.py"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline().startswith("Job has been submitted with JobID ")
+        process.terminate()
+        process.stdout.read()  # Ends when the program's process has ended, too.
+    assert process.wait(60) == 130
+
+
 def test_json_of_a_job_of_this_process(folder: Path) -> None:
     code, out, err = penstock(
         folder, "run", "--json", "-t", "local", *IN_PROCESS, "-pyfs", "lib", "app.py", "1"

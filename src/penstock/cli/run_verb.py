@@ -279,6 +279,7 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
         return child.wait()
     except KeyboardInterrupt as error:
         if isinstance(error, _TerminatedError):
-            child.send_signal(signal.SIGINT)
+            # Not SIGINT, which a process that was started in the background ignores.
+            child.terminate()
         child.wait()
         return INTERRUPTED

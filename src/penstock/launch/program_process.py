@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import signal
 import sys
 import sysconfig
 import traceback
@@ -148,6 +149,7 @@ def main(text: str) -> int:
     request = ProgramRequest(
         **fields | {name: tuple(fields.get(name, ())) for name in ("arguments", "paths")}
     )
+    signal.signal(signal.SIGTERM, _interrupt)
     running = _Running(request)
     local.set_launcher(running if request.purpose == "run" else _Answering(request))
     try:
@@ -169,6 +171,11 @@ def main(text: str) -> int:
         )
         return 1
     return 0
+
+
+def _interrupt(_number: int, _frame: Any) -> None:
+    """Ends the program as Ctrl-C does, its job included."""
+    raise KeyboardInterrupt
 
 
 def _say(error: Exception, *, shows_traces: bool) -> None:
