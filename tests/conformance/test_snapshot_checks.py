@@ -213,6 +213,17 @@ def test_pickled_state_is_refused_at_the_start(tmp_path: Path, program: Any) -> 
     assert client.last_epoch == 0
 
 
+def test_pickles_from_elsewhere_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = savepoint(tmp_path / "one")
+    for place, is_told in (("two", True), ("one", False)):
+        caplog.clear()
+        going_on(tmp_path / place, path)
+        text = "holds pickled state ('values' of 'remember')"
+        assert (text in caplog.text) is is_told
+
+
 def test_savepoints_go_from_backend_to_backend(tmp_path: Path) -> None:
     """Canonical savepoints do not ask which backend wrote them, nor which one reads them."""
     path = savepoint(tmp_path, options={"state.backend.type": "hashmap"})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import canonical_url
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
 from penstock.graph.compile import compile_graph
@@ -13,10 +15,12 @@ from penstock.launch.configured_storage import configured_storages
 from penstock.launch.restore_fit import Fit, fit, undeclared
 from penstock.launch.start_point import find_start
 from penstock.launch.state_probe import probe
+from penstock.state.facts import PICKLE
 from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.configuration import Configuration
     from penstock.graph.job_graph import JobGraph
     from penstock.graph.nodes import StreamGraph
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.launch.snapshot_effects import SnapshotEffects
     from penstock.launch.start_point import StartPoint
 
+_log = logging.getLogger("penstock.job")
 _PATH = "execution.state-recovery.path"
 
 
@@ -38,7 +43,31 @@ def fitting_start(
     """
     start = find_start(settings, effects)
     check_start(graph, settings, None if start is None else start.loaded.manifest)
+    if start is not None and start.claim_mode is not None:
+        _warn_of_pickles(settings, start.loaded)
     return start
+
+
+def _warn_of_pickles(settings: JobSettings, loaded: LoadedSnapshot) -> None:
+    """Reading a pickle runs code, so one from an unusual place deserves a word."""
+    own = (settings.checkpoints.directory, settings.checkpoints.savepoint_directory)
+    roots = [canonical_url(root) for root in own if root]
+    if any(loaded.directory.startswith(f"{root}/") for root in roots):
+        return
+    pickled = [
+        f"'{state.name}' of '{record.uid}'"
+        for record in loaded.manifest.operators
+        for state in record.states
+        if state.value_codec in {"", PICKLE}
+    ]
+    if pickled:
+        _log.warning(
+            "Snapshot %s lies outside the directories of this job and holds pickled state (%s), "
+            "which may run any code when it is read. Start only from snapshots that you trust, or "
+            "set penstock.state.allow-pickle: false.",
+            loaded.directory,
+            ", ".join(pickled[:5]),
+        )
 
 
 def check_start(graph: JobGraph, settings: JobSettings, manifest: Manifest | None) -> None:
