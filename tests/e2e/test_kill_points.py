@@ -92,6 +92,15 @@ def test_killed_on_progress(tmp_path: Path) -> None:
     run.finish()
 
 
+def test_killed_after_its_end(tmp_path: Path) -> None:
+    """A finished job whose process could not tell does not begin again."""
+    run = Run(tmp_path, random.Random(7), Tally())
+    run.is_own = True
+    assert run.suffer(Fault("checkpoint.removal.after", "kill", 1))
+    run.check()
+    run.finish()
+
+
 @pytest.mark.parametrize(
     ("broken", "fault", "noticed"),
     [

@@ -50,11 +50,16 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         unclaimed_up_to: Highest restored id that the job does not own. Shared files created at or
             below it are somebody else's, for ever: also after a restart that finds only later
             checkpoints here, which may still name them.
+        ended_job: The job whose end removed checkpoints from here. Without this a process that dies
+            after that would be followed by one that begins with nothing, and repeats all output.
+        ended_status: How it ended.
     """
 
     completed: tuple[PointerEntry, ...] = ()
     subsumed: tuple[PointerEntry, ...] = ()
     unclaimed_up_to: int = 0
+    ended_job: str = ""
+    ended_status: str = ""
 
     @property
     def latest(self) -> PointerEntry | None:
@@ -73,6 +78,13 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             completed=tuple(entry for entry in self.completed if entry not in gone),
             subsumed=(*self.subsumed, *(entry for entry in gone if entry.is_owned)),
         )
+
+    def ended(self, checkpoint_ids: Collection[int], job_id: str, status: str) -> Pointer:
+        """Returns the pointer at the end of a job: that is known in one step with the removal."""
+        left = self.subsuming(checkpoint_ids)
+        if not status:
+            return left
+        return msgspec.structs.replace(left, ended_job=job_id, ended_status=status)
 
     def changed(
         self,

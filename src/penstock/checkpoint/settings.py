@@ -139,6 +139,11 @@ class CheckpointSettings:
         return 1 if self.min_pause_ms > 0 else self.max_concurrent
 
     @property
+    def takes_last(self) -> bool:
+        """Whether a job whose input has ended takes a last checkpoint."""
+        return self.is_enabled and self.checkpoints_after_tasks_finish
+
+    @property
     def orphan_grace_ms(self) -> int:
         """What the sweep goes by."""
         return max(self.orphan_ttl_ms, self.timeout_ms)

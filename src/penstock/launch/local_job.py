@@ -37,6 +37,7 @@ from penstock.launch.listeners import JobListeners
 from penstock.launch.restore_check import fitting_start
 from penstock.launch.snapshot_details import entry_of
 from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
+from penstock.launch.start_point import JobEndedError
 from penstock.runtime.driver import EpochSummary, JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sink_commits import SinkCommits
@@ -196,9 +197,13 @@ class LocalJob(JobRecord):
             service.journal.listener = self.listeners.checkpoint_fact
             service.start(None if start is None else start.restored)
             self._service = service
-            status = self._run_attempts(engine, service, effects, sinks, state)
-            return status
+            return (status := self._run_attempts(engine, service, effects, sinks, state))
+        except JobEndedError as ended:
+            if ended.status is JobStatus.FAILED:
+                raise
+            return (status := ended.status)
         finally:
+            effects.ending = "" if status is JobStatus.SUSPENDED else status.name
             service.close(status)
             if records is not None:
                 records.close()
@@ -325,16 +330,12 @@ class LocalJob(JobRecord):
             return JobStatus.CANCELED
         if driver.has_stopped:
             service.wait_stopped()
-        elif self._takes_last_checkpoint():
+        elif self.settings.checkpoints.takes_last:
             take_last_checkpoint(service, driver)
             if driver.is_cancelled:
                 return JobStatus.CANCELED
         sinks.commit(driver.state.epoch, final=True)
         return JobStatus.FINISHED
-
-    def _takes_last_checkpoint(self) -> bool:
-        checkpoints = self.settings.checkpoints
-        return checkpoints.is_enabled and checkpoints.checkpoints_after_tasks_finish
 
     def _progress(self, uid: str) -> SourceProgress:
         assert self._driver is not None

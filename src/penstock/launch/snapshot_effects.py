@@ -118,6 +118,7 @@ class SnapshotEffects:
         self._under_way: dict[int, frozenset[str]] = {}
         self.registry = SharedRegistry()
         self.aborted: set[int] = set()
+        self.ending = ""  # How the job ends, once it does.
         self.orphans = OrphanSweep(
             self._storage,
             self._layout,
@@ -257,7 +258,7 @@ class SnapshotEffects:
             self._read = self._pointer_record.read()
         if self._read.version is None:
             return None
-        pointer = self._read.pointer.subsuming(checkpoint_ids)
+        pointer = self._read.pointer.ended(checkpoint_ids, self._job.job_id, self.ending)
         outcome = self._pointer_record.publish(pointer, self._read.version)
         if isinstance(outcome, Unknown):
             outcome = self._pointer_record.settle(outcome)
@@ -323,14 +324,13 @@ class SnapshotEffects:
 
     def delete(self, checkpoint: CompletedCheckpoint) -> None:
         """Deletes a checkpoint that the pointer no longer names."""
-        confirm = self._pointer_record.confirm_lead
-        check_complete(delete_entry(self.storages, entry_of(checkpoint), confirm))
+        check_complete(delete_entry(self.storages, entry_of(checkpoint), self.confirm_lead))
 
     def release_shared(self, lowest_id: int) -> None:
         """Deletes shared files that no retained checkpoint uses, nor one that is under way."""
         in_use = {path for paths in list(self._under_way.values()) for path in paths}
         self.registry, gone = self.registry.unregistered_below(lowest_id, in_use=in_use)
-        check_complete(delete_shared(self.storages, gone, self._pointer_record.confirm_lead))
+        check_complete(delete_shared(self.storages, gone, self.confirm_lead))
 
     def probe(self) -> None:
         """Tries the directory before the first record.

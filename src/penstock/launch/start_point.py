@@ -15,6 +15,8 @@ from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoint_claim import claim_snapshot
 from penstock.checkpoint.settings import ClaimMode
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_snapshot
+from penstock.core.errors import PenstockError
+from penstock.core.job import JobStatus
 from penstock.launch.snapshot_details import completed_from
 
 if TYPE_CHECKING:
@@ -50,16 +52,31 @@ class StartPoint:
         effects.registry = self.registry
 
 
+class JobEndedError(PenstockError):
+    """The job is over: its checkpoints are gone, and starting anew would repeat its output.
+
+    Attributes:
+        status: How it ended.
+    """
+
+    def __init__(self, status: JobStatus) -> None:
+        super().__init__(f"the job ended before, {status.name}; only its process did not tell.")
+        self.status = status
+
+
 def find_start(settings: JobSettings, effects: SnapshotEffects) -> StartPoint | None:
     """Returns what to start from; None for an empty state.
 
     Raises:
         CheckpointError: The snapshot cannot be read, or the checkpoint directory not be used.
         FencedError: A later attempt of the job runs already.
+        JobEndedError: An earlier attempt came to the end, and died before it could tell.
     """
     effects.probe()
     if settings.leader_epoch > 1:
         pointer, last_id = effects.take_over()
+        if pointer.ended_job == effects.job_id:
+            raise JobEndedError(JobStatus[pointer.ended_status])
         own = _own(pointer, last_id, effects) if pointer.completed else None
         # Without a directory for each job, another job may have left its pointer here.
         if own is not None and own.loaded.manifest.job_id == effects.job_id:
