@@ -63,6 +63,9 @@ class RestSettings:
         return not is_loopback(self.host)
 
 
+_LAST_PORT: Final = 65_535
+
+
 def rest_settings(
     configuration: Configuration, host: str | None = None, port: int | None = None
 ) -> RestSettings:
@@ -102,12 +105,11 @@ def rest_settings(
 
 
 def _bind_port(configuration: Configuration) -> int:
-    text = configuration.get_string("rest.bind-port")
-    if not text:
-        return int(configuration.get_integer("rest.port"))
-    if not text.isdigit():
+    key = "rest.bind-port" if configuration.get_string("rest.bind-port") else "rest.port"
+    text = str(configuration.read(key))
+    if not text.isdigit() or int(text) > _LAST_PORT:
         raise ConfigurationError(
-            f"rest.bind-port is '{text}', but it must be one port; 0 is a free one."
+            f"{key} is '{text}', but it must be one port, at most {_LAST_PORT}; 0 is a free one."
         )
     return int(text)
 
