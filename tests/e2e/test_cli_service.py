@@ -38,7 +38,8 @@ class Client:
 
     def start(self, action: str, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [PENSTOCK, action, "-m", self.address, *arguments],
+            # Where the tests themselves run in the background, SIGINT is ignored, and inherited so.
+            ["env", "--default-signal=INT", PENSTOCK, action, "-m", self.address, *arguments],
             cwd=self.directory,
             env=self.environment,
             stdout=subprocess.PIPE,
