@@ -17,6 +17,7 @@ from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
 from penstock.demo.show import Show
+from penstock.launch.embedded_service import current_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
             show.follow(results, started)
         complete = show.report(time.monotonic() - started)
         if options.page:
+            page = f"{current_url()}/#/jobs/{results.get_job_client().get_job_id()}/checkpoints"
+            console.print(f"Its checkpoints: {page}", soft_wrap=True, highlight=False)
             _linger(console)
     return 0 if complete else 1
 
@@ -99,7 +102,7 @@ def _linger(console: Console) -> None:
     """Keeps the page up while somebody sits at a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
-    console.print("The page above stays until you press Enter (at most ten minutes).")
+    console.print("The page stays until you press Enter, ten minutes at most.")
     with contextlib.suppress(KeyboardInterrupt):
         select.select([sys.stdin], [], [], _PAGE_SECONDS)
 

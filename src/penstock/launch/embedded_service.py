@@ -54,6 +54,11 @@ def serve(job: LocalJob, configuration: Configuration) -> EmbeddedService:
     return service
 
 
+def current_url() -> str | None:
+    """Returns where the page of this process is, if it has one."""
+    return _services[-1].url if _services else None
+
+
 def close_all() -> None:
     """Ends the service of an earlier job."""
     while _services:
