@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import urllib.request
 from typing import TYPE_CHECKING
 
@@ -71,13 +72,17 @@ def test_a_job_goes_on_from_a_savepoint_on_s3(bucket: str, *, checkpoints: bool)
     settings = {"execution.checkpointing.savepoint-dir": f"{bucket}/savepoints"}
     if checkpoints:
         settings["execution.checkpointing.dir"] = f"{bucket}/checkpoints"
-        settings["execution.checkpointing.interval"] = "10 ms"
+        settings["execution.checkpointing.interval"] = "100 ms"
     results = run(settings, 10**9)
     job = results.get_job_client()  # type: ignore[attr-defined]
+    seen: dict[int, int] = {}
+    # A job waits for whoever collects its results, so somebody has to.
+    reading = threading.Thread(target=lambda: seen.update(results))
+    reading.start()
     if checkpoints:
-        assert job.trigger_checkpoint().result() >= 1
-    place = job.stop_with_savepoint(False).result()
-    seen = dict(results)
+        assert job.trigger_checkpoint().result(120) >= 1
+    place = job.stop_with_savepoint(False).result(120)
+    reading.join()
     count = max(seen)
     assert place.startswith(f"{bucket}/savepoints/savepoint-")
     assert verify_snapshot(place)["is_whole"]
