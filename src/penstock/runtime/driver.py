@@ -19,6 +19,7 @@ from penstock.core.errors import JobExecutionError
 from penstock.core.fault_points import fault_span
 from penstock.runtime.admission import Admission
 from penstock.runtime.alignment import SplitAlignment
+from penstock.runtime.job_metrics import work_by_level
 from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
 from penstock.runtime.level_task import raise_error
 from penstock.runtime.records import (
@@ -211,18 +212,9 @@ class JobDriver:
         backlog = any(report.backlog for report in reports) or any(
             progress.waiting for progress in self.state.sources.values()
         )
-        self._admission = self._admission.after_epoch(
-            records, duration, self._work_ms(reports), backlog=backlog
-        )
+        work_ms = sum(work_by_level(self._graph, reports))
+        self._admission = self._admission.after_epoch(records, duration, work_ms, backlog=backlog)
         return EpochSummary(self.state.epoch, duration, records, backlog, reports)
-
-    def _work_ms(self, reports: list[SubtaskReport]) -> float:
-        """Returns how long the levels of an epoch worked: each as long as its slowest subtask."""
-        longest: dict[int, float] = {}
-        for report in reports:
-            level = self._graph.stages[report.stage_id].level
-            longest[level] = max(longest.get(level, 0.0), report.busy_ms)
-        return sum(longest.values())
 
     def _consistent_reports(self) -> list[SubtaskReport]:
         for try_number in range(_TRIES_OF_AN_EPOCH):

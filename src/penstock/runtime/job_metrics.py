@@ -234,12 +234,21 @@ def _ends(graph: JobGraph, report: SubtaskReport) -> set[str]:
 
 
 def _work_behind(graph: JobGraph, reports: Iterable[SubtaskReport]) -> list[float]:
-    """Returns for each level how long the levels behind it worked; they run one after the other."""
+    """Returns for each level how long the levels behind it worked."""
+    longest = work_by_level(graph, reports)
+    return [sum(longest[level + 1 :]) for level in range(len(longest))]
+
+
+def work_by_level(graph: JobGraph, reports: Iterable[SubtaskReport]) -> list[float]:
+    """Returns how long each level worked, in ms: as long as its slowest subtask.
+
+    Levels run one after the other, so the sum is the part of an epoch that was work.
+    """
     longest = [0.0] * len(graph.levels)
     for report in reports:
         level = graph.stages[report.stage_id].level
         longest[level] = max(longest[level], report.busy_ms)
-    return [sum(longest[level + 1 :]) for level in range(len(longest))]
+    return longest
 
 
 def _operator(
