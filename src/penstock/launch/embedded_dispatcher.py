@@ -13,7 +13,6 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.deletion import dispose
 from penstock.core.errors import PenstockError
 from penstock.jobmanager.dispatching import (
     Command,
@@ -26,7 +25,7 @@ from penstock.jobmanager.dispatching import (
     Submission,
     UnknownJobError,
 )
-from penstock.launch.configured_storage import configured_storages
+from penstock.jobmanager.savepoint_disposals import SavepointDisposals
 from penstock.launch.job_views import JobViews
 from penstock.rest.views.job import task_counts
 
@@ -51,7 +50,7 @@ class EmbeddedDispatcher:
 
     def __init__(self, job: LocalJob, configuration: Configuration) -> None:
         self._job = job
-        self._storages = configured_storages(configuration)
+        self._disposals = SavepointDisposals(configuration.to_dict(), self._is_running)
         self._documents: dict[str, bytes] = {}
         self._views = JobViews(job, configuration, self._write, self._remove)
         self._changed = threading.Condition()
@@ -70,6 +69,7 @@ class EmbeddedDispatcher:
         self._closed.set()
         self._thread.join()
         self._workers.shutdown(wait=False, cancel_futures=True)
+        self._disposals.close()
         self._log.close()
 
     # -- the dispatcher's protocol ------------------------------------------------------------
@@ -120,17 +120,12 @@ class EmbeddedDispatcher:
         return self._operations.get(trigger_id)
 
     def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
-        def work() -> dict[str, Any]:
-            report = dispose(self._storages, path)
-            if not report.is_complete:
-                place, reason = report.failed[0]
-                raise RefusedError(f"{len(report.failed)} files stay, such as {place}: {reason}")
-            return {}
-
-        return self._perform(trigger_id, work)
+        trigger_id = trigger_id or _new_id()
+        self._disposals.dispose(path, trigger_id)
+        return trigger_id
 
     def disposal(self, trigger_id: str) -> Operation | None:
-        return self._operations.get(trigger_id)
+        return self._disposals.operation(trigger_id)
 
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         if job_id is not None:
@@ -158,12 +153,14 @@ class EmbeddedDispatcher:
                 f"Job {job_id} was not found; this page belongs to job {self._job.job_id}."
             )
 
+    def _is_running(self, job_id: str) -> bool:
+        return job_id == self._job.job_id and not self._job.status.is_terminal_state()
+
     def _started(
         self, trigger_id: str | None, status: OperationStatus = OperationStatus.IN_PROGRESS
     ) -> tuple[str, bool]:
         """Notes an operation; says whether it is new."""
-        # The composition root is where ids come from.
-        trigger_id = trigger_id or uuid.uuid4().hex  # noqa: TID251
+        trigger_id = trigger_id or _new_id()
         with self._changed:
             if trigger_id in self._operations:
                 return trigger_id, False
@@ -223,6 +220,10 @@ class EmbeddedDispatcher:
         with self._changed:
             self._documents.pop(name, None)
             self._changes.pop(name, None)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from
 
 
 class _LogLines(logging.Handler):

@@ -235,3 +235,24 @@ def test_without_the_extra_the_job_does_not_start(
     env.from_collection([1]).print()
     with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[server\]'"):
         env.execute(ui=True)
+
+
+def test_a_running_job_keeps_its_checkpoints_and_gives_up_savepoints(tmp_path: Path) -> None:
+    client = endless(environment(tmp_path))
+    dispatcher = embedded_service._services[-1]._dispatcher
+    number = client.trigger_checkpoint().result(60)
+    savepoint = client.trigger_savepoint().result(60)
+    own = tmp_path / "checkpoints" / str(client.get_job_id()) / f"chk-{number}"
+
+    def disposed(path: str) -> Any:
+        trigger_id = dispatcher.dispose_savepoint(path)
+        return wait_for(
+            lambda: (done := dispatcher.disposal(trigger_id)).status.value != "IN_PROGRESS" and done
+        )
+
+    refused = disposed(str(own))
+    assert refused.status.value == "FAILED"
+    assert "has not ended and may need it" in refused.error
+    assert (own / "_metadata").exists()
+    assert disposed(savepoint).status.value == "COMPLETED"
+    client.cancel()
