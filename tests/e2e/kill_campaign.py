@@ -120,6 +120,7 @@ class Run:
         self.takes_savepoints = rng.random() < 0.3
         self.epoch = 0
         self.highest = 0
+        self.start_from = ""
         tally.runs += 1
 
     def suffer(self, fault: Fault) -> bool:
@@ -146,6 +147,9 @@ class Run:
         assert now >= self.highest, f"I3: checkpoint {now} after {self.highest}"
         self.highest = now
         check_files(self.directory)
+        if self._was_over():
+            self.tally.missed += 1
+            return False
         return True
 
     def finish(self) -> None:
@@ -164,17 +168,31 @@ class Run:
         if self.rng.random() < 0.5:
             # A worker's files are a cache: what counts is on durable storage.
             shutil.rmtree(self.directory / "tmp", ignore_errors=True)
-        start_from = f"own:{self.epoch}" if self.is_own else latest(self.directory)
+        self.start_from = f"own:{self.epoch}" if self.is_own else latest(self.directory)
         return start(
             self.directory,
             RECORDS,
             "in-process",
             self.backend,
-            start_from,
+            self.start_from,
             faults,
             savepoints=self.takes_savepoints,
             **self.settings,
         )
+
+    def _was_over(self) -> bool:
+        """Whether the job had removed its checkpoints, because it had finished, when it died.
+
+        What is left is the one it began from, which another job wrote. A job that finds its own
+        pointer knows that it is over; whoever gives a path has to know that himself.
+        """
+        if self.is_own or latest(self.directory) != self.start_from:
+            return False
+        try:
+            self.check()
+        except AssertionError:
+            return False
+        return True
 
     def _hit(self, job: subprocess.Popen[bytes], once: Path) -> bool:
         self._wait(job, once.exists)
