@@ -2,7 +2,8 @@
 #
 #   make demo     run the demo job: late and disordered events, one failure, one recovery
 #   make test     unit tests, then the tests that need Spark or whole processes
-#   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats)
+#   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats;
+#                 MASTER='local[2]' or 'local-cluster[2,1,1024]': on Spark, and its processes too)
 #   make check    format, lint, types, layers, tidiness: what a change must pass
 #   make bench    measure beside PyFlink, Flink SQL and PySpark (QUICK=1: small inputs)
 #   make docs     build the documentation into docs/_build/html
@@ -36,7 +37,8 @@ test: $(READY)
 	$(BIN)/pytest -m "spark or e2e" --session-timeout=1500
 
 chaos: $(READY)
-	nice $(BIN)/python tests/chaos/campaign.py --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED))
+	nice $(BIN)/python tests/chaos/campaign.py --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(MASTER),--master '$(MASTER)')
 
 check: $(READY)
 	$(BIN)/ruff format --check $(CODE)

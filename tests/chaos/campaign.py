@@ -1,5 +1,8 @@
 """As many kills as asked for, and an honest summary: `make chaos KILLS=300 SEED=1`.
 
+With `MASTER=local[2]` or `MASTER=local-cluster[2,1,1024]` the jobs run on Spark, and its Python
+workers and executors are killed as well.
+
 No failure in k kills bounds the rate of failures below 3/k at 95 % (rule of three).
 """
 
@@ -15,25 +18,36 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
-from kill_campaign import Tally, run_kills
+from forked_jobs import ForkedJobs
+from kill_campaign import Run, Tally, run_kills
+from kill_oracle import start
 
 KILLS_PER_JOB = 6
+MOST_FAILURES = 10
+MEMORY = "/dev/shm"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--master", default="in-process")
     arguments = parser.parse_args()
     tally = Tally()
+    # A job on Spark waits for a JVM; nothing is gained by copies there.
+    starter = ForkedJobs() if arguments.master == "in-process" else start
     failures = 0
+    # A killed process loses nothing that it has written, so the files may be in memory.
+    memory = MEMORY if Path(MEMORY).is_dir() else None
     began = time.monotonic()
-    while tally.kills < arguments.kills:
+    while tally.kills < arguments.kills and failures < MOST_FAILURES:
         seed = arguments.seed * 100_000 + tally.runs
-        directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
+        directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-", dir=memory))
         left = arguments.kills - tally.kills
         try:
-            run_kills(directory, random.Random(seed), min(KILLS_PER_JOB, left), tally)
+            rng = random.Random(seed)
+            run = Run(directory, rng, tally, master=arguments.master, starter=starter)
+            run_kills(run, min(KILLS_PER_JOB, left))
         except AssertionError as error:
             failures += 1
             print(f"FAILED, seed {seed}, files in {directory}: {error}", flush=True)

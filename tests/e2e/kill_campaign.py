@@ -6,6 +6,7 @@ checkpoints are there. Everything follows from a seed, but for the moment at whi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -14,9 +15,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kill_oracle import PATIENCE_S, check_files, checkpoints, latest, log_of, start, verify
+from kill_processes import EXECUTOR, WORKER, kill_one
 
 if TYPE_CHECKING:
     import random
@@ -27,6 +29,8 @@ RECORDS = 60_000
 TORN = ("torn:0", "torn:1", "torn:half", "torn:-1")
 WRITTEN = ("_metadata", "/pointer/", "/counter/", "/shared/", "/chk-")
 SURVIVED = ("raise", "enospc")
+VICTIMS = {"worker": WORKER, "executor": EXECUTOR}
+"""Processes of Spark; the job survives their death."""
 MORE = {
     "execution__checkpointing__tolerable-failed-checkpoints": "20",
     "restart-strategy__type": "fixed-delay",
@@ -48,7 +52,10 @@ def all_points() -> list[str]:
 
 @dataclass(frozen=True)
 class Fault:
-    """One failure: `point` and `kind`, or without a point a kill after new checkpoints."""
+    """One failure: `point` and `kind`, or without a point a kill after new checkpoints.
+
+    The kinds `worker` and `executor` kill such a process instead of the job's.
+    """
 
     point: str
     kind: str
@@ -79,8 +86,10 @@ class Tally:
         return self.struck.total()
 
 
-def random_fault(rng: random.Random) -> Fault:
+def random_fault(rng: random.Random, victims: list[str]) -> Fault:
     """Draws a fault; rare places have the same odds as common ones."""
+    if victims and rng.random() < 0.4:
+        return Fault("", rng.choice(victims), rng.randint(1, 2))
     chance = rng.random()
     if chance < 0.25:
         return Fault("", "kill", rng.randint(1, 3))
@@ -100,12 +109,25 @@ class Run:
         directory: Empty.
         rng: Chooses settings.
         tally: Is added to.
+        master: Where it runs; workers and executors of Spark are killed too.
+        starter: Starts the job's process, like `kill_oracle.start`.
     """
 
-    def __init__(self, directory: Path, rng: random.Random, tally: Tally) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        rng: random.Random,
+        tally: Tally,
+        *,
+        master: str = "in-process",
+        starter: Any = start,
+    ) -> None:
         self.directory = directory
         self.rng = rng
         self.tally = tally
+        self.master = master
+        self.starter = starter
+        self.victims = list(VICTIMS)[: 0 if master == "in-process" else 1 + ("cluster" in master)]
         self.backend = rng.choice(["hashmap", "rocksdb"])
         self.is_own = rng.random() < 0.5
         self.settings = {
@@ -117,9 +139,14 @@ class Run:
             "execution__checkpointing__timeout": rng.choice(["3 s", "10 s", "10 min"]),
             "penstock__checkpoint__orphan-ttl": "0 ms",
         }
+        if self.victims:
+            # Where workers share no directory; the time-out is for machines that are fast enough.
+            self.settings["penstock__state__local__shared"] = str("cluster" not in master).lower()
+            self.settings["execution__checkpointing__timeout"] = "10 min"
         self.takes_savepoints = rng.random() < 0.3
         self.epoch = 0
-        self.highest = 0
+        self.seen: dict[int, bytes] = {}
+        """Every checkpoint whose metadata was ever there, published or not."""
         self.start_from = ""
         tally.runs += 1
 
@@ -128,24 +155,22 @@ class Run:
         once = self.directory / f"struck-{self.epoch}"
         job = self._start(fault.armed(once))
         struck = self._progressed(job, fault.nth) if not fault.point else self._hit(job, once)
-        if struck and fault.kind in SURVIVED:
+        if struck and fault.kind in VICTIMS:
+            struck = kill_one(job, VICTIMS[fault.kind]) > 0
+        if struck and (fault.kind in SURVIVED or fault.kind in VICTIMS):
             # It goes on by itself, or ends with the error; what matters is what it wrote.
             self._wait(job, lambda: False)
-            self.tally.struck[f"{fault.point}={fault.kind}"] += 1
-            return job.returncode != 0
+            self.tally.struck[f"{fault.point or 'progress'}={fault.kind}"] += 1
+            return job.returncode != 0 and not self._was_over()
         if struck and fault.kind == "hang":
             time.sleep(0.05)
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+        self._end(job)
         if not struck:
             assert job.returncode == 0, f"{fault.name}: {log_of(self.directory)}"
             self.tally.missed += 1
             return False
         self.tally.struck[f"{fault.point or 'progress'}={fault.kind.partition(':')[0]}"] += 1
-        now = max(checkpoints(self.directory), default=0)
-        assert now >= self.highest, f"I3: checkpoint {now} after {self.highest}"
-        self.highest = now
+        self._check_numbers()
         check_files(self.directory)
         if self._was_over():
             self.tally.missed += 1
@@ -169,10 +194,10 @@ class Run:
             # A worker's files are a cache: what counts is on durable storage.
             shutil.rmtree(self.directory / "tmp", ignore_errors=True)
         self.start_from = f"own:{self.epoch}" if self.is_own else latest(self.directory)
-        return start(
+        return self.starter(
             self.directory,
             RECORDS,
-            "in-process",
+            self.master,
             self.backend,
             self.start_from,
             faults,
@@ -194,6 +219,20 @@ class Run:
             return False
         return True
 
+    def _check_numbers(self) -> None:
+        """No number is used twice, nor one below those that were there (I3)."""
+        highest = max(self.seen, default=0)
+        for path in self.directory.glob("checkpoints/*/chk-*/_metadata"):
+            number, content = int(path.parent.name.removeprefix("chk-")), path.read_bytes()
+            assert number in self.seen or number > highest, f"I3: {number} came after {highest}"
+            assert self.seen.setdefault(number, content) == content, f"I3: {number} came twice"
+
+    def _end(self, job: subprocess.Popen[bytes]) -> None:
+        """Kills the job, and what is left of it: processes of Spark outlive the driver a little."""
+        if job.poll() is None or self.victims:
+            kill_group(job.pid)
+            job.wait()
+
     def _hit(self, job: subprocess.Popen[bytes], once: Path) -> bool:
         self._wait(job, once.exists)
         return once.exists()
@@ -209,19 +248,24 @@ class Run:
         deadline = time.monotonic() + PATIENCE_S
         while job.poll() is None and not condition():  # type: ignore[operator]
             if time.monotonic() > deadline:
-                os.killpg(job.pid, signal.SIGKILL)
+                kill_group(job.pid)
                 job.wait()
                 raise AssertionError(f"the job hangs: {log_of(self.directory)}")
             time.sleep(0.002)
 
 
-def run_kills(directory: Path, rng: random.Random, most: int, tally: Tally) -> None:
+def kill_group(leader: int) -> None:
+    """Kills all processes of a group that are still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def run_kills(run: Run, most: int) -> None:
     """One job with up to `most` random failures, and its check."""
-    run = Run(directory, rng, tally)
     story = []
     try:
         for _ in range(most):
-            fault = random_fault(rng)
+            fault = random_fault(run.rng, run.victims)
             story.append(fault.name)
             if not run.suffer(fault):
                 run.check()

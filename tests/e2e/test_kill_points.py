@@ -101,6 +101,16 @@ def test_killed_after_its_end(tmp_path: Path) -> None:
     run.finish()
 
 
+def test_killed_before_its_first_checkpoint(tmp_path: Path) -> None:
+    """The first epoch is repeated beside files that the dead process left, without a failure."""
+    run = Run(tmp_path, random.Random(8), Tally())
+    run.is_own = True
+    run.settings["restart-strategy__type"] = "none"
+    assert run.suffer(Fault("sink.prepare.before", "kill", 1))
+    assert [*tmp_path.glob("numbered/*/.*.inprogress")], "the dead process left no file"
+    run.finish()
+
+
 @pytest.mark.parametrize(
     ("broken", "fault", "noticed"),
     [

@@ -8,53 +8,19 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from kill_oracle import PATIENCE_S, checkpoints, log_of, start, verify, wait_for_new
+from kill_processes import EXECUTOR, WORKER, kill_one
 
 if TYPE_CHECKING:
-    import subprocess
+    from pathlib import Path
 
 # A new executor takes its time on a busy machine.
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
-RECORDS = 40_000
-EXECUTOR = "CoarseGrainedExecutorBackend"
-WORKER = "pyspark.daemon"
-
-
-def processes(job: subprocess.Popen[bytes], words: str) -> list[int]:
-    """Processes below the job's whose command line holds these words."""
-    parents: dict[int, int] = {}
-    commands: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                status = (entry / "stat").read_text().rpartition(")")[2].split()
-                commands[int(entry.name)] = (entry / "cmdline").read_text()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(status[1])
-
-    def is_below(pid: int) -> bool:
-        while pid in parents and pid != job.pid:
-            pid = parents[pid]
-        return pid == job.pid
-
-    return [pid for pid, command in commands.items() if words in command and is_below(pid)]
-
-
-def kill_one(job: subprocess.Popen[bytes], words: str) -> int:
-    """Kills the youngest process of a kind, which is a worker and not the daemon above it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := processes(job, words)):
-        assert time.monotonic() < deadline, f"no process runs {words}"
-        assert job.poll() is None
-        time.sleep(0.005)
-    os.kill(max(found), signal.SIGKILL)
-    return max(found)
+# Enough that the job is still far from its end after three checkpoints, however fast the machine.
+RECORDS = 80_000
 
 
 @pytest.mark.parametrize("backend", ["hashmap"])
@@ -70,7 +36,7 @@ def test_executors_and_workers_are_killed(tmp_path: Path, backend: str) -> None:
         f"state.commit.before#2@{once}=kill",
         **{
             "penstock__state__local__shared": "false",
-            "execution__checkpointing__interval": "500 ms",
+            "execution__checkpointing__interval": "200 ms",
             "execution__checkpointing__data-inline-threshold": "0",
             "restart-strategy__type": "none",
         },
@@ -87,6 +53,7 @@ def test_executors_and_workers_are_killed(tmp_path: Path, backend: str) -> None:
             job.wait()
     assert once.exists(), "no worker died in a snapshot"
     assert len(set(killed)) == 2
+    assert 0 not in killed, "the job ended before"
     assert max(checkpoints(tmp_path), default=0) == 0, "a finished job keeps no checkpoint"
     log = (tmp_path / "log.txt").read_text()
     # Task retries are no failures of the job: without a restart strategy it ran through.

@@ -296,9 +296,8 @@ class LocalJob(JobRecord):
         settings = self.settings
         self.attempt_started(attempt)
         self._files.keep_only(() if state is None else state.versions.values())
-        program = JobProgram(
-            self.job_id, attempt, engine.graph, settings.state, settings.parameters
-        )
+        graph, lead = engine.graph, settings.leader_epoch
+        program = JobProgram(self.job_id, attempt, graph, settings.state, settings.parameters, lead)
         return JobDriver(
             program,
             engine.runner(program),

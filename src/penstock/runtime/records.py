@@ -57,6 +57,7 @@ class JobProgram:
         graph: What to run.
         state: Where state lives.
         parameters: The job's global parameters, shown to functions.
+        leader_epoch: Rises with every process of the job, each of which counts attempts from 0.
     """
 
     job_id: str
@@ -64,6 +65,7 @@ class JobProgram:
     graph: JobGraph
     state: StateSettings
     parameters: tuple[tuple[str, str], ...] = ()
+    leader_epoch: int = 1
 
     @property
     def cache_key(self) -> tuple[str, int]:

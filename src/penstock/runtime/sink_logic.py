@@ -26,8 +26,9 @@ class SinkLogic(OperatorLogic):
             self._writer.close()
             self._writer = None
         self._epoch = epoch
+        program = self._program
         self._attempt_id = (
-            f"{self._program.job_id[:8]}-{self._program.attempt}-{epoch}-{attempt_id}"
+            f"{program.job_id[:8]}-{program.leader_epoch}.{program.attempt}-{epoch}-{attempt_id}"
         )
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
