@@ -54,7 +54,9 @@ def main(directory: Path, end: int) -> None:
     numbers = env.add_source(Numbers(directory, end)).uid("numbers")
     numbered = numbers.key_by(lambda value: value % 7).process(Numbered()).uid("numbered")
     numbered.sink_to(sink).uid("out")
+    print("counting")
     env.execute("numbers")
+    print("counted", end="")
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_a_job_from_its_submission_to_its_end(client: Client, tmp_path: Path) ->
     open_gate(tmp_path, int(end))
     ran = client.run("run", "-s", path[1], program, str(tmp_path), end)
     second = re.fullmatch(
-        r"Job has been submitted with JobID (\w+)\nProgram execution finished\n"
+        r"Job has been submitted with JobID (\w+)\ncounting\ncounted\nProgram execution finished\n"
         r"Job with JobID \1 has finished\.\nJob Runtime: \d+ ms\n",
         ran,
     )
@@ -136,6 +136,7 @@ def test_an_attached_run_outlives_its_job_manager(client: Client, tmp_path: Path
             open_gate(tmp_path, 4_000)
             out, err = attached.communicate(timeout=120)
             assert attached.returncode == 0, out + err
+            assert out.startswith("counting\ncounted\nProgram execution finished\n")
             assert f"Job with JobID {job_id} has finished.\n" in out
         finally:
             successor.terminate()

@@ -1,9 +1,13 @@
-"""Follows a job that runs at a job manager: one live line on a terminal, else a line at times."""
+"""Follows a job that runs at a job manager: what its program prints, and how it goes.
+
+Progress is one live line on a terminal, else a line at times.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,16 +16,16 @@ import click
 from penstock.cli.tables import printable, span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from penstock.cli.report import Report
     from penstock.cli.rest_client import RestClient
 
-    Show = Callable[[str], None]
-
 ENDED: Final = ("FINISHED", "FAILED", "CANCELED")
 _POLL_SECONDS: Final = 0.3
 _LINE_SECONDS: Final = 10.0
+_TO_START: Final = "\r\x1b[2K"
+"""Erases the line on a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +44,44 @@ class Outcome:
 
 
 def follow(client: RestClient, job_id: str, report: Report) -> Outcome:
-    """Waits for the end of a job and shows how it goes."""
-    with _progress(report, client.now) as show:
-        state = wait_for_end(client, job_id, show)
+    """Waits for the end of a job; shows what its program prints, and how it goes."""
+    display = _Display(report, client.now)
+    cursor = ""
+
+    def look(state: str) -> None:
+        nonlocal cursor
+        # Also after the end, which the program's last lines precede.
+        while report.shows_output:
+            piece = client.find(f"/jobs/{job_id}/stdout?from={cursor}") or {}
+            if not piece.get("text"):
+                break
+            display.output(piece["text"])
+            cursor = piece["next"]
+        if state not in ENDED:
+            display.progress(progress_line(state, client.find(f"/jobs/{job_id}") or {}))
+
+    try:
+        state = wait_for_end(client, job_id, look)
+    finally:
+        display.close()
     return _outcome(client, job_id, state)
 
 
-def wait_for_end(client: RestClient, job_id: str, show: Show | None = None) -> str:
-    """Polls until a job has ended, which the job manager bounds; returns its last state."""
+def wait_for_end(client: RestClient, job_id: str, look: Callable[[str], None] | None = None) -> str:
+    """Polls until a job has ended, which the job manager bounds; returns its last state.
+
+    Args:
+        client: Of the job manager.
+        job_id: Which.
+        look: Is called with every state, the last one included.
+    """
     pause = 0.05
     while True:
         state = str(client.get(f"/jobs/{job_id}/status")["status"])
+        if look is not None:
+            look(state)
         if state in ENDED:
             return state
-        if show is not None:
-            show(progress_line(state, client.find(f"/jobs/{job_id}") or {}))
         client.sleep(pause)
         pause = min(pause * 1.5, _POLL_SECONDS)
 
@@ -110,28 +137,42 @@ def _outcome(client: RestClient, job_id: str, state: str) -> Outcome:
     return Outcome(state, int(runtime_ms), failure)
 
 
-@contextmanager
-def _progress(report: Report, now: Callable[[], float]) -> Iterator[Show | None]:
-    """Yields what shows a line, or None when nobody wants to see it."""
-    if not report.for_people:
-        yield None
-    elif sys.stderr.isatty():
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
+class _Display:
+    """Shows what a program prints, and where its job stands: on a terminal in the last line."""
 
-        console = Console(stderr=True)
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda line: live.update(
-                Text(printable(line), style="cyan", no_wrap=True, overflow="ellipsis")
-            )
-    else:
-        shown_at = now()
+    def __init__(self, report: Report, now: Callable[[], float]) -> None:
+        self._report = report
+        self._now = now
+        self._shown_at = now()
+        self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_drawn = False
+        self._is_within_line = False
 
-        def show(line: str) -> None:
-            nonlocal shown_at
-            if now() - shown_at >= _LINE_SECONDS:
-                shown_at = now()
-                click.echo(printable(line), err=True)
+    def output(self, text: str) -> None:
+        """Shows what the program has printed; as JSON is wanted, not where the document goes."""
+        self._erase()
+        click.echo(text, nl=False, err=self._report.as_json, color=True)
+        self._is_within_line = not text.endswith("\n")
 
-        yield show
+    def progress(self, line: str) -> None:
+        """Shows where the job stands, when somebody wants to see it."""
+        if not self._report.for_people or self._is_within_line:
+            return
+        if self._is_live:
+            width = shutil.get_terminal_size().columns
+            click.echo(f"{_TO_START}{printable(line)[: width - 1]}", nl=False, err=True)
+            self._is_drawn = True
+        elif self._now() - self._shown_at >= _LINE_SECONDS:
+            self._shown_at = self._now()
+            click.echo(printable(line), err=True)
+
+    def close(self) -> None:
+        """Leaves the cursor at the beginning of a line."""
+        self._erase()
+        if self._is_within_line:
+            click.echo(err=self._report.as_json)
+
+    def _erase(self) -> None:
+        if self._is_drawn:
+            click.echo(_TO_START, nl=False, err=True)
+            self._is_drawn = False

@@ -23,6 +23,11 @@ class Report:
         """Whether words are wanted at all."""
         return not (self.as_json or self.is_quiet)
 
+    @property
+    def shows_output(self) -> bool:
+        """Whether what programs print is wanted: not where a script reads the bare result."""
+        return self.as_json or not self.is_quiet
+
     def line(self, text: str) -> None:
         """Says a line that is not the result itself."""
         if self.for_people:

@@ -57,8 +57,8 @@ Examples:
   penstock run -pym pipeline.main -pyfs lib/  a module, with the files it imports
 
 \b
-What follows the program belongs to the program. Waiting for a job, Ctrl-C leaves it running;
-with -sae it cancels it.""",
+What follows the program belongs to the program. Without -d, what it prints is shown here. Ctrl-C
+then leaves the job running; with -sae it cancels it.""",
 )
 @program_options
 @click.option("-d", "--detached", is_flag=True, help="Do not wait for the end of the job.")
@@ -148,7 +148,8 @@ def _run_remotely(
     job_id = str(client.submit("/jobs", content, content_type)["jobid"])
     report.line(f"Job has been submitted with JobID {job_id}")
     if report.for_people:
-        report.notice(f"Follow it at {client.url}/#/jobs/{job_id}; what it prints is in its log.")
+        place = "; what it prints is in its log" if options["detached"] else ""
+        report.notice(f"Follow it at {client.url}/#/jobs/{job_id}{place}.")
     if options["detached"]:
         report.result(job_id)
         report.document({"job_id": job_id})

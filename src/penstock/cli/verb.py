@@ -85,7 +85,7 @@ def output_options(function: F) -> F:
     """Adds `--json`, `--quiet` and `--stacktrace`."""
     for option in (
         click.option("--stacktrace", is_flag=True, help="Show the stack trace of a failure."),
-        click.option("--quiet", is_flag=True, help="Print the bare result and nothing else."),
+        click.option("-q", "--quiet", is_flag=True, help="Print the bare result and nothing else."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
     ):
         function = option(function)

@@ -32,6 +32,7 @@ from penstock.jobmanager.dispatching import (
     UnknownJobError,
 )
 from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail
+from penstock.jobmanager.job_output import read_output
 from penstock.jobmanager.savepoint_disposals import SavepointDisposals
 from penstock.jobmanager.supervised_job import SupervisedJob
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.jobmanager.dispatching import Command, JobSummary, Operation, Submission
     from penstock.jobmanager.driver_launcher import Launcher
+    from penstock.jobmanager.job_output import OutputPiece
     from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
     from penstock.jobmanager.supervision import Ending
 
@@ -247,6 +249,12 @@ class JobDispatcher:
             return self._job(job_id).directory.log_tail(max_bytes)
         log = self._settings.log
         return b"" if log is None else file_tail(log, max_bytes)
+
+    def output(self, job_id: str, cursor: str, max_bytes: int) -> OutputPiece:
+        job = self._job(job_id)
+        # Asked first: what is printed before the end is whole then.
+        is_complete = job.has_ended
+        return read_output(job.directory.output, cursor, max_bytes, is_complete=is_complete)
 
     def events(self, job_id: str) -> Iterator[str]:
         job = self._job(job_id)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.core.job import JobStatus
+    from penstock.jobmanager.job_output import OutputPiece
 
 
 class UnknownJobError(PenstockError):
@@ -186,6 +187,9 @@ class Dispatcher(Protocol):
 
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         """Returns the end of a job's log, or of the job manager's own."""
+
+    def output(self, job_id: str, cursor: str, max_bytes: int) -> OutputPiece:
+        """Returns what a job's program printed on its standard output, from a cursor on."""
 
     def events(self, job_id: str) -> Iterator[str]:
         """Yields the name of a document each time it has changed; ends with the job."""

@@ -1,4 +1,4 @@
-"""Starts driver processes, and keeps their logs within bounds."""
+"""Starts driver processes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.jobmanager.job_directory import FILE_MODE
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
     from penstock.jobmanager.job_directory import JobDirectory
-
-MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 
 
 class Child(Protocol):
@@ -52,20 +51,21 @@ class DriverLauncher:
     def start(
         self, directory: JobDirectory, attempt: int, interpreter: str | None
     ) -> subprocess.Popen[bytes]:
-        """Starts it; its output is appended to the job's log."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        log = os.open(directory.log, flags, FILE_MODE)
-        try:
+        """Starts it; what it prints is appended to the job's files."""
+        with _appending(directory.output) as output, _appending(directory.log) as log:
             return subprocess.Popen(
                 [interpreter or sys.executable, "-m", self.module, directory.path, str(attempt)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=output,
                 stderr=log,
                 start_new_session=True,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
-        finally:
-            os.close(log)
+
+
+def _appending(path: Path) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    return open(os.open(path, flags, FILE_MODE), "ab", buffering=0)
 
 
 def exit_text(status: int) -> str:
@@ -76,22 +76,3 @@ def exit_text(status: int) -> str:
         return f"by signal {-status} ({signal.Signals(-status).name})"
     except ValueError:
         return f"by signal {-status}"
-
-
-def bound_log(log: Path, max_bytes: int = MAX_LOG_BYTES) -> None:
-    """Moves a log that has grown too long aside, over the one that was moved before.
-
-    Its writer appends and so goes on at the new beginning. What it writes between copy and cut is
-    lost, which is why this happens at large sizes only.
-    """
-    try:
-        if log.stat().st_size <= max_bytes:
-            return
-    except FileNotFoundError:
-        return
-    older = log.with_suffix(".1.txt")
-    with log.open("rb") as source, older.open("wb") as target:
-        os.chmod(older, FILE_MODE)
-        while piece := source.read(1024 * 1024):
-            target.write(piece)
-    os.truncate(log, 0)

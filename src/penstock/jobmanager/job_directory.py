@@ -68,6 +68,7 @@ class JobDirectory:
         self.documents = path / "documents"
         self.package = path / "package.zip"
         self.log = path / "log.txt"
+        self.output = path / "out.txt"
 
     @property
     def job_id(self) -> str:

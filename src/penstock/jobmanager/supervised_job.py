@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.core.job import JobStatus
-from penstock.jobmanager import documents, processes
+from penstock.jobmanager import documents, job_output, processes
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
@@ -20,7 +20,7 @@ from penstock.jobmanager.dispatching import (
     Operation,
     RefusedError,
 )
-from penstock.jobmanager.driver_launcher import bound_log, exit_text
+from penstock.jobmanager.driver_launcher import exit_text
 from penstock.jobmanager.job_operations import find_operation
 from penstock.jobmanager.job_overview import exceptions_document, job_document
 from penstock.jobmanager.job_records import (
@@ -323,7 +323,8 @@ class SupervisedJob:
             )
         if noted != record:
             self._save(noted)
-        bound_log(self.directory.log)
+        job_output.bound(self.directory.log)
+        job_output.bound(self.directory.output)
 
     def _save(self, record: JobRecord) -> None:
         self.directory.write_job(record)

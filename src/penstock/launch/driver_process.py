@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import logging
 import os
@@ -35,9 +36,14 @@ from penstock.launch.settings import IN_PROCESS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typing_extensions import Buffer
+
 _log = logging.getLogger("penstock.job")
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
 _PROGRAM: Final = "program-"
+_OUTPUT: Final = 1
+_LOG: Final = 2
+"""Where the job manager has led the standard output and standard error."""
 CHECKPOINTS: Final = "checkpoints"
 """Below the job manager's directory: where checkpoints of programs go that name no place."""
 
@@ -46,6 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the job of a directory to its end."""
     logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    sys.stdout = io.TextIOWrapper(_PrintedAndLogged(), encoding="utf-8", write_through=True)
     directory = JobDirectory(Path(arguments[0]))
     process = _registered(directory, int(arguments[1]))
     submission = directory.submission()
@@ -71,6 +78,23 @@ def main(arguments: Sequence[str]) -> int:
         shutil.rmtree(private, ignore_errors=True)
         _stop_spark()
     return 0
+
+
+class _PrintedAndLogged(io.RawIOBase):
+    """The standard output of the program: a file of its own, and the log, which has the order."""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return _OUTPUT
+
+    def write(self, data: Buffer) -> int:
+        for file in (_OUTPUT, _LOG):
+            left = memoryview(data).cast("B")
+            while left:
+                left = left[os.write(file, left) :]
+        return memoryview(data).nbytes
 
 
 def _registered(directory: JobDirectory, attempt: int) -> ProcessRecord | None:

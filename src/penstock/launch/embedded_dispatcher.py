@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock.core.configuration import Configuration
+    from penstock.jobmanager.job_output import OutputPiece
     from penstock.launch.local_job import LocalJob
 
 _REFRESH_S: Final = 0.3
@@ -131,6 +132,9 @@ class EmbeddedDispatcher:
         if job_id is not None:
             self._check(job_id)
         return self._log.text().encode("utf-8", "replace")[-max_bytes:]
+
+    def output(self, job_id: str, cursor: str, max_bytes: int) -> OutputPiece:
+        raise RefusedError("the job runs in the process of its program, which prints there.")
 
     def events(self, job_id: str) -> Iterator[str]:
         self._check(job_id)

@@ -34,6 +34,15 @@ _LOG_BYTES: Final = 256 * 1024
 _MOST_LOG_BYTES: Final = 16 * 1024 * 1024
 Bytes = Annotated[int, Query(ge=1, le=_MOST_LOG_BYTES, description="How much of the end.")]
 
+Cursor = Annotated[
+    str,
+    Query(
+        alias="from",
+        pattern=r"^([0-9]{1,20}-[0-9]{1,18})?$",
+        description="`next` of the answer before; empty for the beginning.",
+    ),
+]
+
 
 def product() -> str:
     """Returns our name and version, where Flink shows its own."""
@@ -161,6 +170,16 @@ def job_log(job_id: JobId, context: Context, bytes: Bytes = _LOG_BYTES) -> Respo
     """The end of what a job's driver wrote."""
     context.summary(job_id)
     return _text(context.dispatcher.log_tail(job_id, bytes))
+
+
+@router.get("/jobs/{job_id}/stdout")
+def job_output(
+    job_id: JobId, context: Context, start: Cursor = "", bytes: Bytes = _LOG_BYTES
+) -> dict[str, str]:
+    """What a job's program printed on its standard output, and where to read on."""
+    piece = context.dispatcher.output(job_id, start, bytes)
+    text = without_secrets(piece.data.decode("utf-8", "replace"))
+    return {"text": text, "next": piece.cursor}
 
 
 def _job_log(job_id: str) -> str:

@@ -107,6 +107,44 @@ def test_the_end_is_told_in_flinks_lines(manager: StubManager, program: Path) ->
     assert ran.code == 0
 
 
+def printing(manager: StubManager, *texts: str) -> None:
+    manager.answers[f"GET /jobs/{NEW}/stdout"] = [
+        (200, {}, {"text": text, "next": f"7-{number}"}) for number, text in enumerate(texts)
+    ]
+
+
+def test_what_the_program_prints_is_shown_in_order_up_to_its_end(
+    manager: StubManager, program: Path
+) -> None:
+    """Each look reads until there is nothing more, the one that sees the end included."""
+    states(manager, "CREATED", "RUNNING", "FINISHED")
+    printing(manager, "", "one\n\x1b[1mtwo\x1b[0m\n", "three\n", "", "after the end", "")
+    ran = penstock("run", "-m", manager.url, str(program))
+    assert ran.code == 0, ran.err
+    first, *rest = ran.lines
+    assert first == f"Job has been submitted with JobID {NEW}"
+    assert rest[:4] == ["one", "\x1b[1mtwo\x1b[0m", "three", "after the end"]
+    assert rest[4] == "Program execution finished", "on a line of its own"
+    asked = [request for request, _, _ in manager.requests if "/stdout" in request]
+    cursors = [request.partition("from=")[2] for request in asked]
+    assert cursors == ["", "", "7-1", "7-2", "7-2", "7-4"]
+
+
+def test_what_the_program_prints_does_not_get_into_scripts(
+    manager: StubManager, program: Path
+) -> None:
+    for option, printed in (("--quiet", ""), ("-q", ""), ("--json", "one\n")):
+        states(manager, "RUNNING", "FINISHED")
+        printing(manager, "one\n", "")
+        ran = penstock("run", option, "-m", manager.url, str(program))
+        assert ran.code == 0
+        assert ran.err == printed, option
+        assert (ran.document["state"] if option == "--json" else ran.out) in (
+            "FINISHED",
+            f"{NEW}\n",
+        )
+
+
 def test_a_failed_job_is_exit_1_with_the_users_frames(manager: StubManager, program: Path) -> None:
     states(manager, "FAILED")
     cause = {"class": "ZeroDivisionError", "stack-trace": 'File "app.py", line 3\ndivision by zero'}
@@ -116,7 +154,7 @@ def test_a_failed_job_is_exit_1_with_the_users_frames(manager: StubManager, prog
     ran = penstock("run", "-m", manager.url, str(program))
     assert ran.code == 1
     assert ran.err == (
-        f"Follow it at http://{manager.url}/#/jobs/{NEW}; what it prints is in its log.\n"
+        f"Follow it at http://{manager.url}/#/jobs/{NEW}.\n"
         f'error: Job {NEW} failed.\nFile "app.py", line 3\ndivision by zero\n'
     )
     ran = penstock("run", "--json", "-m", manager.url, str(program))

@@ -1,4 +1,4 @@
-"""Processes are known by number and time; logs stay within bounds; one manager for a directory."""
+"""Processes are known by number and time; one manager works in a directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.errors import ConfigurationError
 from penstock.jobmanager.directory_lock import DirectoryLock
-from penstock.jobmanager.driver_launcher import DriverLauncher, bound_log, exit_text
+from penstock.jobmanager.driver_launcher import DriverLauncher, exit_text
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import ProcessRecord
 from penstock.jobmanager.processes import is_alive, kill, start_time
@@ -65,33 +65,19 @@ def test_the_end_of_a_process_in_words() -> None:
     assert exit_text(-250) == "by signal 250"
 
 
-def test_a_process_is_started_with_its_log(tmp_path: Path) -> None:
+def test_a_process_is_started_with_its_output_apart_from_its_log(tmp_path: Path) -> None:
     directory = JobDirectory(tmp_path / ("a" * 32))
     directory.create()
-    directory.log.write_text("before\n")
-    # Any module will do: this one prints its version and ends.
-    process = DriverLauncher("platform").start(directory, 7, None)
-    assert process.wait(60) == 0
-    assert os.getpgid(0) != process.pid
-    said = directory.log.read_text().splitlines()
-    assert said[0] == "before"
-    assert len(said) > 1
-
-
-def test_a_long_log_is_moved_aside_once(tmp_path: Path) -> None:
-    log = tmp_path / "log.txt"
-    bound_log(log, 10)
-    with log.open("ab", buffering=0) as writer:
-        writer.write(b"0123456789")
-        bound_log(log, 10)
-        assert log.read_bytes() == b"0123456789"
-        writer.write(b"x")
-        bound_log(log, 10)
-        assert log.read_bytes() == b""
-        # A writer that appends goes on at the new beginning.
-        writer.write(b"more")
-    assert log.read_bytes() == b"more"
-    assert (tmp_path / "log.1.txt").read_bytes() == b"0123456789x"
+    for path in (directory.log, directory.output):
+        path.write_text("before\n")
+    # Any modules will do: one prints its version and ends, one complains of its arguments.
+    launched = [DriverLauncher(name).start(directory, 7, None) for name in ("platform", "zipfile")]
+    assert [process.wait(60) for process in launched] == [0, 2]
+    assert os.getpgid(0) not in [process.pid for process in launched]
+    printed, logged = directory.output.read_text(), directory.log.read_text()
+    assert printed.startswith("before\n")
+    assert len(printed.splitlines()) == 2
+    assert logged.startswith("before\nusage: zipfile")
 
 
 def test_a_directory_has_one_job_manager(tmp_path: Path) -> None:

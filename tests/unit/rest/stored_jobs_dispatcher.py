@@ -21,6 +21,7 @@ from penstock.jobmanager.dispatching import (
     Submission,
     UnknownJobError,
 )
+from penstock.jobmanager.job_output import OutputPiece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +104,10 @@ class MemoryDispatcher:
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         self._check(job_id)
         return b"a line with password=hunter2\n"[-max_bytes:]
+
+    def output(self, job_id: str, cursor: str, max_bytes: int) -> OutputPiece:
+        self._check(job_id)
+        return OutputPiece(b"" if cursor else b"printed, token=abcdef1\n"[:max_bytes], "7-24")
 
     def events(self, job_id: str) -> Iterator[str]:
         self._check(job_id)

@@ -97,6 +97,8 @@ PLACES = (
     "/v1/jobs/{}",
     "/jobs/{}/checkpoints",
     "/jobs/{}/log",
+    "/jobs/{}/stdout",
+    f"/jobs/{JOB_ID}/stdout?from={{}}",
     "/jobs/{}/plan.svg",
     f"/jobs/{JOB_ID}/vertices/{{}}",
     f"/jobs/{JOB_ID}/vertices/{{}}/metrics",

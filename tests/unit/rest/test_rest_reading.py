@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from filled_dispatcher import OTHER_ID
@@ -118,6 +118,14 @@ def test_logs_are_those_of_the_list_without_secrets(service: Service) -> None:
     assert service.get("/jobmanager/logs/other.log").status == 404
 
 
+def test_output_is_read_on_from_a_cursor_without_secrets(service: Service) -> None:
+    first = service.get(f"/jobs/{JOB_ID}/stdout").json
+    assert first == {"text": "printed, token=******\n", "next": "7-24"}
+    assert service.get(f"/jobs/{JOB_ID}/stdout?from=7-24").json["text"] == ""
+    assert service.get(f"/jobs/{JOB_ID}/stdout?from=../log").status == 400
+    assert service.get(f"/jobs/{'0' * 32}/stdout").status == 404
+
+
 def test_pictures_are_text_that_holds_no_markup_of_others(
     service: Service, dispatcher: MemoryDispatcher
 ) -> None:
@@ -158,33 +166,94 @@ def test_the_document_of_the_interface_is_there(service: Service) -> None:
     assert json.dumps(found)
 
 
-def test_states_are_read_where_the_history_says(dispatcher: MemoryDispatcher) -> None:
-    asked: list[str] = []
+class Snapshots:
+    """What reads snapshots, for the routes: some are gone, and it knows what it was asked."""
 
-    def list_states(path: str) -> dict[str, object]:
-        asked.append(path)
-        if len(asked) in (1, 4, 5, 6):
+    def __init__(self, *gone: str) -> None:
+        self.gone = set(gone)
+        self.asked: list[tuple[object, ...]] = []
+
+    def list_states(self, path: str) -> dict[str, Any]:
+        return self.first_rows(path, "", None, 0)
+
+    def first_rows(self, path: str, uid: str, state: str | None, limit: int) -> dict[str, Any]:
+        self.asked.append((path, uid, state, limit))
+        if path in self.gone:
             raise CheckpointError(f"there is no {path} any more")
-        return {"path": path, "operators": []}
+        return {"path": path, "rows": []}
 
-    line = {"status": "COMPLETED", "discarded": False}
+
+def completed(number: int, path: str, *, discarded: bool = False) -> dict[str, Any]:
+    return {"id": number, "status": "COMPLETED", "external_path": path, "discarded": discarded}
+
+
+def test_states_are_read_where_the_history_says(dispatcher: MemoryDispatcher) -> None:
     lines = [
-        line | {"id": 9, "status": "FAILED"},
-        line | {"id": 8, "external_path": "s3://key:pw@bucket/chk-8"},
-        line | {"id": 7, "external_path": "/c/chk-7", "discarded": True},
-        line | {"id": 6, "external_path": "memory://x/chk-6"},
+        {"id": 9, "status": "FAILED"},
+        completed(8, "s3://key:pw@bucket/chk-8"),
+        completed(7, "/c/chk-7", discarded=True),
+        completed(6, "memory://x/chk-6"),
     ]
-    dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": lines})
-    with served(dispatcher, list_states=list_states) as service:
+    latest = {
+        "completed": lines[1],
+        "savepoint": completed(3, "/s/savepoint-3"),
+        "restored": {"id": 2, "external_path": "/s/savepoint-2"},
+    }
+    dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": lines, "latest": latest})
+    snapshots = Snapshots()
+    with served(dispatcher, snapshots=snapshots) as service:
         path = f"/jobs/{JOB_ID}/state"
         assert service.get(path).json["path"] == "s3://******@bucket/chk-8"
         assert service.get(path + "?checkpoint=8").status == 200
-        # Three times in vain is enough.
-        assert service.get(path).status == 409
-        for number in ("9", "7", "6", "5"):
+        # A savepoint outlives its line of the history.
+        assert service.get(path + "?checkpoint=3").json["path"] == "/s/savepoint-3"
+        assert service.get(path + "?checkpoint=2").json["path"] == "/s/savepoint-2"
+        for number in ("9", "7", "5"):
             assert service.get(f"{path}?checkpoint={number}").status == 404
+        assert "take a savepoint" in service.get(path + "?checkpoint=6").errors
         assert service.get(path + "?checkpoint=/etc").status == 400
         assert service.get(path + "?path=/etc").status == 200
-    assert set(asked) == {"s3://key:pw@bucket/chk-8"}
+    assert {asked[0] for asked in snapshots.asked} == {
+        "s3://key:pw@bucket/chk-8",
+        "/s/savepoint-3",
+        "/s/savepoint-2",
+    }
     with served(dispatcher) as service:
         assert service.get(path).status == 404
+
+
+def test_a_snapshot_that_is_gone_gives_way_to_its_successor(dispatcher: MemoryDispatcher) -> None:
+    class Replaced(Snapshots):
+        def first_rows(self, path: str, uid: str, state: str | None, limit: int) -> dict[str, Any]:
+            lines = [completed(9, "/c/chk-9"), completed(8, "/c/chk-8", discarded=True)]
+            dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": lines})
+            return super().first_rows(path, uid, state, limit)
+
+    dispatcher.add(
+        dispatcher.summaries[JOB_ID], checkpoints={"history": [completed(8, "/c/chk-8")]}
+    )
+    with served(dispatcher, snapshots=Replaced("/c/chk-8")) as service:
+        path = f"/jobs/{JOB_ID}/state"
+        assert service.get(path).json["path"] == "/c/chk-9"
+        # Who asks for a number gets that one or none.
+        assert service.get(path + "?checkpoint=8").status == 404
+    with served(dispatcher, snapshots=Snapshots("/c/chk-9")) as service:
+        answer = service.get(path)
+        assert (answer.status, answer.errors) == (409, "there is no /c/chk-9 any more")
+
+
+def test_rows_of_a_state_are_asked_for_within_bounds(dispatcher: MemoryDispatcher) -> None:
+    history = [completed(8, "/c/chk-8")]
+    dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": history})
+    snapshots = Snapshots()
+    path = f"/jobs/{JOB_ID}/state/rows"
+    with served(dispatcher, snapshots=snapshots) as service:
+        assert service.get(path + "?uid=count&state=a%20b&limit=7").status == 200
+        assert service.get(path + "?uid=../x&checkpoint=8").status == 200
+        for wrong in ("", "?uid=", "?uid=a&limit=0", "?uid=a&limit=201", f"?uid={'x' * 1001}"):
+            assert service.get(path + wrong).status == 400
+    assert snapshots.asked == [("/c/chk-8", "count", "a b", 7), ("/c/chk-8", "../x", None, 50)]
+    with served(dispatcher, snapshots=snapshots, shows_rows=False) as service:
+        assert service.get(f"/jobs/{JOB_ID}/state").status == 200
+        assert "penstock.rest.state-rows is false" in service.get(path + "?uid=a").errors
+        assert service.get(path + "?uid=a").status == 403
