@@ -267,7 +267,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 "env.from_collection([1, 2, 3]).print(); what an earlier execute() ran is not run "
                 "again unless something new follows it."
             )
-        for remark in (*self._configuration.warnings(), *self._program.remarks):
+        remarks = (*self._configuration.warnings(), *self._program.remarks, *_loose_ends(graph))
+        for remark in remarks:
             _log.warning("%s", remark)
         if ui:
             self._configuration.set_boolean("penstock.ui.enabled", value=True)
@@ -300,12 +301,21 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def __repr__(self) -> str:
         names = [node.name for node in self._program.pending().values()]
-        return f"StreamExecutionEnvironment(parallelism={self.get_parallelism()}, {names})"
+        return f"StreamExecutionEnvironment(parallelism={self.get_parallelism()}, streams={names})"
 
     def _repr_html_(self) -> str:
         nodes = self._program.pending()
         drawing = graph_svg(nodes, nodes) if nodes else ""
         return settings_html("StreamExecutionEnvironment", self._configuration) + drawing
+
+
+def _loose_ends(graph: StreamGraph) -> list[str]:
+    used = {each.node_id for node in graph.nodes.values() for each in node.inputs}
+    return [
+        f"nothing takes what operator '{node.name}' gives; end it with print() or sink_to()."
+        for node_id, node in graph.nodes.items()
+        if node_id not in used and node.kind is not NodeKind.SINK
+    ]
 
 
 def _with_prefix(node: Node) -> Node:

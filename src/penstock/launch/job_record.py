@@ -6,11 +6,12 @@ writes, any thread reads: every value is replaced, never changed.
 
 from __future__ import annotations
 
+import logging
 import platform
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.clock import SystemClock
-from penstock.core.errors import UserFunctionError
+from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.core.job import JobStatus
 from penstock.launch.settings import IN_PROCESS
 from penstock.operators.errors import describe_exception
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_FAILURE_CHARACTERS: Final = 64 * 1024
 MOST_FAILURES: Final = 16
+_log = logging.getLogger("penstock.job")
 
 
 class JobRecord:
@@ -39,6 +41,8 @@ class JobRecord:
         self.records_read = 0
         """Over all sources and epochs of all attempts."""
         self.restarts = 0
+        self.restarts_before = 0
+        """Of processes before this one."""
         self.metrics = JobMetrics()
         self.engine_facts = EngineFacts(settings.master)
         self.failures: tuple[FailureRecord, ...] = ()
@@ -78,10 +82,18 @@ class JobRecord:
         self.metrics = self.metrics.folded(self.graph, summary, self._clock.monotonic_ms())
 
     def failed(self, error: BaseException, restored_id: int | None = None) -> None:
-        """Remembers a failure."""
-        failure = failure_of(error, self._clock.wall_ms(), self.restarts, restored_id, self.graph)
+        """Remembers a failure.
+
+        An error of ours loses its frames: its text says it all, and frames of the engine would
+        only push that off the screen of whoever waits for the job.
+        """
+        attempt = self.restarts_before + self.restarts
+        failure = failure_of(error, self._clock.wall_ms(), attempt, restored_id, self.graph)
         self._failures_dropped = self._failures_dropped or len(self.failures) >= MOST_FAILURES
         self.failures = (failure, *self.failures)[:MOST_FAILURES]
+        if isinstance(error, PenstockError):
+            _log.debug("Attempt %s of job %s failed.", attempt, self.job_id, exc_info=error)
+            error.__traceback__ = None
 
     def facts(self, last_checkpoint_ms: int | None = None) -> JobFacts:
         """Returns the job at this moment."""
@@ -94,7 +106,7 @@ class JobRecord:
             self.metrics,
             self.ended_ms,
             self._clock.monotonic_ms() if self._figures_at_ms is None else self._figures_at_ms,
-            self.restarts,
+            self.restarts_before + self.restarts,
             self.failures,
             self._failures_dropped,
             self.engine_facts,

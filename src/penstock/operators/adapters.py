@@ -29,6 +29,14 @@ _REDUCE: Final = (base.ReduceFunction, "reduce", "reduce(value1, value2)")
 _JOIN: Final = (joins.JoinFunction, "join", "join(first, second)")
 _FLAT_JOIN: Final = (joins.FlatJoinFunction, "join", "join(first, second)")
 _CO_GROUP: Final = (joins.CoGroupFunction, "co_group", "co_group(first, second)")
+_OF_ONE_VALUE: Final = (
+    base.MapFunction,
+    base.FilterFunction,
+    base.ReduceFunction,
+    base.KeySelector,
+    base.Partitioner,
+    joins.JoinFunction,
+)
 
 
 def as_map(function: Any) -> AnyCallable:
@@ -121,10 +129,12 @@ def _adapt(function: Any, shape: tuple[type[Function], str, str]) -> AnyCallable
     kind, method, signature = shape
     if isinstance(function, kind):
         bound: AnyCallable = getattr(function, method)
+        _check_result(bound, kind, signature)
         check_arity(bound, signature)
         return bound
     # A function object of another kind may well be callable, but it was surely not meant here.
     if callable(function) and not isinstance(function, Function | type):
+        _check_result(function, kind, signature)
         check_arity(function, signature)
         return function  # type: ignore[no-any-return]
     if isinstance(function, type) and not issubclass(function, Function):
@@ -133,6 +143,16 @@ def _adapt(function: Any, shape: tuple[type[Function], str, str]) -> AnyCallable
         f"{_given(function)} was given where {_with_article(kind.__name__)} or a callable is "
         f"needed. Pass an instance of a class with {signature}, a function or a lambda."
     )
+
+
+def _check_result(function: Any, kind: type[Function], signature: str) -> None:
+    """Refuses a `yield` where one value is asked for: the generator itself would be the value."""
+    if kind in _OF_ONE_VALUE and inspect.isgeneratorfunction(function):
+        name = getattr(function, "__qualname__", repr(function)).rpartition(".<locals>.")[2]
+        raise ProgramError(
+            f"{name} has a yield, but {signature} returns exactly one value. Return it, or use "
+            "flat_map() or process() for any number of them."
+        )
 
 
 def check_arity(function: Any, signature: str) -> None:

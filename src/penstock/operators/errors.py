@@ -30,6 +30,9 @@ RECORD_CHARACTERS: Final = 200
 """Longer texts of records are cut."""
 
 _OURS: Final = tuple(os.path.join(os.path.abspath(path), "") for path in penstock.__path__)
+_STATE_GETTERS: Final = frozenset(
+    f"get_{kind}state" for kind in ("", "list_", "map_", "reducing_", "aggregating_")
+)
 _ENGINE: Final = f"{os.sep}pyspark{os.sep}"
 
 _repr = reprlib.Repr()
@@ -117,8 +120,9 @@ def function_error(
         lines.append(f"  record: {record}")
     if what is not None:
         lines.append(f"  during: {what}")
-    if not has_user_frames and isinstance(error, TypeError) and "not iterable" in str(error):
-        lines.append("  hint: yield the results, or return an iterable of them, or None for none")
+    hint = _hint(error, has_user_frames=has_user_frames)
+    if hint is not None:
+        lines.append(f"  hint: {hint}")
     return UserFunctionError(
         "\n".join(lines),
         operator_name=name,
@@ -127,6 +131,22 @@ def function_error(
         record=record,
         cause_type=cause_type,
     )
+
+
+def _hint(error: Exception, *, has_user_frames: bool) -> str | None:
+    """Returns the way out of the accidents that everybody has once."""
+    if isinstance(error, TypeError):
+        if not has_user_frames and "not iterable" in str(error):
+            return "yield the results, or return an iterable of them, or None for none"
+        frames = traceback.extract_tb(error.__traceback__)
+        if "NoneType" in str(error) and frames and ".timestamp()" in (frames[-1].line or ""):
+            return (
+                "timestamp() is None, since the records have no timestamps; call "
+                "assign_timestamps_and_watermarks(...) on the stream before this operator"
+            )
+    if isinstance(error, AttributeError) and error.name in _STATE_GETTERS:
+        return f"state is obtained in open(self, context), by context.{error.name}(...)"
+    return None
 
 
 def describe_exception(error: BaseException) -> str:

@@ -10,6 +10,8 @@ its place among the records.
 
 from __future__ import annotations
 
+import functools
+import logging
 import operator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
 
 CHECK_INTERVAL_MS: Final = 200
 """Flink's `pipeline.auto-watermark-interval`: how soon after a record idleness is looked for."""
+
+_SECONDS_OF_THIS_CENTURY: Final = range(1_000_000_000, 4_000_000_000)
+"""As milliseconds they are days in January 1970, which nobody's events are of."""
+
+_log = logging.getLogger("penstock.timestamps")
 
 Emission = tuple[int, int]
 """Number of records before the watermark, and the watermark."""
@@ -98,6 +105,8 @@ class WatermarkTracker:
                     for timestamp, value in zip(timestamps, records, strict=True)
                 ]
         if set(map(type, assigned)) <= {int}:
+            if assigned and assigned[0] in _SECONDS_OF_THIS_CENTURY:
+                _warn_of_seconds(self._name)
             return assigned
         return [
             stamp if type(stamp) is int else self._as_int(stamp, value)
@@ -115,7 +124,8 @@ class WatermarkTracker:
         raise ProgramError(
             f"the timestamp assigner {name_of(self._assigner)} of '{self._name}' returned "
             f"{type(stamp).__name__} {shorten(stamp)} for record {shorten(value)}; a timestamp is "
-            "an int in milliseconds since 1970. For seconds as float: int(seconds * 1000)."
+            "an int in milliseconds since 1970. For seconds: int(seconds * 1000); for a datetime: "
+            "int(moment.timestamp() * 1000)."
         )
 
     def on_batch(
@@ -313,3 +323,12 @@ def set_attributes(thing: Any, state: Any) -> None:
     for attributes in (plain, slots):
         for name, value in (attributes or {}).items():
             setattr(thing, name, value)
+
+
+@functools.cache  # Once in each process.
+def _warn_of_seconds(name: str) -> None:
+    _log.warning(
+        "timestamps of '%s' lie in January 1970: they look like seconds, but are milliseconds. "
+        "Multiply by 1000 in the timestamp assigner.",
+        name,
+    )

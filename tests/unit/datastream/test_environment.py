@@ -236,10 +236,24 @@ def test_wrong_sources(env: StreamExecutionEnvironment) -> None:
 # ---- graph, plan, execution ----
 
 
+def test_a_stream_that_nobody_takes_is_warned_of(
+    env: StreamExecutionEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = env.from_collection([1])
+    stream.map(str).name("lost")
+    stream.map(str).name("kept").print()
+    env.execute()
+    texts = [record.getMessage() for record in caplog.records]
+    assert [text for text in texts if "nothing takes" in text] == [
+        "nothing takes what operator 'lost' gives; end it with print() or sink_to()."
+    ]
+
+
 def test_reprs(env: StreamExecutionEnvironment) -> None:
     env.from_collection([1]).print()
     assert repr(env) == (
-        "StreamExecutionEnvironment(parallelism=1, ['Collection Source', 'Print to Std. Out'])"
+        "StreamExecutionEnvironment(parallelism=1, "
+        "streams=['Collection Source', 'Print to Std. Out'])"
     )
     env.close()
     assert not env._program.nodes

@@ -151,3 +151,28 @@ def test_plain_functions_are_not_copied():
 def test_what_cannot_be_copied_belongs_into_open():
     with pytest.raises(ProgramError, match=r"Holder cannot be copied .* in open\(\)"):
         private_copy(Holder(threading.Lock()))
+
+
+def squares(value, _=None):
+    yield value * value
+
+
+class Yields(MapFunction):
+    def map(self, value):
+        yield value
+
+
+@pytest.mark.parametrize(
+    ("adapt", "function"),
+    [
+        (as_map, squares),
+        (as_map, Yields()),
+        (as_filter, squares),
+        (as_reduce, squares),
+        (as_key_selector, squares),
+    ],
+)
+def test_one_value_is_not_yielded(adapt, function):
+    with pytest.raises(ProgramError, match=r"has a yield, but .* returns exactly one value"):
+        adapt(function)
+    as_flat_map(squares)

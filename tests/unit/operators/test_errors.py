@@ -78,6 +78,30 @@ def test_no_iterable_is_answered_with_a_hint():
     assert "hint: yield the results, or return an iterable" in str(caught.value)
 
 
+class WithoutTimestamps(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield ctx.timestamp() + value
+
+
+class GetsStateLate(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield ctx.get_state("count")
+
+
+@pytest.mark.parametrize(
+    ("function", "hint"),
+    [
+        (WithoutTimestamps(), r"hint: timestamp\(\) is None, .* assign_timestamps_and_watermarks"),
+        (GetsStateLate(), r"hint: state is obtained in open\(self, context\), .*get_state"),
+    ],
+    ids=["no timestamps", "state outside open"],
+)
+def test_common_accidents_are_answered_with_a_hint(function, hint):
+    harness = OneOperatorHarness(KeyedProcessSpec(function), key=str)
+    with pytest.raises(UserFunctionError, match=hint):
+        harness.process(1)
+
+
 class Failing(KeyedProcessFunction):
     def process_element(self, value, ctx):
         yield 1

@@ -291,3 +291,15 @@ def test_a_changed_strategy_never_goes_back():
     after.restore(before.snapshot())
     assert after.on_batch(["b"], [110]) == []
     assert after.on_batch(["c"], [121]) == [(1, 100)]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "is_warned"),
+    [(1_700_000_000, True), (1_700_000_000_000, False), (0, False), (2**70, False)],
+)
+def test_timestamps_in_seconds_are_warned_of_once(stamp, is_warned, caplog):
+    name = f"orders of {stamp}"  # Once in each process and operator.
+    strategy = WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, _: value)
+    for _ in range(2):
+        assert WatermarkTracker(strategy, name).assign([stamp], None) == [stamp]
+    assert [name in record.getMessage() for record in caplog.records] == [True] * is_warned
