@@ -12,6 +12,7 @@ from restore_kit import KEYS, Tap, Visible, build, run_to
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.common import Types
+from penstock.core.configuration import Configuration
 from penstock.core.errors import ProgramError, StateError
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import (
@@ -19,6 +20,7 @@ from penstock.datastream.state import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.launch.snapshot_pages import SnapshotPages
 from penstock.launch.snapshot_verbs import (
     diff_snapshots,
     list_states,
@@ -255,6 +257,12 @@ def test_frames(paths: tuple[str, str]) -> None:
     assert sorted(counts.itertuples(index=False, name=None)) == [(key, 3) for key in range(KEYS)]
     assert list(seen.columns) == ["key", "map_key", "value"]
     assert len(seen) == 2 * KEYS
+
+
+def test_rows_for_a_page_hold_no_pickle_that_was_run(paths: tuple[str, str]) -> None:
+    found = SnapshotPages(Configuration()).first_rows(paths[1], "count", "evil", 10)
+    (row,) = found["rows"]
+    assert (row["key"], list(row["value"])) == (3, ["$pickle"])
 
 
 def test_a_bootstrapped_savepoint(tmp_path: Path) -> None:

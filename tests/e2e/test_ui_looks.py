@@ -65,7 +65,7 @@ def addresses(look: Any) -> list[str]:
     views = ("overview", "history", "summary", "configuration", "timeline")
     found += [f"{base}/graph", f"{base}/graph/{job.vertex(4)}"]
     found += [f"{base}/checkpoints/{view}" for view in views]
-    return found + [f"{base}/{tab}" for tab in ("exceptions", "configuration", "logs")]
+    return found + [f"{base}/{tab}" for tab in ("state", "exceptions", "configuration", "logs")]
 
 
 @pytest.mark.parametrize(

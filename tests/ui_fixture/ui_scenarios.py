@@ -22,6 +22,7 @@ from ui_documents import (
     plan_document,
     vertex_document,
 )
+from ui_states import rows_document, state_document
 
 MARKUP = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 NEVER = 2**63 - 1
@@ -142,7 +143,14 @@ class Look:
             },
         }
 
-    def add(self, job: Job, history: list[JSON], failures: list[JSON], interval: int) -> None:
+    def add(
+        self,
+        job: Job,
+        history: list[JSON],
+        failures: list[JSON],
+        interval: int,
+        text: str = "EUR",
+    ) -> None:
         """Adds a job with everything that can be asked about it."""
         done = [each["trigger_timestamp"] for each in history if each["status"] == "COMPLETED"]
         job = replace(job, last_checkpoint_ms=max(done, default=-1))
@@ -175,6 +183,8 @@ class Look:
                 },
             },
         }
+        self.documents[f"{base}/state"] = state_document(job, history)
+        self.documents[f"{base}/state/rows"] = rows_document(job, history, text)
         self.texts[f"{base}/log"] = LOG
         for index in range(len(job.stages)):
             self.documents[f"{base}/vertices/{job.vertex(index)}"] = vertex_document(
@@ -288,7 +298,7 @@ def huge(now_ms: int) -> Look:
     )
     history = recent(job, now_ms, 2_000, 3_000)
     trace = f"{USER_TRACE}{MARKUP}\n" + "x" * 4_000
-    look.add(job, history, [failure(now_ms - 50_000, 2, trace, MARKUP)], 3_000)
+    look.add(job, history, [failure(now_ms - 50_000, 2, trace, MARKUP)], 3_000, MARKUP)
     for number in range(120):
         begun = now_ms - (number + 2) * 3_600_000
         state = ("FINISHED", "CANCELED", "FAILED")[number % 3]

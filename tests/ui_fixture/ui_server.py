@@ -16,6 +16,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from ui_scenarios import LOOKS, Look
 
@@ -109,7 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(401, {"errors": ["Send the job manager's token."]})
         elif path in look.documents:
             self.ui.fetched.append(path)
-            self._json(200, look.documents[path])
+            found = look.documents[path]
+            if callable(found):
+                found = found(dict(parse_qsl(urlsplit(self.path).query)))
+            self._json(*found) if isinstance(found, tuple) else self._json(200, found)
         elif path in look.texts:
             self._send(200, "text/plain; charset=utf-8", look.texts[path].encode())
         elif path.endswith("/events") and path.removesuffix("/events") in look.documents:

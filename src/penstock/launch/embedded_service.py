@@ -9,10 +9,11 @@ from __future__ import annotations
 import atexit
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import ConfigurationError
 from penstock.launch.embedded_dispatcher import EmbeddedDispatcher
+from penstock.launch.snapshot_pages import SnapshotPages
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -84,19 +85,13 @@ def check_available() -> None:
         ) from None
 
 
-def _list_states(path: str) -> dict[str, Any]:
-    from penstock.launch.snapshot_verbs import list_states
-
-    return list_states(path, count=False)
-
-
 def _open(job: LocalJob, configuration: Configuration) -> tuple[EmbeddedDispatcher, RestServer]:
     from penstock.rest.server import open_server
     from penstock.rest.settings import rest_settings
 
     dispatcher = EmbeddedDispatcher(job, configuration)
     try:
-        settings = replace(rest_settings(configuration), list_states=_list_states)
+        settings = replace(rest_settings(configuration), snapshots=SnapshotPages(configuration))
         return dispatcher, open_server(dispatcher, settings, or_free_port=True)
     except BaseException:
         dispatcher.close()

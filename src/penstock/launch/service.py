@@ -26,6 +26,7 @@ from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
 from penstock.launch.ha_member import join_cluster, url_for_others
+from penstock.launch.snapshot_pages import SnapshotPages
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -53,7 +54,7 @@ def run_job_manager(
     """
     open_server, rest_settings = _rest()
     settings = dataclasses.replace(
-        rest_settings(configuration, host, port), list_states=_list_states
+        rest_settings(configuration, host, port), snapshots=SnapshotPages(configuration)
     )
     directory, lock = _own_directory(configuration)
     try:
@@ -96,12 +97,6 @@ def state_directory(configuration: Configuration) -> Path:
         return Path(configured).expanduser().absolute()
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state").absolute() / "penstock"
-
-
-def _list_states(path: str) -> dict[str, Any]:
-    from penstock.launch.snapshot_verbs import list_states
-
-    return list_states(path, count=False)
 
 
 def _rest() -> Any:

@@ -27,9 +27,14 @@ from penstock.state.pickles import Pickles
 from penstock.state.reader import read_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from penstock.checkpoint.manifest import Manifest, OperatorRecord
+    from penstock.checkpoint.manifest import (
+        Manifest,
+        OperatorRecord,
+        StoredHandle,
+        SubtaskRecord,
+    )
     from penstock.checkpoint.storage_open import Storages
 
 LOGIC = "logic"
@@ -103,11 +108,16 @@ class Snapshot:
 
     def keyed_state(self, uid: str) -> Iterator[StateRow]:
         """Yields all keyed state of an operator, subtask by subtask."""
-        for subtask in self.fetch(uid).subtasks:
-            if subtask.keyed is not None:
-                version = local_keyed_state(subtask.keyed)
-                for row in read_entries(version, self.area, self.pickles):
-                    yield StateRow(*row)
+        for subtask in self.operator(uid).subtasks:
+            yield from self.keyed_state_of(subtask)
+
+    def keyed_state_of(self, subtask: SubtaskRecord) -> Iterator[StateRow]:
+        """Yields all keyed state of one subtask."""
+        if subtask.keyed is not None:
+            self._bring(subtask.keyed.handles)
+            version = local_keyed_state(subtask.keyed)
+            for row in read_entries(version, self.area, self.pickles):
+                yield StateRow(*row)
 
     def operator_state(self, uid: str) -> Iterator[OperatorStateRow]:
         """Yields list, union and broadcast state of an operator, subtask by subtask."""
@@ -119,13 +129,9 @@ class Snapshot:
 
     def logic(self, uid: str) -> list[LogicState]:
         """Returns what each subtask of an operator keeps besides keyed state."""
-        handles = [
-            local_handle(chunk.handle)
-            for subtask in self.fetch(uid).subtasks
-            for chunk in subtask.chunks
-            if chunk.name == LOGIC
-        ]
-        return read_logic(handles, self.area, self.pickles)
+        stored = logic_handles(self.operator(uid))
+        self._bring(stored)
+        return read_logic(list(map(local_handle, stored)), self.area, self.pickles)
 
     def state_names(self, uid: str) -> list[tuple[str, str]]:
         """Returns (name, kind) of the states of an operator, in order of their names."""
@@ -139,12 +145,23 @@ class Snapshot:
     def fetch(self, uid: str) -> OperatorRecord:
         """Brings the files of an operator here, checked; returns its record."""
         record = self.operator(uid)
-        if uid not in self._fetched:
-            handles = [handle for subtask in record.subtasks for handle in subtask.handles]
-            directory = self.area.directory
-            download_files(self._storages, self.loaded, directory, handles=handles)
-            self._fetched.add(uid)
+        self._bring([handle for subtask in record.subtasks for handle in subtask.handles])
         return record
+
+    def _bring(self, handles: Sequence[StoredHandle]) -> None:
+        missing = [handle for handle in handles if handle.name not in self._fetched]
+        download_files(self._storages, self.loaded, self.area.directory, handles=missing)
+        self._fetched.update(handle.name for handle in missing)
+
+
+def logic_handles(record: OperatorRecord) -> list[StoredHandle]:
+    """Returns the bytes of what each subtask keeps besides keyed state."""
+    return [
+        chunk.handle
+        for subtask in record.subtasks
+        for chunk in subtask.chunks
+        if chunk.name == LOGIC
+    ]
 
 
 @contextmanager

@@ -26,15 +26,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.checkpoint.manifest import OperatorRecord, StateRecord
+    from penstock.checkpoint.storage_open import Storages
     from penstock.core.configuration import Configuration
     from penstock.graph.nodes import StreamGraph
+    from penstock.launch.snapshot_reader import OperatorStateRow, StateRow
 
 
-def list_states(path: str, *, count: bool = True) -> dict[str, Any]:
+def list_states(
+    path: str, storages: Storages | None = None, *, count: bool = True
+) -> dict[str, Any]:
     """Returns what a snapshot holds, operator by operator.
 
     Args:
         path: The snapshot.
+        storages: Where to look; by default as the configuration in force says.
         count: Count entries and timers, for which all files are read.
 
     Returns:
@@ -51,7 +56,7 @@ def list_states(path: str, *, count: bool = True) -> dict[str, Any]:
         CheckpointError: There is no snapshot.
         StateError: A file is missing or damaged.
     """
-    with open_snapshot(path) as snapshot:
+    with open_snapshot(path, storages) as snapshot:
         manifest = snapshot.manifest
         return {
             "path": snapshot.loaded.directory,
@@ -186,13 +191,23 @@ def _entries(
 ) -> Iterator[dict[str, Any]]:
     for row in snapshot.keyed_state(uid):
         if (state is None or row.state == state) and (key is None or is_key(row.key, key)):
-            entry = {"state": row.state, "kind": row.kind, "key": to_json(row.key)}
-            entry["namespace"] = to_json(row.namespace)
-            yield entry | _value(row.kind, row.value)
+            yield keyed_entry(row)
     for own in snapshot.operator_state(uid) if key is None else ():
         if state is None or own.state == state:
-            entry = {"state": own.state, "kind": own.kind, "subtask": own.subtask}
-            yield entry | _value(own.kind, own.value)
+            yield operator_entry(own)
+
+
+def keyed_entry(row: StateRow) -> dict[str, Any]:
+    """Returns an entry of keyed state, or a timer, as `read_state` has them."""
+    entry = {"state": row.state, "kind": row.kind, "key": to_json(row.key)}
+    entry["namespace"] = to_json(row.namespace)
+    return entry | _value(row.kind, row.value)
+
+
+def operator_entry(own: OperatorStateRow) -> dict[str, Any]:
+    """Returns an entry of operator state as `read_state` has them."""
+    entry = {"state": own.state, "kind": own.kind, "subtask": own.subtask}
+    return entry | _value(own.kind, own.value)
 
 
 def _value(kind: str, value: Any) -> dict[str, Any]:

@@ -1,12 +1,14 @@
-"""`/jobs/:jobid/state`: what a retained snapshot of a job holds, operator by operator.
+"""`/jobs/:jobid/state`: what a retained snapshot of a job holds, and the first rows of a state.
 
-A client names a checkpoint by its number; where that is, the job's own history says. Only metadata
-is read, which is plain data: no value of any state is looked at, and nothing is unpickled.
+A client names a checkpoint by its number; where that is, the job's own history says. The list comes
+from metadata alone. Rows are read within bounds, by a process of their own, and no pickle is ever
+loaded: a pickled value is shown by its size.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+import threading
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from starlette.exceptions import HTTPException
@@ -17,41 +19,94 @@ from penstock.rest.context import JobId, RestContext
 from penstock.rest.routes_jobs import Context
 from penstock.rest.views.configuration import without_secrets
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.rest.settings import SnapshotReader
+
 router = APIRouter()
-_TRIES: Final = 3
+_TRIES: Final = 4
+_WAIT_S: Final = 0.25
+_DEFAULT_ROWS: Final = 50
+_MOST_ROWS: Final = 200
+_MOST_NAME: Final = 1_000
+
+CheckpointNumber = Annotated[int | None, Query(ge=0, le=2**63 - 1)]
+Name = Query(min_length=1, max_length=_MOST_NAME)
 
 
 @router.get("/jobs/{job_id}/state")
 def job_state(
-    job_id: JobId,
-    context: Context,
-    checkpoint: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
+    job_id: JobId, context: Context, checkpoint: CheckpointNumber = None
 ) -> dict[str, Any]:
     """Operators and states of a checkpoint or savepoint; of the latest one without a number."""
-    list_states = context.settings.list_states
-    if list_states is None:
+    return _read(job_id, context, checkpoint, _reader(context).list_states)
+
+
+@router.get("/jobs/{job_id}/state/rows")
+def job_state_rows(  # noqa: PLR0913, PLR0917 - what a client may ask
+    job_id: JobId,
+    context: Context,
+    uid: Annotated[str, Name],
+    state: Annotated[str | None, Name] = None,
+    checkpoint: CheckpointNumber = None,
+    limit: Annotated[int, Query(ge=1, le=_MOST_ROWS)] = _DEFAULT_ROWS,
+) -> dict[str, Any]:
+    """The first rows of a state; of all states of an operator and its timers without a name."""
+    reader = _reader(context)
+    if not context.settings.shows_rows:
+        raise HTTPException(403, "penstock.rest.state-rows is false: no values are shown here.")
+    return _read(
+        job_id, context, checkpoint, lambda place: reader.first_rows(place, uid, state, limit)
+    )
+
+
+def _reader(context: RestContext) -> SnapshotReader:
+    reader = context.settings.snapshots
+    if reader is None:
         raise HTTPException(404, "This service reads no snapshots; use `penstock state ls`.")
+    return reader
+
+
+def _read(
+    job_id: str,
+    context: RestContext,
+    checkpoint: int | None,
+    read: Callable[[str], dict[str, Any]],
+) -> dict[str, Any]:
     for tries_left in reversed(range(_TRIES)):
         place = _place(job_id, context, checkpoint)
         try:
-            found = list_states(place)
+            found = read(place)
         except PenstockError as error:
-            # It may have been deleted since the history was written; there is a later one then.
-            if tries_left == 0:
+            # The job may have replaced it since the history was written, and says so in a moment.
+            if tries_left == 0 or not _has_successor(job_id, context, checkpoint, place):
                 raise HTTPException(409, str(error)) from None
         else:
             return found | {"path": without_secrets(found["path"])}
     raise AssertionError("unreachable")
 
 
+def _has_successor(job_id: str, context: RestContext, checkpoint: int | None, place: str) -> bool:
+    for _ in range(_TRIES):
+        if _place(job_id, context, checkpoint) != place:
+            return True
+        threading.Event().wait(_WAIT_S)
+    return False
+
+
 def _place(job_id: str, context: RestContext, checkpoint: int | None) -> str:
-    for line in context.document(job_id, documents.CHECKPOINTS)["history"]:
-        is_there = line["status"] == "COMPLETED" and not line.get("discarded", False)
-        if is_there and checkpoint in (None, line["id"]):
+    found = context.document(job_id, documents.CHECKPOINTS)
+    latest = found.get("latest", {})
+    # A savepoint outlives its line of the history, and so does what the job started from.
+    lasting = [latest.get(name) for name in ("completed", "savepoint", "restored")]
+    lines = [line for line in found["history"] if line["status"] == "COMPLETED"]
+    for line in [*lines, *filter(None, lasting)]:
+        if checkpoint in (None, line["id"]) and not line.get("discarded", False):
             place = str(line["external_path"])
             if place.startswith("memory:"):
                 raise HTTPException(
-                    404,
+                    409,
                     "Checkpoints of this job are in its process's memory; take a savepoint and "
                     "read that.",
                 )

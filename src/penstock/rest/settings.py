@@ -5,19 +5,26 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
 from penstock.rest.token_file import is_loopback, read_token
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_PACKAGE_BYTES: Final = 256 * 1024 * 1024
 MAX_STREAMS: Final = 100
 _ANY: Final = ("0.0.0.0", "::")
+
+
+class SnapshotReader(Protocol):
+    """Reads snapshots; runs nothing that is in them."""
+
+    def list_states(self, path: str) -> dict[str, Any]:
+        """Returns what a snapshot holds, without reading any value."""
+
+    def first_rows(self, path: str, uid: str, state: str | None, limit: int) -> dict[str, Any]:
+        """Returns the first rows of a state, reading no more than is bearable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +42,8 @@ class RestSettings:
         cancel_enabled: Whether jobs may be cancelled.
         refresh_interval_ms: How often pages ask.
         configuration: Of this process, to be shown.
-        list_states: Returns what a snapshot holds, without reading any value; None when whoever
-            serves has no such function.
+        snapshots: Reads snapshots; None when whoever serves cannot.
+        shows_rows: Whether values in snapshots may be seen.
         max_body_bytes: Largest body that is no package.
         max_package_bytes: Largest job package.
         max_streams: Event streams at once.
@@ -52,7 +59,8 @@ class RestSettings:
     cancel_enabled: bool = True
     refresh_interval_ms: int = 3_000
     configuration: Configuration = field(default_factory=Configuration)
-    list_states: Callable[[str], dict[str, Any]] | None = None
+    snapshots: SnapshotReader | None = None
+    shows_rows: bool = True
     max_body_bytes: int = MAX_BODY_BYTES
     max_package_bytes: int = MAX_PACKAGE_BYTES
     max_streams: int = MAX_STREAMS
@@ -99,6 +107,7 @@ def rest_settings(
         savepoint_roots=roots,
         submit_enabled=bool(configuration.get_boolean("web.submit.enable")),
         cancel_enabled=bool(configuration.get_boolean("web.cancel.enable")),
+        shows_rows=bool(configuration.get_boolean("penstock.rest.state-rows")),
         refresh_interval_ms=configuration.get_duration_ms("web.refresh-interval"),
         configuration=configuration,
     )

@@ -76,9 +76,12 @@ function readClock(answer) {
 }
 
 /** Returns a document; undefined when the service has none under this path (404). */
-export async function getJson(path) {
+export async function getJson(path, mostMs = ANSWER_MS) {
   try {
-    const answer = await request(path, { headers: { Accept: "application/json" } });
+    const answer = await request(path, {
+      headers: { Accept: "application/json" },
+      signal: AbortSignal.timeout(mostMs),
+    });
     return await answer.json();
   } catch (error) {
     if (error instanceof ServiceError && error.status === 404) return undefined;

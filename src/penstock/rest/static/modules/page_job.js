@@ -9,15 +9,17 @@ import * as exceptions from "./tab_exceptions.js";
 import { age, count, elapsed, time } from "./format.js";
 import * as graph from "./tab_graph.js";
 import * as logs from "./tab_logs.js";
+import * as state from "./tab_state.js";
 import { copyButton, empty, missing, tabs } from "./parts.js";
 import { link } from "./router.js";
 import { badge, isEnded } from "./states.js";
 
-const TABS = { graph, checkpoints, exceptions, configuration, logs };
+const TABS = { graph, checkpoints, state, exceptions, configuration, logs };
 const TROUBLED = new Set(["FAILING", "FAILED", "RESTARTING"]);
 const NAMES = {
   graph: "Graph",
   checkpoints: "Checkpoints",
+  state: "State",
   exceptions: "Exceptions",
   configuration: "Configuration",
   logs: "Logs",

@@ -1,6 +1,13 @@
 // The address after `#`: which page, and what on it. Unknown ones lead to the overview.
 
-const JOB_TABS = new Set(["graph", "checkpoints", "exceptions", "configuration", "logs"]);
+const JOB_TABS = new Set([
+  "graph",
+  "checkpoints",
+  "state",
+  "exceptions",
+  "configuration",
+  "logs",
+]);
 const CHECKPOINT_TABS = new Set(["overview", "history", "summary", "configuration", "timeline"]);
 
 /**

@@ -1,0 +1,138 @@
+"""The first rows of a state, read in a process of its own: `python -m penstock.launch.state_rows`.
+
+Reading takes memory and time that whoever serves web pages does not have, so this process has a
+limit of either, and is given up beyond. It takes a `RowsRequest` as JSON from its input and writes
+the answer, or `{"error": "…"}`, to its output. Pickles are not loaded: a pickled value is shown by
+its size.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.checkpoint.storage_open import Storages
+from penstock.core.errors import PenstockError
+from penstock.launch.snapshot_reader import Snapshot, logic_handles, open_snapshot
+from penstock.launch.snapshot_verbs import keyed_entry, operator_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.checkpoint.manifest import StoredHandle
+
+MOST_SECONDS: Final = 30
+_MOST_MEMORY: Final = 4 << 30
+_CELL_CHARACTERS: Final = 400
+
+
+class RowsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows.
+
+    Attributes:
+        path: The snapshot.
+        uid: The operator.
+        state: One of its states; None for all, timers included.
+        limit: At most so many rows.
+        most_bytes: At most so much is read.
+        options: Configuration of the storage.
+    """
+
+    path: str
+    uid: str
+    state: str | None
+    limit: int
+    most_bytes: int
+    options: dict[str, str]
+
+
+def read_rows(request: RowsRequest) -> dict[str, Any]:
+    """Returns the first rows of a state.
+
+    Returns:
+        `path`, `checkpoint_id`, `uid`, `state`, `rows` (entries as `snapshot_verbs.read_state` has
+        them; a long value is `{"$cut": "<how its JSON begins>", "length": <of all>}`),
+        `is_truncated`, and `unread_bytes`: what was not read because it is too much, or 0.
+    """
+    with open_snapshot(request.path, Storages(request.options)) as snapshot:
+        reading = _Reading(snapshot, request)
+        rows: list[dict[str, Any]] = []
+        is_truncated = False
+        for entry in reading.entries():
+            if len(rows) == request.limit:
+                is_truncated = True
+                break
+            rows.append({name: _cell(value) for name, value in entry.items()})
+        return {
+            "path": snapshot.loaded.directory,
+            "checkpoint_id": snapshot.manifest.checkpoint_id,
+            "uid": request.uid,
+            "state": request.state,
+            "rows": rows,
+            "is_truncated": is_truncated or reading.unread_bytes > 0,
+            "unread_bytes": reading.unread_bytes,
+        }
+
+
+class _Reading:
+    """Reads subtask by subtask until it has read enough."""
+
+    def __init__(self, snapshot: Snapshot, request: RowsRequest) -> None:
+        self._snapshot = snapshot
+        self._request = request
+        self._left = request.most_bytes
+        self.unread_bytes = 0
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        snapshot, wanted = self._snapshot, self._request.state
+        record = snapshot.operator(self._request.uid)
+        if self._may_read(logic_handles(record)):
+            for own in snapshot.operator_state(record.uid):
+                if wanted in (None, own.state):
+                    yield operator_entry(own)
+        for subtask in record.subtasks:
+            if self._may_read(() if subtask.keyed is None else subtask.keyed.handles):
+                for row in snapshot.keyed_state_of(subtask):
+                    if wanted in (None, row.state):
+                        yield keyed_entry(row)
+
+    def _may_read(self, handles: Iterable[StoredHandle]) -> bool:
+        size = sum(handle.size_bytes for handle in handles)
+        if self.unread_bytes or size > self._left:
+            # From here on nothing is read, so that what is shown is the beginning.
+            self.unread_bytes += size
+            return False
+        self._left -= size
+        return True
+
+
+def _cell(value: Any) -> Any:
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) <= _CELL_CHARACTERS:
+        return value
+    return {"$cut": text[:_CELL_CHARACTERS], "length": len(text)}
+
+
+def main() -> None:
+    """Answers one request."""
+    signal.alarm(MOST_SECONDS)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, most))
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=RowsRequest)
+    answer: dict[str, Any]
+    try:
+        answer = read_rows(request)
+    except PenstockError as error:
+        answer = {"error": str(error)}
+    except MemoryError:
+        answer = {"error": f"reading {request.path} takes more than {_MOST_MEMORY:,} bytes."}
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+
+
+if __name__ == "__main__":
+    main()
