@@ -104,8 +104,8 @@ def test_old_orphans_go_and_young_ones_and_other_files_stay(tmp_path: Path) -> N
     os.utime(foreign, (0, 0))
 
     # Found from outside, without deleting anything.
-    report = list_orphans(Storages(), str(job_directory), now_ms=int(time.time() * 1000))
-    listed = {job_directory.parent / orphan.key: orphan for orphan in report.orphans}
+    orphans = list_orphans(Storages(), str(job_directory), now_ms=int(time.time() * 1000))
+    listed = {job_directory.parent / orphan.key: orphan for orphan in orphans}
     assert set(listed) == {old, young, future}
     assert not listed[young].is_deletable
     assert not listed[future].is_deletable
@@ -113,7 +113,7 @@ def test_old_orphans_go_and_young_ones_and_other_files_stay(tmp_path: Path) -> N
     # The same without a pointer, which may be kept elsewhere.
     hidden = (job_directory / "pointer").rename(tmp_path / "pointer")
     again = list_orphans(Storages(), str(job_directory), now_ms=int(time.time() * 1000))
-    assert {orphan.key for orphan in again.orphans} == {orphan.key for orphan in report.orphans}
+    assert {orphan.key for orphan in again} == {orphan.key for orphan in orphans}
     hidden.rename(job_directory / "pointer")
 
     storages = Storages()

@@ -167,21 +167,11 @@ class StorageWork:
     def _publish(self, order: instructions.Publish) -> None:
         number = order.checkpoint_id
         pointer, version = self.last_read
-        added = [each for each in order.retained if each.checkpoint_id not in _ids(pointer)]
-        for checkpoint in added:
-            pointer = pointer.adding(
-                PointerEntry(
-                    checkpoint_id=checkpoint.checkpoint_id,
-                    directory=checkpoint.location,
-                    size_bytes=1,
-                    sha256="",
-                    is_savepoint=checkpoint.is_savepoint,
-                    is_owned=checkpoint.is_deletable,
-                )
-            )
-        pointer = pointer.subsuming({each.checkpoint_id for each in order.dropped})
-        pointer = pointer.forgetting(order.forgotten)
-        assert _ids(pointer) == {each.checkpoint_id for each in order.retained}
+        pointer = pointer.changed(
+            map(_entry, order.retained),
+            dropped=map(_entry, order.dropped),
+            forgotten=order.forgotten,
+        )
 
         def work() -> events.Event:
             try:
@@ -341,5 +331,12 @@ class StorageWork:
         self.work(work)
 
 
-def _ids(pointer: Pointer) -> set[int]:
-    return {entry.checkpoint_id for entry in pointer.completed}
+def _entry(checkpoint: CompletedCheckpoint) -> PointerEntry:
+    return PointerEntry(
+        checkpoint_id=checkpoint.checkpoint_id,
+        directory=checkpoint.location,
+        size_bytes=1,
+        sha256="",
+        is_savepoint=checkpoint.is_savepoint,
+        is_owned=checkpoint.is_deletable,
+    )

@@ -1,13 +1,12 @@
 """Completed checkpoints, ordered by id, and which of them go when one is added.
 
-The rule (`semantics.md` section 2.3): while there are more than `num-retained`, go from oldest to
-newest and drop an entry unless it is the latest, or the newest that is not a savepoint, because
-later increments may build on that one.
+The rule: while there are more than `num-retained`, go from oldest to newest and drop an entry unless
+it is the latest, or the newest that is not a savepoint, because later increments may build on it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -60,15 +59,11 @@ class CompletedCheckpoint:
 
 
 def claimed(checkpoint: CompletedCheckpoint, mode: ClaimMode) -> CompletedCheckpoint:
-    """Returns a snapshot to start from as the claim mode says (`semantics.md` section 4)."""
-    return CompletedCheckpoint(
-        checkpoint.checkpoint_id,
-        checkpoint.kind,
-        checkpoint.location,
-        checkpoint.epoch,
+    """Returns a snapshot to start from as the claim mode says."""
+    return replace(
+        checkpoint,
         is_deletable=mode is ClaimMode.CLAIM,
         may_be_base=mode is not ClaimMode.NO_CLAIM,
-        details=checkpoint.details,
     )
 
 

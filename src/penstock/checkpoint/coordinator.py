@@ -2,10 +2,15 @@
 
 It holds no clock, thread, file or randomness. Whoever drives it calls `handle` with one event at a
 time and the time of a monotonic clock, obeys the instructions in their order, and reports what came
-of them as further events (`faults.md` section 1 names the steps P0 to P12).
+of them as further events. The steps of a checkpoint, and the instruction that each begins with:
 
-    TriggerRequested, time ─> ReserveId ─> RequestSnapshot ─> Upload ─> WriteMetadata
-        ─> Publish (the commit point) ─> CommitSinks ─> DeleteCheckpoint, ReleaseSharedFiles
+    P0   ReserveId            an id is used up, whatever becomes of the checkpoint
+    P1   RequestSnapshot      the epoch that runs is the last one in it; P2 is its end
+    P3   Upload               in the background, while the next epochs run
+    P6   WriteMetadata        the last file; savepoints count from here
+    P7   Publish              the commit point: before it a restart restores the one before
+    P9   CommitSinks          output becomes visible, also once more after a restart
+    P11  DeleteCheckpoint, ReleaseSharedFiles
 
 Invariants, checked by `validate`:
 * Ids rise strictly; a failed checkpoint's id is used up.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.errors import CheckpointError, ObjectMissingError
 from penstock.checkpoint.paths import CLAIM, METADATA, split_url
 from penstock.checkpoint.publisher import delete_private_files
-from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
+from penstock.checkpoint.snapshot_load import load_entry
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
@@ -32,12 +32,10 @@ class DeletionReport:
     Attributes:
         deleted: Absolute places of files that are gone.
         failed: Places of files that could not be deleted, with the reason.
-        left_shared: Shared files that the snapshot named and that stay.
     """
 
     deleted: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
-    left_shared: tuple[str, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -67,9 +65,7 @@ def delete_snapshot(
     if "/" in snapshot.directory[1:]:
         above, name = split_url(snapshot.directory)
         storages.at(above).remove_directory(name)
-    return DeletionReport(
-        report.deleted, report.failed, tuple(sorted(snapshot.manifest.shared_files))
-    )
+    return report
 
 
 def delete_entry(
@@ -99,17 +95,6 @@ def delete_shared(
 ) -> DeletionReport:
     """Deletes shared files that the registry let go."""
     return _delete(storages, [file.path for file in files], confirm)
-
-
-def dispose(storages: Storages, path: str) -> DeletionReport:
-    """Deletes the savepoint or retained checkpoint at a path, because its owner says so.
-
-    Shared files of an incremental checkpoint stay, since other checkpoints may name them.
-
-    Raises:
-        CheckpointError: There is no valid snapshot at the path; nothing is deleted then.
-    """
-    return delete_snapshot(storages, load_snapshot(storages, path))
 
 
 def _delete(storages: Storages, places: list[str], confirm: Callable[[], None]) -> DeletionReport:

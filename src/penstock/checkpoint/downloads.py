@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import FIRST_EXCEPTION, Executor, wait
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
     from penstock.checkpoint.storage_open import Storages
 
 
-@dataclass(frozen=True, slots=True)
-class DownloadReport:
-    """What was fetched, and what was there."""
-
-    fetched_files: int
-    fetched_bytes: int
-    local_files: int
-    local_bytes: int
-
-
 def download_files(
     storages: Storages,
     loaded: LoadedSnapshot,
@@ -37,7 +26,7 @@ def download_files(
     *,
     handles: Iterable[StoredHandle] | None = None,
     executor: Executor | None = None,
-) -> DownloadReport:
+) -> list[str]:
     """Makes the files of a snapshot lie in `directory` under the names of their handles.
 
     Args:
@@ -46,6 +35,9 @@ def download_files(
         directory: The job's local state directory.
         handles: Only these; all by default.
         executor: Threads that fetch in parallel.
+
+    Returns:
+        The names of those that were not there.
 
     Raises:
         ContentError: A stored file is not what its handle says.
@@ -78,11 +70,7 @@ def download_files(
             if not future.cancelled() and (error := future.exception()) is not None:
                 raise error
         fetched = [future.result() for future in futures]
-    sizes = [handle.size_bytes for handle in wanted.values()]
-    fetched_bytes = sum(size for size, new in zip(sizes, fetched, strict=True) if new)
-    return DownloadReport(
-        sum(fetched), fetched_bytes, len(sizes) - sum(fetched), sum(sizes) - fetched_bytes
-    )
+    return [name for name, is_new in zip(wanted, fetched, strict=True) if is_new]
 
 
 def _is_whole(path: Path, handle: StoredHandle) -> bool:

@@ -1,4 +1,4 @@
-"""Why checkpoints fail, and how many failures a job survives (`semantics.md` section 2.2)."""
+"""Why checkpoints fail, and how many failures a job survives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class FailureReason(Enum):
-    """Flink's names; history, REST and logs show them."""
+    """Flink's names, as far as such failures happen here; history, REST and logs show them."""
 
     # Before the checkpoint started.
     PERIODIC_SCHEDULER_SHUTDOWN = "Periodic checkpoint scheduler is shut down."
@@ -19,26 +19,14 @@ class FailureReason(Enum):
     )
     NOT_ALL_REQUIRED_TASKS_RUNNING = "Not all required tasks are currently running."
     IO_EXCEPTION = "An Exception occurred while triggering the checkpoint. IO-problem detected."
-    BLOCKING_OUTPUT_EXIST = "Blocking output edge exists in running tasks."
     # In flight.
     CHECKPOINT_ASYNC_EXCEPTION = "Asynchronous task checkpoint failed."
-    CHANNEL_STATE_SHARED_STREAM_EXCEPTION = "The shared stream of channel state failed."
     CHECKPOINT_EXPIRED = "Checkpoint expired before completing."
     CHECKPOINT_SUBSUMED = "Checkpoint has been subsumed."
     CHECKPOINT_DECLINED = "Checkpoint was declined."
-    CHECKPOINT_DECLINED_TASK_NOT_READY = "Checkpoint was declined (tasks not ready)"
-    CHECKPOINT_DECLINED_TASK_CLOSING = "Checkpoint was declined (task's operators closing)"
-    CHECKPOINT_DECLINED_SUBSUMED = "Checkpoint was canceled because of a newer one."
-    CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER = "Task received cancellation from its inputs"
-    CHECKPOINT_DECLINED_INPUT_END_OF_STREAM = (
-        "Checkpoint was declined because one input stream is finished"
-    )
     CHECKPOINT_COORDINATOR_SHUTDOWN = "CheckpointCoordinator shutdown."
     CHECKPOINT_COORDINATOR_SUSPEND = "Checkpoint Coordinator is suspending."
     JOB_FAILOVER_REGION = "FailoverRegion is restarting."
-    TASK_FAILURE = "Task has failed."
-    TASK_CHECKPOINT_FAILURE = "Task local checkpoint failure."
-    UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = "Unknown task failed to notify a checkpoint."
     FINALIZE_CHECKPOINT_FAILURE = "Failure to finalize checkpoint."
     TRIGGER_CHECKPOINT_FAILURE = "Trigger checkpoint failure."
 

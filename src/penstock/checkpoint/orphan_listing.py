@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.errors import ObjectMissingError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
-from penstock.checkpoint.orphans import DEFAULT_GRACE_MS, SweepReport, sweep
+from penstock.checkpoint.orphans import DEFAULT_GRACE_MS, Orphan, find_orphans, referenced_keys
 from penstock.checkpoint.paths import METADATA, CheckpointLayout, canonical_url, split_url
 from penstock.checkpoint.pointer import decode_pointer
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def list_orphans(
     storages: Storages, job_directory: str, *, now_ms: int, grace_ms: int = DEFAULT_GRACE_MS
-) -> SweepReport:
+) -> tuple[Orphan, ...]:
     """Finds the orphans of a job, running or not.
 
     Args:
@@ -53,7 +53,15 @@ def list_orphans(
 
     # The highest id may be under way; a job that is over has published or given it up.
     current_id = max(counter.last(), 1)
-    return sweep(storage, layout, retained, current_id=current_id, now_ms=now_ms, grace_ms=grace_ms)
+    entries = list(storage.list(layout.prefix))
+    return find_orphans(
+        entries,
+        layout,
+        referenced_keys(storage, retained()),
+        current_id=current_id,
+        now_ms=now_ms,
+        grace_ms=grace_ms,
+    )
 
 
 def _whole(storages: Storages, storage: CheckpointStorage, job_id: str) -> Iterator[LoadedSnapshot]:

@@ -9,6 +9,9 @@ The decision is pure (`find_orphans`). A file is an orphan only if all of this h
 
 `taskowned`, the pointer, the counter and everything of an unknown name is never touched. Without a
 directory per job, other jobs' files lie beside ours, and no sweep is possible.
+
+The order matters: list, then read what is retained, so that a checkpoint which completes meanwhile
+counts as retained; then decide and delete.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.checkpoint.deletion import DeletionReport
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import (
     METADATA,
@@ -53,25 +57,6 @@ class Orphan:
     age_ms: int
     is_deletable: bool
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class SweepReport:
-    """Result of a sweep.
-
-    Attributes:
-        orphans: Everything found, deletable or not.
-        deleted: Keys that were deleted; empty in a dry run.
-        failed: Keys that could not be deleted, with the reason.
-    """
-
-    orphans: tuple[Orphan, ...]
-    deleted: tuple[str, ...] = ()
-    failed: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def orphan_bytes(self) -> int:
-        return sum(orphan.size_bytes for orphan in self.orphans)
 
 
 def find_orphans(  # noqa: PLR0913 - the facts of a pure decision
@@ -113,51 +98,9 @@ def find_orphans(  # noqa: PLR0913 - the facts of a pure decision
     return tuple(found)
 
 
-def sweep(  # noqa: PLR0913
-    storage: CheckpointStorage,
-    layout: CheckpointLayout,
-    load_retained: Callable[[], Iterable[LoadedSnapshot]],
-    *,
-    current_id: int,
-    now_ms: int,
-    grace_ms: int = DEFAULT_GRACE_MS,
-    dry_run: bool = True,
-    confirm: Callable[[], None] = lambda: None,
-) -> SweepReport:
-    """Lists a job's directory, decides, and unless it is a dry run deletes.
-
-    Args:
-        storage: Where checkpoints are.
-        layout: Names of the job's directories.
-        load_retained: Reads all retained snapshots; called after the listing, so that a checkpoint
-            that completes meanwhile counts as retained. It must raise when one cannot be read.
-        current_id: Lowest checkpoint under way, or the next one; read before the sweep.
-        now_ms: Wall time.
-        grace_ms: How old an orphan must be.
-        dry_run: Only report.
-        confirm: Asked before each deletion; raises when another leader is at work.
-
-    Raises:
-        CheckpointError: The job has no directory of its own.
-    """
-    if not layout.prefix:
-        raise CheckpointError(
-            f"{storage.url} has no directory per job (create-subdir: false), so files of other "
-            "jobs cannot be told from orphans. Nothing was swept."
-        )
-    entries = list(storage.list(layout.prefix))
-    referenced = referenced_keys(storage, load_retained())
-    orphans = find_orphans(
-        entries, layout, referenced, current_id=current_id, now_ms=now_ms, grace_ms=grace_ms
-    )
-    if dry_run:
-        return SweepReport(orphans)
-    return delete_orphans(storage, orphans, confirm)
-
-
 def delete_orphans(
     storage: CheckpointStorage, orphans: tuple[Orphan, ...], confirm: Callable[[], None]
-) -> SweepReport:
+) -> DeletionReport:
     """Deletes those that are deletable; a failure does not stop it."""
     deleted: list[str] = []
     failed: list[tuple[str, str]] = []
@@ -174,7 +117,7 @@ def delete_orphans(
     for directory in sorted({posixpath.dirname(key) for key in deleted}):
         if checkpoint_number(posixpath.basename(directory)) is not None:
             storage.remove_directory(directory)
-    return SweepReport(orphans, tuple(deleted), tuple(failed))
+    return DeletionReport(tuple(deleted), tuple(failed))
 
 
 def referenced_keys(

@@ -16,7 +16,7 @@ from penstock.checkpoint.errors import FencedError
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from penstock.core.versioned import Outcome, RecordVersion, Unknown, VersionedRecord
 
@@ -61,14 +61,26 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_job: str = ""
     ended_status: str = ""
 
-    @property
-    def latest(self) -> PointerEntry | None:
-        return self.completed[-1] if self.completed else None
+    def changed(
+        self,
+        retained: Iterable[PointerEntry],
+        *,
+        dropped: Iterable[PointerEntry] = (),
+        forgotten: Collection[int] = (),
+    ) -> Pointer:
+        """Returns the pointer that names other snapshots, in one step with what they subsume.
 
-    def adding(self, entry: PointerEntry) -> Pointer:
-        """Returns the pointer with a newer snapshot."""
-        assert self.latest is None or entry.checkpoint_id > self.latest.checkpoint_id
-        return msgspec.structs.replace(self, completed=(*self.completed, entry))
+        Args:
+            retained: What it names, oldest first.
+            dropped: Former ones; owned ones wait for the deletion of their files.
+            forgotten: Subsumed ones whose files are gone.
+        """
+        left = (entry for entry in self.subsumed if entry.checkpoint_id not in forgotten)
+        return Pointer(
+            completed=tuple(retained),
+            subsumed=(*left, *(entry for entry in dropped if entry.is_owned)),
+            unclaimed_up_to=self.unclaimed_up_to,
+        )
 
     def subsuming(self, checkpoint_ids: Collection[int]) -> Pointer:
         """Returns the pointer without some snapshots; owned ones wait for their deletion."""
@@ -85,21 +97,6 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not status:
             return left
         return msgspec.structs.replace(left, ended_job=job_id, ended_status=status)
-
-    def changed(
-        self,
-        entry: PointerEntry,
-        *,
-        dropped: Collection[int] = (),
-        forgotten: Collection[int] = (),
-    ) -> Pointer:
-        """Returns the pointer with a new snapshot, in one step with what that subsumes."""
-        return self.adding(entry).forgetting(forgotten).subsuming(dropped)
-
-    def forgetting(self, checkpoint_ids: Collection[int]) -> Pointer:
-        """Returns the pointer after the files of some subsumed snapshots were deleted."""
-        left = (entry for entry in self.subsumed if entry.checkpoint_id not in checkpoint_ids)
-        return msgspec.structs.replace(self, subsumed=tuple(left))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Effects of the commit protocol on storage: small functions that a driver calls.
 
-The steps are those of `faults.md` section 1.
+The steps are those of `coordinator`.
 
     P3   prepare_directories, then uploads.run_upload     files
     P6   write_metadata                                   the last file of a checkpoint

@@ -1,4 +1,4 @@
-"""Which checkpoints outlive what: the table of `semantics.md` section 2.3.
+"""Which checkpoints outlive what.
 
     policy                       subsumed  FINISHED  CANCELED  FAILED  SUSPENDED
     NO_EXTERNALIZED_CHECKPOINTS  delete    delete    delete    delete  delete

@@ -18,12 +18,11 @@ MINIMAL_TIME_MS: Final = 10
 """Flink's least interval and timeout."""
 
 MAX_INLINE_THRESHOLD_BYTES: Final = 1024 * 1024
-UNLIMITED_FAILURES: Final = 2**31 - 1
 MAX_QUEUED_REQUESTS: Final = 1000
 
 
 class ClaimMode(Enum):
-    """Who owns the snapshot that a job starts from (`semantics.md` section 4)."""
+    """Who owns the snapshot that a job starts from."""
 
     NO_CLAIM = "NO_CLAIM"
     CLAIM = "CLAIM"

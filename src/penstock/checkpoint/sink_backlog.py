@@ -36,10 +36,6 @@ class SinkBacklog:
         """Whether every commit asked for is known to be done."""
         return self._due is None and self._in_flight is None
 
-    @property
-    def in_flight(self) -> CompletedCheckpoint | None:
-        return self._in_flight
-
     def add(self, checkpoint: CompletedCheckpoint) -> None:
         """Asks for the output of a checkpoint."""
         self._due = checkpoint

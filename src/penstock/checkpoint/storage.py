@@ -41,12 +41,10 @@ class Capabilities:
     Attributes:
         atomic_create: Of many writers of one name exactly one succeeds, and listing is consistent.
         cas: `swap` replaces a file only if it is still the expected one.
-        rename_atomic: A file appears whole or not at all, also after a crash.
     """
 
     atomic_create: bool
     cas: bool
-    rename_atomic: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class FsspecStorage(CheckpointStorage):
         self._root = root.rstrip("/")
         self._direct = url.partition("://")[0] in _APPEAR_WHOLE
         self._numbers = itertools.count()
-        self.capabilities = Capabilities(atomic_create=False, cas=False, rename_atomic=self._direct)
+        self.capabilities = Capabilities(atomic_create=False, cas=False)
 
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
         path = self._path(key)

@@ -56,7 +56,7 @@ class LocalStorage(CheckpointStorage):
         disk: The file system.
     """
 
-    capabilities = Capabilities(atomic_create=True, cas=False, rename_atomic=True)
+    capabilities = Capabilities(atomic_create=True, cas=False)
 
     def __init__(self, directory: str, disk: Disk | None = None) -> None:
         assert directory.startswith("/"), directory

@@ -33,7 +33,7 @@ class MemoryStorage(CheckpointStorage):
         files: Content and time of every file.
     """
 
-    capabilities = Capabilities(atomic_create=True, cas=True, rename_atomic=True)
+    capabilities = Capabilities(atomic_create=True, cas=True)
 
     def __init__(self, url: str = "memory://main", now_ms: Callable[[], int] = lambda: 0) -> None:
         self.url = url

@@ -67,7 +67,7 @@ class ObjectStorage(CheckpointStorage):
         writer_id: Unique for this process.
     """
 
-    capabilities = Capabilities(atomic_create=True, cas=True, rename_atomic=True)
+    capabilities = Capabilities(atomic_create=True, cas=True)
 
     def __init__(self, store: S3Store, url: str, writer_id: str) -> None:
         import obstore

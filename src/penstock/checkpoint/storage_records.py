@@ -3,7 +3,7 @@
 Where a storage has compare-and-set, a record is one object. Where it can only create a file exactly
 once, version *v* is the file `<19 digits of v>`, put if absent, and the highest number counts; the
 last few are kept. Where it has neither, numbered files still work for a single writer, but nothing
-keeps two apart: `is_safe` is False, and high availability must use another store.
+keeps two apart: high availability must use another store.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ _TRIES: Final = 10
 class SwappedRecord:
     """A record in one object of a storage with compare-and-set."""
 
-    is_safe = True
-
     def __init__(self, storage: CheckpointStorage, key: str) -> None:
         self._storage = storage
         self._key = f"{key}/current"
@@ -55,7 +53,6 @@ class NumberedRecord:
     def __init__(self, storage: CheckpointStorage, directory: str) -> None:
         self._storage = storage
         self._directory = directory
-        self.is_safe = storage.capabilities.atomic_create
 
     @property
     def place(self) -> str:

@@ -1,4 +1,4 @@
-"""When a checkpoint may be triggered: period, pause, concurrency and queue (`semantics.md` 2.1).
+"""When a checkpoint may be triggered: period, pause, concurrency and queue.
 
 1. Periodic requests become due one period after the previous trigger; others arrive at any time.
 2. All wait in one queue: savepoints first, then forced, then users' before periodic, then oldest.

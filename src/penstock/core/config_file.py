@@ -1,4 +1,4 @@
-"""Reads `config.yaml` and the older flat `flink-conf.yaml` (`interfaces.md` section 2).
+"""Reads `config.yaml` and the older flat `flink-conf.yaml`.
 
 PyYAML's own loaders speak YAML 1.1, where `on` is a boolean, `1:30` a number and `2024-01-01` a
 date. Here only null is resolved, as YAML 1.2's core schema does; every other value keeps its

@@ -1,4 +1,4 @@
-"""Settings with their sources (`semantics.md` 1, `interfaces.md` 2).
+"""Settings with their sources.
 
 A value set in program code outranks the command line, which outranks the file, which outranks the
 default. Nothing that was overruled is forgotten: `warnings()` tells of it, of old names, of

@@ -1,4 +1,4 @@
-"""Named places where a process can be made to fail: how tests break real jobs (`faults.md` 5).
+"""Named places where a process can be made to fail: how tests break real jobs.
 
     _POINTER = fault_span("checkpoint.pointer")     # registers two points, at import
     with _POINTER:                                  # costs two looks at empty tuples

@@ -1,7 +1,7 @@
 """Pointers to immutable bytes.
 
 A handle names bytes by place, length and SHA-256; whoever reads them checks both. Bytes up to the
-inline threshold travel in the handle itself (`semantics.md` section 2.4).
+inline threshold travel in the handle itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which subtask owns a key: stable over processes, machines and restarts (`semantics.md` 3).
+"""Which subtask owns a key: stable over processes, machines and restarts.
 
     key group = murmur(crc32(canonical bytes of the key)) mod max parallelism
     subtask   = key group * parallelism // max parallelism

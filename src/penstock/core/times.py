@@ -1,4 +1,4 @@
-"""Event time as int64 milliseconds, saturating at both ends (`semantics.md`, preface).
+"""Event time as int64 milliseconds, saturating at both ends.
 
 Python integers do not overflow, so sums of times are clamped here and nowhere else.
 """

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM, default_max_parallelism
-from penstock.core.partitioning import Forward, KeyGroups, Partitioning, Rebalance
+from penstock.core.partitioning import Forward, Partitioning, Rebalance
 from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
 from penstock.graph.nodes import Chaining, Input, Node, NodeKind, StreamGraph
 
@@ -192,8 +192,3 @@ class _Compiler:
                 levels[edge.target_stage], levels[edge.source_stage] + 1
             )
         return levels
-
-
-def is_keyed_edge(edge: Edge) -> bool:
-    """Whether batches behind the edge carry keys."""
-    return isinstance(edge.partitioning, KeyGroups)

@@ -10,10 +10,8 @@ import logging
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.orphans import (
     Orphan,
-    SweepReport,
     delete_orphans,
     find_orphans,
     referenced_keys,
@@ -132,15 +130,9 @@ class OrphanSweep:
     def _delete(self, orphans: tuple[Orphan, ...]) -> None:
         try:
             report = delete_orphans(self._storage, orphans, self._confirm)
-        except FencedError as error:
-            _log.warning("%s was not swept: %s", self._place, error)
-            return
         except PenstockError as error:
             _log.warning("The sweep of %s stopped: %s", self._place, error)
             return
-        self._tell(report)
-
-    def _tell(self, report: SweepReport) -> None:
         if report.deleted:
             _log.info(
                 "Deleted %d files in %s that no checkpoint names.", len(report.deleted), self._place

@@ -243,11 +243,12 @@ class SnapshotEffects:
             self._storage.make_directory(self._layout.pointer)
             self._read = self._pointer_record.read()
         current: Pointer = self._read.pointer
-        dropped = tuple(entry_of(each) for each in wish.dropped if each.is_deletable)
-        kept = tuple(each for each in current.subsumed if each.checkpoint_id not in wish.forgotten)
-        pointer = Pointer(
-            completed=tuple(entry_of(each) for each in wish.retained),
-            subsumed=(*kept, *dropped),
+        pointer = msgspec.structs.replace(
+            current.changed(
+                map(entry_of, wish.retained),
+                dropped=map(entry_of, wish.dropped),
+                forgotten=wish.forgotten,
+            ),
             unclaimed_up_to=max(self.registry.unclaimed_up_to, current.unclaimed_up_to),
         )
         return self._settled(self._pointer_record.publish(pointer, self._read.version))

@@ -69,7 +69,7 @@ def _job_directories(snapshots: Iterable[str]) -> list[str]:
 def _orphans(storages: Storages, job_directory: str) -> list[dict[str, Any]]:
     above = split_url(job_directory)[0]
     try:
-        report = list_orphans(storages, job_directory, now_ms=SystemClock().wall_ms())
+        orphans = list_orphans(storages, job_directory, now_ms=SystemClock().wall_ms())
     except CheckpointError as error:
         raise CheckpointError(
             f"orphans in {job_directory} cannot be told from files in use: {error}"
@@ -81,7 +81,7 @@ def _orphans(storages: Storages, job_directory: str) -> list[dict[str, Any]]:
             "age_ms": orphan.age_ms,
             "reason": orphan.reason,
         }
-        for orphan in report.orphans
+        for orphan in orphans
     ]
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.launch.snapshot_effects import SnapshotEffects
     from penstock.runtime.sink_commits import SinkCommits
 
-# Where processes of tests die: the steps of the commit protocol (`faults.md` section 1).
+# Where processes of tests die: the steps of the commit protocol.
 _ID: Final = fault_span("checkpoint.id")
 _UPLOAD: Final = fault_span("checkpoint.upload")
 _ACKNOWLEDGE: Final = fault_span("checkpoint.acknowledge")

@@ -1,6 +1,6 @@
 """A small driver of the commit protocol, for tests: checkpoints one after the other, then recovery.
 
-Its job is the one of `semantics.md` section 2.6: s1 s2 | s3 s4 | s123 replaces s1 s2 s3, new s5 |
+Its job: s1 s2 | s3 s4 | s123 replaces s1 s2 s3, new s5 |
 s456 replaces s4 s5.
 """
 
@@ -29,8 +29,12 @@ from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, read_inline, run_upload
 from penstock.checkpoint.verify import verify_loaded
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
+from penstock.launch.orphan_sweep import OrphanSweep
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.storage import CheckpointStorage
 
 LIVE = (("s1", "s2"), ("s1", "s2", "s3", "s4"), ("s123", "s4", "s5"), ("s123", "s456"))
@@ -99,8 +103,8 @@ class Driver:
 
     @property
     def latest(self) -> Manifest | None:
-        entry = self.known.pointer.latest
-        return None if entry is None else self.loaded[entry.checkpoint_id].manifest
+        completed = self.known.pointer.completed
+        return self.loaded[completed[-1].checkpoint_id].manifest if completed else None
 
     # -- one checkpoint -----------------------------------------------------------------------
 
@@ -109,7 +113,8 @@ class Driver:
         number = self.counter.reserve()
         self.reserved.append(number)
         written = self._write(number, names, epoch)
-        self._publish(self.known.pointer.adding(written.entry(is_owned=True)))
+        pointer = self.known.pointer
+        self._publish(pointer.changed([*pointer.completed, written.entry(is_owned=True)]))
         self.published.append(number)
         self.loaded[number] = written
         self.registry = self.registry.registered(written.manifest)
@@ -192,12 +197,39 @@ class Driver:
         self.registry, files = self.registry.unregistered_below(lowest)
         delete_shared(self.storages, files, self._confirm)
         if done:
-            self._publish(self.known.pointer.forgetting(done))
+            self._publish(self.known.pointer.changed(completed, forgotten=done))
 
     def _confirm(self) -> None:
         current = self.pointer.read().version
         if current is None or current.leader_epoch != self.leader_epoch:
             raise FencedError("somebody else leads")
+
+
+class _SetClock:
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def wall_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> int:
+        return self._now_ms
+
+
+def sweep(
+    driver: Driver,
+    *,
+    now_ms: int,
+    grace_ms: int,
+    needed: Iterable[LoadedSnapshot] | None = None,
+    layout: CheckpointLayout = LAYOUT,
+) -> None:
+    """Sweeps as a job does at its end."""
+    swept = OrphanSweep(
+        driver.storage, layout, "nobody", grace_ms, _SetClock(now_ms), driver.pointer.confirm_lead
+    )
+    swept.finish(driver.counter.last(), driver.loaded.values() if needed is None else needed)
+    swept.close()
 
 
 def check_recovery(root: CheckpointStorage, before: Driver, tried: int) -> Driver:

@@ -1,4 +1,4 @@
-"""Settings of checkpointing: defaults, old names, limits (`semantics.md` section 1)."""
+"""Settings of checkpointing: defaults, old names, limits."""
 
 from __future__ import annotations
 

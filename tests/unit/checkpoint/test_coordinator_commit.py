@@ -1,4 +1,4 @@
-"""The commit point, its three outcomes, and what may follow it (`faults.md` section 1)."""
+"""The commit point, its three outcomes, and what may follow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping with a savepoint (`semantics.md` section 3)."""
+"""Stopping with a savepoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When checkpoints are triggered: the table of `semantics.md` section 2.1, by hand."""
+"""When checkpoints are triggered: expected times by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deciders hold no clock, thread, file or randomness: they import none (`style.md` habit 5)."""
+"""Deciders hold no clock, thread, file or randomness: they import none."""
 
 from __future__ import annotations
 

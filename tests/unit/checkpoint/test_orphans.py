@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from checkpoint_samples import JOB, sha256
-from commit_driver import LAYOUT, LIVE, Driver
+from commit_driver import LAYOUT, LIVE, Driver, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.checkpoint.content import Content
-from penstock.checkpoint.errors import CheckpointError, FencedError
-from penstock.checkpoint.orphans import find_orphans, referenced_keys, sweep
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.orphans import find_orphans, referenced_keys
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.storage import Entry
 from penstock.checkpoint.storage_memory import MemoryStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
 
 HASH = sha256(b"x")
@@ -104,23 +107,6 @@ def job() -> tuple[MemoryStorage, Driver]:
     return storage, driver
 
 
-def run(storage: MemoryStorage, driver: Driver, **options: object) -> list[str]:
-    arguments: dict[str, object] = {
-        "current_id": 5,
-        "now_ms": 2 * DAY,
-        "grace_ms": DAY,
-        "dry_run": False,
-        **options,
-    }
-    report = sweep(
-        driver.storage,
-        LAYOUT,
-        lambda: list(driver.loaded.values()),
-        **arguments,  # type: ignore[arg-type]
-    )
-    return sorted(key.removeprefix(f"{JOB}/") for key in report.deleted)
-
-
 ORPHANS = [f"chk-2/{HASH}-2-w", "chk-2/_metadata", f"shared/{HASH}-2-w"]
 
 
@@ -134,89 +120,56 @@ def with_orphans() -> tuple[MemoryStorage, Driver]:
 def test_sweep_of_a_healthy_job_finds_nothing() -> None:
     storage, driver = job()
     before = dict(storage.files)
-    assert run(storage, driver) == []
+    sweep(driver, now_ms=2 * DAY, grace_ms=DAY)
     assert storage.files == before
 
 
 def test_sweep_takes_orphans_only() -> None:
     healthy, _ = job()
     storage, driver = with_orphans()
-    assert run(storage, driver) == ORPHANS
+    sweep(driver, now_ms=2 * DAY, grace_ms=DAY)
     assert set(storage.files) == set(healthy.files)
-
-
-def test_a_dry_run_deletes_nothing() -> None:
-    storage, driver = with_orphans()
-    before = dict(storage.files)
-    assert run(storage, driver, dry_run=True) == []
-    report = sweep(
-        driver.storage,
-        LAYOUT,
-        lambda: list(driver.loaded.values()),
-        current_id=5,
-        now_ms=2 * DAY,
-        grace_ms=DAY,
-    )
-    assert [orphan.is_deletable for orphan in report.orphans] == [True] * 3
-    assert report.orphan_bytes == 9
-    assert storage.files == before
 
 
 def test_a_checkpoint_that_completes_meanwhile_is_safe() -> None:
     """The listing comes first, what is retained is read after it."""
     storage, driver = with_orphans()
 
-    def load() -> list[LoadedSnapshot]:
+    def completing() -> Iterator[LoadedSnapshot]:
         driver.checkpoint(LIVE[0], 5)
-        return list(driver.loaded.values())
+        yield from driver.loaded.values()
 
-    report = sweep(
-        driver.storage,
-        LAYOUT,
-        load,
-        current_id=5,
-        now_ms=9 * DAY,
-        grace_ms=0,
-        dry_run=False,
-    )
-    assert {key.removeprefix(f"{JOB}/") for key in report.deleted} >= set(ORPHANS)
+    sweep(driver, now_ms=9 * DAY, grace_ms=0, needed=completing())
+    assert not {f"{JOB}/{key}" for key in ORPHANS} & set(storage.files)
     assert referenced_keys(driver.storage, driver.loaded.values()) <= set(storage.files)
 
 
-def test_a_snapshot_that_cannot_be_read_stops_the_sweep() -> None:
+def test_a_snapshot_that_cannot_be_read_stops_the_sweep(caplog: pytest.LogCaptureFixture) -> None:
     storage, driver = with_orphans()
     before = dict(storage.files)
 
-    def load() -> list[LoadedSnapshot]:
+    def failing() -> Iterator[LoadedSnapshot]:
         raise CheckpointError("checkpoint 3 cannot be read")
+        yield
 
-    with pytest.raises(CheckpointError, match="checkpoint 3"):
-        sweep(driver.storage, LAYOUT, load, current_id=5, now_ms=9 * DAY, grace_ms=0, dry_run=False)
+    sweep(driver, now_ms=9 * DAY, grace_ms=0, needed=failing())
+    assert "was not swept: checkpoint 3 cannot be read" in caplog.text
     assert storage.files == before
 
 
 def test_without_a_directory_per_job_nothing_is_swept() -> None:
-    storage, _ = with_orphans()
-    with pytest.raises(CheckpointError, match="create-subdir"):
-        sweep(
-            storage,
-            layout_of(JOB, create_subdir=False),
-            list,
-            current_id=5,
-            now_ms=9 * DAY,
-            dry_run=False,
-        )
-
-
-def test_a_former_leader_deletes_nothing() -> None:
     storage, driver = with_orphans()
     before = dict(storage.files)
+    sweep(driver, now_ms=9 * DAY, grace_ms=0, layout=layout_of(JOB, create_subdir=False))
+    assert storage.files == before
 
-    def confirm() -> None:
-        raise FencedError("somebody else leads")
 
-    with pytest.raises(FencedError):
-        run(storage, driver, confirm=confirm)
+def test_a_former_leader_deletes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    storage, driver = with_orphans()
+    Driver(storage, leader_epoch=2).start()
+    before = dict(storage.files)
+    sweep(driver, now_ms=9 * DAY, grace_ms=0)
+    assert "nothing is deleted" in caplog.text
     assert storage.files == before
 
 

@@ -37,33 +37,21 @@ def numbers(entries: tuple[PointerEntry, ...]) -> list[int]:
 
 
 def test_a_life_of_a_pointer() -> None:
-    pointer = Pointer().adding(entry(1)).adding(entry(2)).adding(entry(3))
-    assert pointer.latest == entry(3)
-    pointer = pointer.subsuming([1, 2])
-    assert numbers(pointer.completed) == [3]
-    assert numbers(pointer.subsumed) == [1, 2]
-    pointer = pointer.forgetting([1])
+    pointer = Pointer().changed([entry(1), entry(2), entry(3)])
+    pointer = pointer.subsuming([1])
+    assert numbers(pointer.completed) == [2, 3]
+    assert numbers(pointer.subsumed) == [1]
+    pointer = pointer.changed([entry(3), entry(4)], dropped=[entry(2)], forgotten=[1])
+    assert numbers(pointer.completed) == [3, 4]
     assert numbers(pointer.subsumed) == [2]
-    assert Pointer().latest is None
-
-
-def test_one_change_adds_drops_and_forgets() -> None:
-    pointer = Pointer(completed=(entry(2), entry(3)), subsumed=(entry(1),))
-    changed = pointer.changed(entry(4), dropped=[2], forgotten=[1])
-    assert numbers(changed.completed) == [3, 4]
-    assert numbers(changed.subsumed) == [2]
 
 
 def test_what_is_not_ours_does_not_wait_for_its_deletion() -> None:
-    pointer = Pointer().adding(entry(860, is_owned=False, is_savepoint=True)).adding(entry(861))
-    pointer = pointer.subsuming([860])
-    assert numbers(pointer.completed) == [861]
-    assert pointer.subsumed == ()
-
-
-def test_ids_only_rise() -> None:
-    with pytest.raises(AssertionError):
-        Pointer().adding(entry(3)).adding(entry(3))
+    foreign = entry(860, is_owned=False, is_savepoint=True)
+    pointer = Pointer(completed=(foreign, entry(861)))
+    for changed in (pointer.subsuming([860]), pointer.changed([entry(861)], dropped=[foreign])):
+        assert numbers(changed.completed) == [861]
+        assert changed.subsumed == ()
 
 
 # -- the record -------------------------------------------------------------------------------
@@ -79,9 +67,9 @@ def test_publishing() -> None:
     assert pointer.read().pointer == Pointer()
     assert isinstance(pointer.take_over(), Committed)
     before = pointer.read()
-    first = pointer.publish(before.pointer.adding(entry(1)), before.version)
+    first = pointer.publish(Pointer(completed=(entry(1),)), before.version)
     assert isinstance(first, Committed)
-    again = pointer.publish(before.pointer.adding(entry(2)), before.version)
+    again = pointer.publish(Pointer(completed=(entry(2),)), before.version)
     assert again == Rejected(first.current, fenced=False)
     assert numbers(record(storage).read().pointer.completed) == [1]
 
@@ -91,12 +79,12 @@ def test_taking_over_keeps_what_was_published() -> None:
     old = record(storage)
     old.take_over()
     before = old.read()
-    old.publish(before.pointer.adding(entry(1)), before.version)
+    old.publish(Pointer(completed=(entry(1),)), before.version)
     before = old.read()
     new = record(storage, epoch=2)
     assert isinstance(new.take_over(), Committed)
     assert numbers(new.read().pointer.completed) == [1]
-    late = old.publish(before.pointer.adding(entry(2)), before.version)
+    late = old.publish(Pointer(completed=(entry(2),)), before.version)
     assert isinstance(late, Rejected)
     assert late.fenced
 
@@ -209,11 +197,7 @@ def test_a_counter_with_something_else_in_it() -> None:
 
 def test_what_was_not_claimed_is_remembered_when_its_entry_is_gone() -> None:
     pointer = Pointer(completed=(entry(860, is_owned=False), entry(861)), unclaimed_up_to=860)
-    for changed in (
-        pointer.subsuming([860]),
-        pointer.forgetting([1]),
-        pointer.changed(entry(862), dropped=[860]),
-    ):
+    for changed in (pointer.subsuming([860]), pointer.changed([entry(862)])):
         assert changed.unclaimed_up_to == 860
 
 

@@ -1,4 +1,4 @@
-"""The registry of shared files: the table of `semantics.md` section 2.6, and rebuilding (I6)."""
+"""The registry of shared files: a table by hand, and rebuilding (I6)."""
 
 from __future__ import annotations
 

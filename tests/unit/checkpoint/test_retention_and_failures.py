@@ -97,7 +97,9 @@ def test_counter(tolerable: int, story: str, fails_at: int | None) -> None:
         if kind == "s":
             counter.succeeded(number)
             continue
-        reason = FailureReason.CHECKPOINT_EXPIRED if kind == "f" else FailureReason.TASK_FAILURE
+        reason = (
+            FailureReason.CHECKPOINT_EXPIRED if kind == "f" else FailureReason.JOB_FAILOVER_REGION
+        )
         if counter.failed(number, reason):
             failed_at = step
     assert failed_at == fails_at

@@ -14,7 +14,7 @@ from stored_jobs import job_with_checkpoints, savepoint
 
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.content import Content
-from penstock.checkpoint.deletion import delete_entry, dispose
+from penstock.checkpoint.deletion import DeletionReport, delete_entry, delete_snapshot
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import (
     CheckpointError,
@@ -104,6 +104,10 @@ def test_verify_survives_a_damaged_manifest(storages: Storages, tmp_path: Path) 
 # -- disposing --------------------------------------------------------------------------------
 
 
+def dispose(storages: Storages, path: str) -> DeletionReport:
+    return delete_snapshot(storages, load_snapshot(storages, path))
+
+
 def test_dispose_deletes_what_the_manifest_names_and_nothing_else(
     storages: Storages, tmp_path: Path
 ) -> None:
@@ -128,8 +132,7 @@ def test_dispose_of_a_checkpoint_leaves_shared_files(storages: Storages, tmp_pat
     job_with_checkpoints(tmp_path)
     job = tmp_path / "ckpt" / JOB
     before = set((job / "shared").iterdir())
-    report = dispose(storages, str(job / "chk-3"))
-    assert len(report.left_shared) == 3
+    assert dispose(storages, str(job / "chk-3")).is_complete
     assert set((job / "shared").iterdir()) == before
     assert not (job / "chk-3").exists()
     assert verify_snapshot(storages, str(job / "chk-4")).is_whole
@@ -224,17 +227,13 @@ def test_local_files_that_are_whole_are_not_fetched(tmp_path: Path) -> None:
     loaded = driver.loaded[4]
     job = tmp_path / "job"
     storages = Storages(openers={"file": lambda url: LocalStorage(url)})
-    report = download_files(storages, loaded, job)
-    assert (report.fetched_files, report.local_files) == (3, 0)
     names = {"s123": content_of("s123"), "s456": content_of("s456"), "b4": b"big chunk 4"}
+    assert set(download_files(storages, loaded, job)) == set(names)
     assert {path.name: path.read_bytes() for path in job.iterdir()} == names
     (job / "s123").write_bytes(content_of("s123")[:-1] + b"?")
     (job / "s456").unlink()
     with ThreadPoolExecutor(2) as pool:
-        report = download_files(storages, loaded, job, executor=pool)
-    assert (report.fetched_files, report.local_files) == (2, 1)
-    assert report.fetched_bytes == len(content_of("s123")) + len(content_of("s456"))
-    assert report.local_bytes == len(b"big chunk 4")
+        assert set(download_files(storages, loaded, job, executor=pool)) == {"s123", "s456"}
     assert {path.name: path.read_bytes() for path in job.iterdir()} == names
 
 
@@ -242,8 +241,7 @@ def test_only_some_files_are_fetched(tmp_path: Path) -> None:
     driver = job_with_checkpoints(tmp_path)
     loaded = driver.loaded[4]
     wanted = [handle for handle in loaded.manifest.handles if handle.name == "s123"]
-    report = download_files(Storages(), loaded, tmp_path / "job", handles=wanted)
-    assert report.fetched_files == 1
+    assert download_files(Storages(), loaded, tmp_path / "job", handles=wanted) == ["s123"]
 
 
 @pytest.mark.parametrize("parallel", [False, True])

@@ -1,4 +1,4 @@
-"""The queue of requests: order and limit (`semantics.md` section 2.1)."""
+"""The queue of requests: order and limit."""
 
 from __future__ import annotations
 
