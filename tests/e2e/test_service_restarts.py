@@ -59,6 +59,7 @@ def test_a_killed_job_manager_is_followed_by_one_that_finds_everything(
     cancelled.cancel()
     cancelled.wait_for_state("CANCELED")
     pid = living.pid()
+    entered = living.document()["timestamps"]
     first.kill()
     os.kill(dying.pid(), signal.SIGKILL)
     wait_for(lambda: not is_alive(dying.pid()), dying.trouble)
@@ -71,6 +72,9 @@ def test_a_killed_job_manager_is_followed_by_one_that_finds_everything(
     living, dying, cancelled = (job.on(second) for job in (living, dying, cancelled))
     living.wait_for_state("RUNNING")
     assert living.pid() == pid, "it was taken over, not started again"
+    after = living.document()["timestamps"]
+    assert after.pop("RECONCILING") > entered.pop("RECONCILING"), "and has been running all along"
+    assert after == entered
     dying.wait_for_state("RUNNING")
     assert cancelled.state == "CANCELED"
     living.wait_for_checkpoint()

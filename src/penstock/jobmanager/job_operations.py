@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.jobmanager.dispatching import CommandKind, Operation, OperationStatus
+from penstock.jobmanager.dispatching import CommandKind, Operation, OperationStatus, RefusedError
 
 if TYPE_CHECKING:
     from penstock.core.job import JobStatus
     from penstock.jobmanager.job_directory import JobDirectory
+
+_KEPT_COMMANDS: Final = 200
+_MOST_OPEN_COMMANDS: Final = 1000
+
+
+def make_room(directory: JobDirectory) -> None:
+    """Forgets the oldest commands that are done.
+
+    Raises:
+        RefusedError: Too many are not.
+    """
+    known = directory.command_ids()
+    done = [each for each in known if directory.result(each) is not None]
+    if len(known) - len(done) >= _MOST_OPEN_COMMANDS:
+        raise RefusedError(
+            f"{len(known) - len(done)} requests to job {directory.job_id} are under way; wait for "
+            "some of them."
+        )
+    for trigger_id in done[:-_KEPT_COMMANDS]:
+        directory.forget_command(trigger_id)
 
 
 def find_operation(directory: JobDirectory, trigger_id: str, status: JobStatus) -> Operation | None:

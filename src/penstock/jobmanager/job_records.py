@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.jobmanager.restart_strategies import FailureMemory
+
 
 class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was submitted, except the package itself.
@@ -41,6 +43,8 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         attempt: From 1; a later attempt overrules an earlier one.
         leader_epoch: Epoch of the attempt's writes: rises with each attempt and each leader.
         previous_death: How the process before it died, for the history of failures.
+        restarts: How often the job was restarted before.
+        failures: What the restart strategy is to know of failures before, in wall time.
     """
 
     pid: int = 0
@@ -48,6 +52,8 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     attempt: int
     leader_epoch: int
     previous_death: str | None = None
+    restarts: int = 0
+    failures: FailureMemory = FailureMemory()
 
 
 class StatusRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,8 +62,10 @@ class StatusRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     Attributes:
         attempt: Which attempt.
         status: Name of a `JobStatus`.
+        entered_ms: Wall time since which it is so.
         name: Name of the job.
         restarts: Restarts within the process.
+        failures: What the restart strategy remembers, in wall time; None for nothing new.
         tasks: Number of subtasks by state name in lower case.
         last_checkpoint_ms: Wall time of the latest completed checkpoint.
         restart_settings: The program's settings of the restart strategy, by key.
@@ -67,8 +75,10 @@ class StatusRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     attempt: int
     status: str
+    entered_ms: int = 0
     name: str = ""
     restarts: int = 0
+    failures: FailureMemory | None = None
     tasks: dict[str, int] = {}
     last_checkpoint_ms: int | None = None
     restart_settings: dict[str, str] = {}
@@ -105,7 +115,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         changed_ms: Wall time of the last change of status.
         timestamps: Wall time at which each state was last entered, by name.
         attempt: Number of the last attempt that was started.
-        restarts: How often the job was restarted by the job manager.
+        restarts: How often the job was restarted, up to the end of `counted_attempt`.
+        failures: What the restart strategy remembers of that time, in wall time.
+        counted_attempt: The last attempt that these two contain.
         cancel_requested_ms: Wall time at which somebody asked for the end; never taken back.
         ended_ms: Wall time of the end.
         error: Why it failed.
@@ -120,6 +132,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timestamps: dict[str, int] = {}
     attempt: int = 0
     restarts: int = 0
+    failures: FailureMemory = FailureMemory()
+    counted_attempt: int = 0
     cancel_requested_ms: int | None = None
     ended_ms: int | None = None
     error: str | None = None

@@ -27,7 +27,16 @@ TRANSITIONS: Final[dict[JobStatus, frozenset[JobStatus]]] = {
         }
     ),
     JobStatus.RECONCILING: frozenset(
-        {JobStatus.CREATED, JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED}
+        {
+            JobStatus.CREATED,
+            # Its process went on meanwhile, or has brought it to its end.
+            JobStatus.RUNNING,
+            JobStatus.RESTARTING,
+            JobStatus.FINISHED,
+            JobStatus.FAILING,
+            JobStatus.CANCELLING,
+            JobStatus.SUSPENDED,
+        }
     ),
     JobStatus.CREATED: frozenset(
         {JobStatus.RUNNING, JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED}

@@ -6,15 +6,17 @@
     exponential-delay   when the attempts exceed their limit without a quiet time in between
 
 Each is a pure decider: `failed` takes the time and a random number and says what to do. A failure
-that comes before the planned restart belongs to it and counts nothing.
+that comes before the planned restart belongs to it and counts nothing. What a strategy has to
+remember is a record, with which another process goes on.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
 
 from penstock.core.duration import format_millis
 from penstock.core.errors import ConfigurationError
@@ -55,8 +57,30 @@ class GiveUp:
 RestartDecision = RestartAfter | GiveUp
 
 
+class FailureMemory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a strategy remembers between failures.
+
+    Attributes:
+        failures: How many count.
+        times_ms: When the last ones were; for growing delays, when the last restart was due.
+    """
+
+    failures: int = 0
+    times_ms: tuple[int, ...] = ()
+
+    def moved(self, by_ms: int) -> FailureMemory:
+        """Returns the same on another clock."""
+        return FailureMemory(self.failures, tuple(time_ms + by_ms for time_ms in self.times_ms))
+
+
 class RestartStrategy(Protocol):
-    """Decides after each failure of a job; holds what it has to remember between them."""
+    """Decides after each failure of a job.
+
+    Attributes:
+        memory: Of the failures before; a process that goes on with the job begins with it.
+    """
+
+    memory: FailureMemory
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
         """Takes in a failure.
@@ -72,6 +96,9 @@ class RestartStrategy(Protocol):
 
 class NoRestart:
     """Gives up at the first failure."""
+
+    def __init__(self) -> None:
+        self.memory = FailureMemory()
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
         return GiveUp(
@@ -91,13 +118,14 @@ class FixedDelay:
         _at_least("fixed-delay.delay", delay_ms, 0)
         self._attempts = attempts
         self._delay_ms = delay_ms
-        self._failures = 0
+        self.memory = FailureMemory()
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
-        self._failures += 1
-        if self._failures > self._attempts:
+        failures = self.memory.failures + 1
+        self.memory = FailureMemory(failures)
+        if failures > self._attempts:
             return GiveUp(
-                f"this was failure {self._failures}, and {PREFIX}fixed-delay.attempts allows "
+                f"this was failure {failures}, and {PREFIX}fixed-delay.attempts allows "
                 f"{self._attempts} restarts"
             )
         return RestartAfter(self._delay_ms)
@@ -118,15 +146,16 @@ class FailureRate:
         self._max_failures = max_failures
         self._interval_ms = interval_ms
         self._delay_ms = delay_ms
-        self._failures: deque[int] = deque(maxlen=max_failures + 1)
+        self.memory = FailureMemory()
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
-        self._failures.append(now_ms)
-        is_full = len(self._failures) > self._max_failures
+        times_ms = (*self.memory.times_ms, now_ms)[-self._max_failures - 1 :]
+        self.memory = FailureMemory(self.memory.failures + 1, times_ms)
+        is_full = len(times_ms) > self._max_failures
         # As in Flink, failures exactly one interval apart still lie within it.
-        if is_full and now_ms - self._failures[0] <= self._interval_ms:
+        if is_full and now_ms - times_ms[0] <= self._interval_ms:
             return GiveUp(
-                f"{len(self._failures)} failures lie within "
+                f"{len(times_ms)} failures lie within "
                 f"{format_millis(self._interval_ms)}, and "
                 f"{PREFIX}failure-rate.max-failures-per-interval allows {self._max_failures}"
             )
@@ -192,30 +221,29 @@ class ExponentialDelay:
 
     def __init__(self, settings: ExponentialSettings | None = None) -> None:
         self._settings = settings or ExponentialSettings()
-        self._attempts = 0
-        self._next_restart_ms: int | None = None
+        self.memory = FailureMemory()
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
-        planned_ms = self._next_restart_ms
+        attempts = self.memory.failures
+        planned_ms = self.memory.times_ms[-1] if self.memory.times_ms else None
         if planned_ms is not None and now_ms <= planned_ms:
             return RestartAfter(planned_ms - now_ms, is_new_attempt=False)
         if planned_ms is not None and now_ms - planned_ms >= self._settings.reset_ms:
-            self._attempts = 0
-        delay_ms = self._delay_ms(random)
-        self._attempts += 1
-        if self._attempts > self._settings.attempts:
+            attempts = 0
+        delay_ms = self._delay_ms(attempts, random)
+        self.memory = FailureMemory(attempts + 1, (now_ms + delay_ms,))
+        if attempts >= self._settings.attempts:
             return GiveUp(
-                f"this was failure {self._attempts} without "
+                f"this was failure {attempts + 1} without "
                 f"{format_millis(self._settings.reset_ms)} of quiet, and "
                 f"{PREFIX}exponential-delay.attempts-before-reset-backoff allows "
                 f"{self._settings.attempts}"
             )
-        self._next_restart_ms = now_ms + delay_ms
         return RestartAfter(delay_ms)
 
-    def _delay_ms(self, random: float) -> int:
+    def _delay_ms(self, attempts: int, random: float) -> int:
         settings = self._settings
-        delay_ms = settings.delay_ms(self._attempts)
+        delay_ms = settings.delay_ms(attempts)
         spread = int(delay_ms * settings.jitter)
         jittered = delay_ms - spread + int(random * (2 * spread + 1))
         return max(settings.initial_ms, min(jittered, settings.maximum_ms))

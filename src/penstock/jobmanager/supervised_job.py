@@ -6,8 +6,9 @@ directory say, asks the supervisor what follows, does it, and remembers it in th
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,7 +22,7 @@ from penstock.jobmanager.dispatching import (
     RefusedError,
 )
 from penstock.jobmanager.driver_launcher import exit_text
-from penstock.jobmanager.job_operations import find_operation
+from penstock.jobmanager.job_operations import find_operation, make_room
 from penstock.jobmanager.job_overview import exceptions_document, job_document
 from penstock.jobmanager.job_records import (
     CommandRecord,
@@ -31,6 +32,7 @@ from penstock.jobmanager.job_records import (
 )
 from penstock.jobmanager.job_settings import JobSettings
 from penstock.jobmanager.life_cycle import JobLifeCycle
+from penstock.jobmanager.restart_counts import counted, restarted
 from penstock.jobmanager.supervision import (
     Ending,
     EndJob,
@@ -48,9 +50,8 @@ if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.driver_launcher import Child, Launcher
     from penstock.jobmanager.job_directory import JobDirectory
+    from penstock.jobmanager.restart_strategies import RestartStrategy
 
-_KEPT_COMMANDS: Final = 200
-_MOST_OPEN_COMMANDS: Final = 1000
 _log = logging.getLogger("penstock.jobmanager")
 
 
@@ -85,7 +86,7 @@ class SupervisedJob:
         self._attempt_epoch = attempt_epoch
         self._configuration = configuration
         self._child: Child | None = None
-        self._restarts_before = record.restarts
+        self._wall_ahead_ms = clock.wall_ms() - clock.monotonic_ms()
         # Of a job that has ended before us, for lists.
         self._status: StatusRecord | None = directory.status()
         self._death: str | None = None
@@ -97,7 +98,7 @@ class SupervisedJob:
         self._supervisor = JobSupervisor(
             JobLifeCycle(clock.wall_ms(), status),
             attempt=record.attempt,
-            strategy=lambda: self._settings().restart_strategy(),
+            strategy=self._strategy,
             cancellation_timeout_ms=lambda: self._settings().cancellation_timeout_ms(),
             cancel_requested=record.cancel_requested_ms is not None,
             is_recovered=is_recovered,
@@ -142,7 +143,7 @@ class SupervisedJob:
             record.ended_ms,
             record.changed_ms,
             {} if status is None else status.tasks,
-            record.restarts + (0 if status is None else status.restarts),
+            counted(record, status).restarts,
             None if status is None else status.last_checkpoint_ms,
         )
 
@@ -175,7 +176,7 @@ class SupervisedJob:
                 f"job {self.job_id} is {self.status.name}; a {command.kind.value} needs a RUNNING "
                 "job. Ask again when it runs."
             )
-        self._forget_old_commands()
+        make_room(self.directory)
         record = CommandRecord(
             attempt=self._supervisor.attempt,
             kind=command.kind.value,
@@ -198,28 +199,18 @@ class SupervisedJob:
             self._save(msgspec.structs.replace(self.record, cancel_requested_ms=now_ms))
         self._supervisor.cancel()
 
-    def _forget_old_commands(self) -> None:
-        known = self.directory.command_ids()
-        done = [each for each in known if self.directory.result(each) is not None]
-        if len(known) - len(done) >= _MOST_OPEN_COMMANDS:
-            raise RefusedError(
-                f"{len(known) - len(done)} requests to job {self.job_id} are under way; wait for "
-                "some of them."
-            )
-        for trigger_id in done[:-_KEPT_COMMANDS]:
-            self.directory.forget_command(trigger_id)
-
     # -- called by the dispatcher's thread ------------------------------------------------------
 
     def look(self, random: float) -> Ending | None:
         """Does what is due; returns how the job ended, in the look that sees it end."""
         seen = self._observe()
         now_ms = self._clock.wall_ms()
+        restarts = self._supervisor.process_restarts
         instructions = self._supervisor.observe(seen, self._clock.monotonic_ms(), now_ms, random)
         ending = None
         for instruction in instructions:
-            ending = self._obey(instruction, now_ms) or ending
-        self._note(now_ms, ending)
+            ending = self._obey(instruction) or ending
+        self._note(now_ms, ending, has_died=self._supervisor.process_restarts > restarts)
         return ending
 
     def kill(self) -> None:
@@ -242,16 +233,15 @@ class SupervisedJob:
             self._status = status
         ending = None
         if end is not None and end.attempt == attempt and attempt > 0:
-            ending = Ending(JobStatus[end.status], end.error, end.error_type)
-        reported = None
-        if status is not None and status.attempt == attempt:
-            reported = JobStatus[status.status]
-        return Observation(
-            is_alive,
-            reported,
-            0 if reported is None or status is None else status.restarts,
-            ending,
-            self._died_how(),
+            ending = Ending(JobStatus[end.status], end.error, end.error_type, end.ended_ms)
+        found = Observation(is_alive, ending=ending, died_how=self._died_how())
+        if status is None or status.attempt != attempt:
+            return found
+        return dataclasses.replace(
+            found,
+            reported=JobStatus[status.status],
+            reported_ms=status.entered_ms,
+            restarts=status.restarts,
         )
 
     def _is_alive(self) -> bool:
@@ -266,7 +256,7 @@ class SupervisedJob:
             return f"because it was killed: {self._kill_reason}"
         return "" if status is None else exit_text(status)
 
-    def _obey(self, instruction: Instruction, now_ms: int) -> Ending | None:
+    def _obey(self, instruction: Instruction) -> Ending | None:
         match instruction:
             case StartDriver(attempt):
                 self._start(attempt)
@@ -283,13 +273,18 @@ class SupervisedJob:
         # The group of the last one may have members left, and an adopted one may live.
         self.kill()
         self._kill_reason = None
+        record = counted(self.record, self._status)
         self._status = None
         death, self._death = self._death, None
         process = ProcessRecord(
-            attempt=attempt, leader_epoch=self._attempt_epoch(attempt), previous_death=death
+            attempt=attempt,
+            leader_epoch=self._attempt_epoch(attempt),
+            previous_death=death,
+            restarts=record.restarts,
+            failures=record.failures,
         )
         # Known before the process is: a successor of ours must not give the number again.
-        self._save(msgspec.structs.replace(self.record, attempt=attempt))
+        self._save(msgspec.structs.replace(record, attempt=attempt))
         self.directory.write_process(process)
         submission = self.directory.submission()
         configuration = {} if submission is None else submission.configuration
@@ -298,14 +293,18 @@ class SupervisedJob:
         )
         _log.info("Job %s: attempt %d starts.", self.job_id, attempt)
 
-    def _note(self, now_ms: int, ending: Ending | None) -> None:
+    def _note(self, now_ms: int, ending: Ending | None, *, has_died: bool) -> None:
         """Remembers what has changed."""
-        record, life = self.record, self._supervisor.life
+        record, life, asked = self.record, self._supervisor.life, self._supervisor.strategy
+        if has_died and asked is not None:
+            failures = asked.memory.moved(self._wall_ahead_ms)
+            record = restarted(record, self._status, failures)
         if life.status is JobStatus.RESTARTING and self._death is None:
             self._death = f"The job's process ended {self._died_how() or 'without a word'}."
             _log.warning("Job %s restarts: %s", self.job_id, self._death)
         changed = record.status != life.status.name
-        entered = {name: at for name, at in life.timestamps.items() if at}
+        known = record.timestamps
+        entered = {name: max(at, known.get(name, 0)) for name, at in life.timestamps.items() if at}
         name = record.name
         if self._status is not None and self._status.name:
             name = self._status.name
@@ -313,15 +312,15 @@ class SupervisedJob:
             record,
             name=name,
             status=life.status.name,
-            changed_ms=now_ms if changed else record.changed_ms,
-            timestamps={**record.timestamps, **entered},
-            restarts=self._restarts_before + self._supervisor.process_restarts,
+            changed_ms=entered[life.status.name] if changed else record.changed_ms,
+            timestamps={**known, **entered},
         )
         if ending is not None:
+            ended_ms = ending.ended_ms or now_ms
             noted = msgspec.structs.replace(
-                noted, ended_ms=now_ms, error=ending.error, error_type=ending.error_type
+                noted, ended_ms=ended_ms, error=ending.error, error_type=ending.error_type
             )
-        if noted != record:
+        if noted != self.record:
             self._save(noted)
         job_output.bound(self.directory.log)
         job_output.bound(self.directory.output)
@@ -336,5 +335,12 @@ class SupervisedJob:
         else:
             _log.info("Job %s is %s.", self.job_id, self.status.name)
 
+    def _strategy(self) -> RestartStrategy:
+        strategy = self._settings().restart_strategy()
+        strategy.memory = counted(self.record, self._status).failures.moved(-self._wall_ahead_ms)
+        return strategy
+
     def _settings(self) -> JobSettings:
-        return JobSettings(self._configuration, self.directory.submission(), self._status)
+        # A process that died early has not said what the program sets; one before it may have.
+        status = self._status or self.directory.status()
+        return JobSettings(self._configuration, self.directory.submission(), status)

@@ -38,11 +38,13 @@ class Ending:
         status: FINISHED, CANCELED, FAILED or SUSPENDED.
         error: What people read.
         error_type: Name of the exception.
+        ended_ms: Wall time; None for now.
     """
 
     status: JobStatus
     error: str | None = None
     error_type: str | None = None
+    ended_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Observation:
     Attributes:
         is_alive: Whether its process lives.
         reported: Status that its driver reports; None before it has said anything.
+        reported_ms: Wall time since which that is so.
         restarts: Restarts that the driver made itself.
         ending: How the attempt ended; None while the driver has not said so.
         died_how: For people: signal or exit status of a process that is gone.
@@ -59,6 +62,7 @@ class Observation:
 
     is_alive: bool
     reported: JobStatus | None = None
+    reported_ms: int = 0
     restarts: int = 0
     ending: Ending | None = None
     died_how: str = ""
@@ -94,8 +98,8 @@ class JobSupervisor:
     Args:
         life: State of the job; changed here and nowhere else.
         attempt: The last attempt that was started; 0 before the first.
-        strategy: Makes the restart strategy, once, when a process has died for the first time: the
-            program's own settings are known by then.
+        strategy: Makes the restart strategy when a process has died: the program's own settings
+            are known by then, and the failures that its driver has seen.
         cancellation_timeout_ms: Gives the time that a driver has to obey a cancellation.
         cancel_requested: Whether a cancellation was asked for before, perhaps of another manager.
         is_recovered: Whether the job was found by a job manager that has just started. A process
@@ -117,8 +121,9 @@ class JobSupervisor:
         self.cancel_requested = cancel_requested
         self.has_ended = False
         self.process_restarts = 0
+        self.strategy: RestartStrategy | None = None
+        """The one that was asked last."""
         self._make_strategy = strategy
-        self._strategy: RestartStrategy | None = None
         self._timeout_ms = cancellation_timeout_ms
         self._cancelling_since_ms: int | None = None
         self._ended_since_ms: int | None = None
@@ -173,6 +178,10 @@ class JobSupervisor:
 
     def _follow(self, seen: Observation, wall_ms: int) -> None:
         """Moves to what the driver reports, through the states in between."""
+        if self.life.status is JobStatus.RECONCILING:
+            # It went on while nobody looked, so what it reports has been so for a while.
+            self._seen_restarts = seen.restarts
+            wall_ms = seen.reported_ms or wall_ms
         if seen.restarts > self._seen_restarts and seen.reported is not JobStatus.RESTARTING:
             # It happened between two looks.
             self.enter(JobStatus.RESTARTING, wall_ms)
@@ -184,10 +193,9 @@ class JobSupervisor:
         self, seen: Observation, monotonic_ms: int, wall_ms: int, random: float
     ) -> list[Instruction]:
         how = f"the job's process ended {seen.died_how or 'without a word'}"
-        if self._strategy is None:
-            self._strategy = self._make_strategy()
+        self.strategy = self._make_strategy()
         self.enter(JobStatus.FAILING, wall_ms)
-        decision = self._strategy.failed(monotonic_ms, random)
+        decision = self.strategy.failed(monotonic_ms, random)
         if isinstance(decision, GiveUp):
             error = f"{how}; the job is not started again: {decision.reason}."
             return self._ended(
@@ -199,7 +207,7 @@ class JobSupervisor:
         return []
 
     def _ended(self, ending: Ending, monotonic_ms: int, wall_ms: int) -> list[Instruction]:
-        self.enter(ending.status, wall_ms)
+        self.enter(ending.status, ending.ended_ms or wall_ms)
         self.has_ended = True
         self._ended_since_ms = monotonic_ms
         return [EndJob(ending)]

@@ -20,12 +20,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from penstock.core.clock import SystemClock
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
 from penstock.core.errors import PenstockError, ProgramError
 from penstock.core.setting_values import parse_list
 from penstock.jobmanager.job_directory import JobDirectory
-from penstock.jobmanager.job_records import ProcessRecord, SubmissionRecord
 from penstock.jobmanager.processes import start_time
 from penstock.launch import local
 from penstock.launch.job_package import resolve, unpack_package
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typing_extensions import Buffer
+
+    from penstock.jobmanager.job_records import ProcessRecord, SubmissionRecord
 
 _log = logging.getLogger("penstock.job")
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
@@ -103,13 +106,7 @@ def _registered(directory: JobDirectory, attempt: int) -> ProcessRecord | None:
     if expected is None or expected.attempt != attempt:
         return None
     began = start_time(os.getpid()) or ""
-    process = ProcessRecord(
-        pid=os.getpid(),
-        start_time=began,
-        attempt=attempt,
-        leader_epoch=expected.leader_epoch,
-        previous_death=expected.previous_death,
-    )
+    process = msgspec.structs.replace(expected, pid=os.getpid(), start_time=began)
     directory.write_process(process)
     return process
 

@@ -78,6 +78,7 @@ class ManagedJob:
         self._checkpoints = checkpoints
         self._clock = clock
         self._leave = leave
+        self._wall_ahead_ms = clock.wall_ms() - clock.monotonic_ms()
         self._lock = threading.Lock()
         self._job: LocalJob | None = None
         self._views: JobViews | None = None
@@ -138,6 +139,9 @@ class ManagedJob:
     def _take_up(self, job: LocalJob) -> None:
         """Goes on with what processes before this one have left."""
         remove_earlier_attempts(Path(job.settings.state.directory).parent, job.job_id)
+        job.restarts_before = self._process.restarts
+        strategy = job.settings.restart_strategy
+        strategy.memory = self._process.failures.moved(-self._wall_ahead_ms)
         if self._process.previous_death is not None:
             job.failed(JobExecutionError(self._process.previous_death))
 
@@ -299,14 +303,16 @@ class ManagedJob:
         if job is None or views is None or configuration is None:
             return
         views.refresh()
-        statistics = job.statistics
+        facts, statistics = job.facts(), job.statistics
         completed = None if statistics is None else statistics.latest.completed
         status = StatusRecord(
             attempt=self._process.attempt,
-            status=job.status.name,
+            status=facts.status.name,
             name=job.graph.job_name,
+            entered_ms=facts.entered[facts.status],
             restarts=job.restarts,
-            tasks=task_counts(job.facts()),
+            failures=job.settings.restart_strategy.memory.moved(self._wall_ahead_ms),
+            tasks=task_counts(facts),
             last_checkpoint_ms=(
                 None if completed is None else completed.triggered_ms + completed.duration_ms
             ),

@@ -25,6 +25,7 @@ from penstock.jobmanager.dispatching import (
     UnknownJobError,
 )
 from penstock.jobmanager.job_records import EndRecord, ResultRecord, StatusRecord
+from penstock.jobmanager.restart_strategies import FailureMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -247,6 +248,52 @@ def test_a_dead_process_is_followed_by_another_with_a_higher_epoch(world: World)
     document = dispatcher.document(job_id, "exceptions")
     assert document is not None
     assert "with exit status 1" in json.loads(document)["root-exception"]
+
+
+def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) -> None:
+    """Two failures in the first process, its death, then a job manager that dies with the next."""
+    settings = (
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "3"),
+        ("restart-strategy.fixed-delay.delay", "1 ms"),
+    )
+    first = world.dispatcher()
+    job_id = started(world, first, configuration=settings)
+    world.launcher.report(job_id, "RUNNING", restarts=2, failures=FailureMemory(2))
+    world.wait(lambda: first.jobs()[0].restarts == 2)
+    world.launcher.children[job_id, 1].status = -9
+    world.wait(lambda: (job_id, 2) in world.launcher.children)
+    assert first.jobs()[0].restarts == 3
+    process = world.launcher.directories[job_id].process()
+    assert process is not None
+    assert (process.restarts, process.failures) == (3, FailureMemory(3))
+    world.launcher.report(job_id, "RUNNING", 2, failures=process.failures, entered_ms=7)
+    world.wait(lambda: first.jobs()[0].status is JobStatus.RUNNING)
+    first.close()
+
+    second = world.dispatcher()
+    world.wait(lambda: (job_id, 3) in world.launcher.children)
+    assert second.jobs()[0].restarts == 3
+    world.launcher.report(job_id, "RUNNING", 3)
+    world.wait(lambda: second.jobs()[0].status is JobStatus.RUNNING)
+    world.launcher.children[job_id, 3].status = -9
+    world.wait(lambda: second.jobs()[0].status is JobStatus.FAILED)
+    document = second.document(job_id, "exceptions")
+    assert document is not None
+    assert "this was failure 4" in json.loads(document)["root-exception"]
+
+
+def test_a_job_that_ended_while_nobody_looked_ended_then(world: World) -> None:
+    first = world.dispatcher()
+    job_id = started(world, first)
+    first.close()
+    ended_ms = first.jobs()[0].started_ms + 1
+    directory = world.launcher.directories[job_id]
+    directory.write_end(EndRecord(attempt=1, status="FINISHED", ended_ms=ended_ms))
+    second = world.dispatcher()
+    world.wait(lambda: second.jobs()[0].status is JobStatus.FINISHED)
+    assert second.jobs()[0].ended_ms == ended_ms
+    assert second.jobs()[0].changed_ms == ended_ms
 
 
 def test_the_programs_own_restart_strategy_counts(world: World) -> None:

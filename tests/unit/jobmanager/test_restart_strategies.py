@@ -65,6 +65,21 @@ def test_failure_rate(max_failures: int, times_s: list[int], expected: list[int 
     assert delays == [None if each is None else each * 1_000 for each in expected]
 
 
+@pytest.mark.parametrize("make", [FixedDelay, FailureRate, ExponentialDelay, NoRestart])
+@pytest.mark.parametrize("handed_over", [0, 1, 2, 3])
+def test_another_process_goes_on_with_what_a_strategy_remembers(
+    make: type[FixedDelay | FailureRate | ExponentialDelay | NoRestart], handed_over: int
+) -> None:
+    """Its clock is another one; its decisions are those of one process without an end."""
+    times_ms = (0, 61_000, 62_500, 63_000, 125_000)
+    whole = play(make(), *times_ms)
+    first, second = make(), make()
+    before = play(first, *times_ms[:handed_over])
+    second.memory = first.memory.moved(-7_000)
+    after = play(second, *(time_ms - 7_000 for time_ms in times_ms[handed_over:]))
+    assert before + after == whole
+
+
 def failing_at_once(strategy: RestartStrategy, count: int, random: float = MIDDLE) -> list[int]:
     """Fails one millisecond after each restart; returns the delays."""
     now_ms, delays = 0, []

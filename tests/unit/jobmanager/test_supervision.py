@@ -175,8 +175,12 @@ def test_a_cancelled_job_never_starts_again() -> None:
 
 def test_a_new_job_manager_takes_over_what_lives_and_starts_what_died() -> None:
     living = Watched(status=JobStatus.RECONCILING, attempt=3, is_recovered=True)
-    assert living.see(RUNNING) == []
-    assert living.states() == ["RECONCILING", "CREATED", "RUNNING"]
+    # It has been running all the time, after restarts that were seen before.
+    running = Observation(is_alive=True, reported=JobStatus.RUNNING, reported_ms=777, restarts=2)
+    assert living.see(running) == []
+    assert living.see(running) == []
+    assert living.states() == ["RECONCILING", "RUNNING"]
+    assert living.supervisor.life.timestamps["RUNNING"] == 777
     # From now on a death counts.
     (end,) = living.see(GONE)
     assert end.ending.status is JobStatus.FAILED
@@ -188,9 +192,10 @@ def test_a_new_job_manager_takes_over_what_lives_and_starts_what_died() -> None:
 
 def test_an_ending_that_came_without_a_job_manager_counts() -> None:
     job = Watched(status=JobStatus.RECONCILING, attempt=1, is_recovered=True)
-    ending = Ending(JobStatus.FINISHED)
+    ending = Ending(JobStatus.FINISHED, ended_ms=888)
     assert job.see(Observation(is_alive=False, ending=ending)) == [EndJob(ending)]
-    assert job.states() == ["RECONCILING", "CREATED", "RUNNING", "FINISHED"]
+    assert job.states() == ["RECONCILING", "FINISHED"]
+    assert job.supervisor.life.timestamps["FINISHED"] == 888
 
 
 def test_a_fenced_driver_ends_the_job_for_this_manager_only() -> None:
