@@ -7,9 +7,11 @@ from typing import Final
 
 from penstock.core.options import DEPRECATED, OPTIONS, canonical_key
 
-FREE_PREFIXES: Final = ("penstock.spark.conf.", "metrics.reporter.")
+FREE_PREFIXES: Final = ("penstock.spark.conf.",)
 """Below these any key may be set."""
 
+_CP: Final = "execution.checkpointing."
+_ALWAYS_LOCAL: Final = "recovery always uses what is still on local disk, below io.tmp.dirs"
 _EXECUTORS: Final = "Spark runs the executors; set "
 WITHOUT_EFFECT: Final = {
     "taskmanager.numberOfTaskSlots": _EXECUTORS + "spark.executor.cores instead",
@@ -20,10 +22,33 @@ WITHOUT_EFFECT: Final = {
     "taskmanager.heap.mb": "Flink dropped it too; set spark.executor.memory instead",
     "taskmanager.memory.preallocate": "Flink dropped it too",
     "fs.hdfs.hadoopconf": "Flink dropped it too; set HADOOP_CONF_DIR instead",
+    "execution.attached": "execute() waits for the job, execute_async() does not",
+    "execution.shutdown-on-attached-exit": "give -sae to penstock run",
+    _CP + "write-buffer-size": "Penstock chooses how much it writes at once",
+    _CP + "cleaner.parallel-mode": "Penstock chooses how many files it deletes at once",
+    _CP + "local-backup.enabled": _ALWAYS_LOCAL,
+    _CP + "local-backup.dirs": _ALWAYS_LOCAL,
+    "execution.state-recovery.from-local": _ALWAYS_LOCAL,
+    "state.backend.rocksdb.checkpoint.transfer.thread.num": (
+        "Penstock chooses how many files travel at once"
+    ),
+    "penstock.checkpoint.max-state-size": "the memory of the process is the bound",
+    "pipeline.auto-watermark-interval": (
+        "watermarks follow every batch of records; generators of your own are asked once per epoch"
+    ),
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": (
+        "operators are chained when no record has to travel between them"
+    ),
+    "task.cancellation.interval": "jobs are cancelled at the end of an epoch",
+    "heartbeat.interval": _EXECUTORS + "spark.executor.heartbeatInterval instead",
+    "heartbeat.timeout": _EXECUTORS + "spark.network.timeout instead",
+    "web.exception-history-size": "the last 16 failures are kept",
+    "jobmanager.archive.fs.dir": "ended jobs are kept in penstock.jobmanager.directory",
 }
 """Known keys that change nothing, with what to do instead."""
 
 WITHOUT_EFFECT_PREFIXES: Final = {
+    "metrics.reporter.": "metrics are at /metrics of the REST port, for Prometheus",
     "taskmanager.": "Spark has executors and no task managers; see spark.executor.*",
     "jobmanager.": "a job manager is a Python process with a Spark driver; see spark.driver.*",
     "python.fn-execution.": "Python runs in Spark's workers, a batch at a time",
@@ -74,7 +99,8 @@ def remark(key: str) -> str | None:
     """Returns what a user should know who set this key, or None when all is well."""
     option = OPTIONS.get(key)
     if option is not None:
-        return f"has no effect: {option.note}" if option.note else None
+        note = option.note or WITHOUT_EFFECT.get(key)
+        return f"has no effect: {note}." if note else None
     if key.startswith(FREE_PREFIXES):
         return None
     reason = WITHOUT_EFFECT.get(key) or next(

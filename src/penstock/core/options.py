@@ -86,7 +86,6 @@ _CHECKPOINTING: Final = (
         "size",
         "4096",
         ("state.storage.fs.write-buffer-size", "state.backend.fs.write-buffer-size"),
-        note="Penstock chooses the size of what it writes at once",
     ),
     Option(_CP + "incremental", "boolean", "false", ("state.backend.incremental",)),
     Option(
@@ -95,18 +94,8 @@ _CHECKPOINTING: Final = (
         "false",
         note="state files are compressed by their own format",
     ),
-    Option(
-        _CP + "local-backup.enabled",
-        "boolean",
-        "false",
-        ("state.backend.local-recovery",),
-        note="what is still on local disk is always used for recovery",
-    ),
-    Option(
-        _CP + "local-backup.dirs",
-        deprecated=("taskmanager.state.local.root-dirs",),
-        note="local files lie below io.tmp.dirs",
-    ),
+    Option(_CP + "local-backup.enabled", "boolean", "false", ("state.backend.local-recovery",)),
+    Option(_CP + "local-backup.dirs", deprecated=("taskmanager.state.local.root-dirs",)),
     Option(_CP + "interval-during-backlog", "duration"),
     Option(
         _CP + "checkpoints-after-tasks-finish",
@@ -119,7 +108,6 @@ _CHECKPOINTING: Final = (
         "boolean",
         "true",
         ("state.checkpoint.cleaner.parallel-mode",),
-        note="files are always deleted side by side",
     ),
     Option(
         _CP + "unaligned.enabled",
@@ -147,12 +135,7 @@ _STATE: Final = (
         ("hashmap", "rocksdb"),
     ),
     Option("state.backend.rocksdb.localdir", deprecated=("state.backend.rocksdb.checkpointdir",)),
-    Option(
-        "state.backend.rocksdb.checkpoint.transfer.thread.num",
-        "integer",
-        "4",
-        note="Penstock chooses how many files travel at once",
-    ),
+    Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "integer", "4"),
     Option("state.backend.rocksdb.memory.fixed-per-slot", "size"),
     Option(
         "state.backend.rocksdb.predefined-options",
@@ -179,21 +162,11 @@ _STATE: Final = (
         ("execution.savepoint-restore-mode",),
         ("CLAIM", "NO_CLAIM", "LEGACY"),
     ),
-    Option(
-        _RECOVERY + "from-local",
-        "boolean",
-        "false",
-        note="what is still on local disk is always used for recovery",
-    ),
+    Option(_RECOVERY + "from-local", "boolean", "false"),
     Option("penstock.state.allow-pickle", "boolean", "true"),
     Option("penstock.state.local.shared", "boolean", "true"),
     Option("penstock.checkpoint.orphan-ttl", "duration", "24 h"),
-    Option(
-        "penstock.checkpoint.max-state-size",
-        "size",
-        "5 mb",
-        note="checkpoints in memory are bounded by the memory of the process",
-    ),
+    Option("penstock.checkpoint.max-state-size", "size", "5 mb"),
 )
 
 _PIPELINE: Final = (
@@ -207,14 +180,8 @@ _PIPELINE: Final = (
         "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
         "boolean",
         "true",
-        note="operators are chained when nothing has to travel between them",
     ),
-    Option(
-        "pipeline.auto-watermark-interval",
-        "duration",
-        "200 ms",
-        note="watermarks follow every batch of records, and generators of your own are asked once per epoch",
-    ),
+    Option("pipeline.auto-watermark-interval", "duration", "200 ms"),
     Option("pipeline.auto-generate-uids", "boolean", "true"),
     Option("pipeline.global-job-parameters", "map"),
     Option(
@@ -229,18 +196,8 @@ _PIPELINE: Final = (
         "STREAMING",
         choices=("STREAMING", "BATCH", "AUTOMATIC"),
     ),
-    Option(
-        "execution.attached",
-        "boolean",
-        "false",
-        note="execute() waits for the job and execute_async() does not",
-    ),
-    Option(
-        "execution.shutdown-on-attached-exit",
-        "boolean",
-        "false",
-        note="a job runs in its own process, or in yours and ends with it; penstock run -sae cancels it",
-    ),
+    Option("execution.attached", "boolean", "false"),
+    Option("execution.shutdown-on-attached-exit", "boolean", "false"),
     Option(
         "execution.buffer-timeout.interval",
         "duration",
@@ -324,31 +281,12 @@ _CLUSTER: Final = (
     Option("web.cancel.enable", "boolean", "true"),
     Option("web.checkpoints.history", "integer", "10", ("jobmanager.web.checkpoints.history",)),
     Option("web.refresh-interval", "duration", "3 s", ("jobmanager.web.refresh-interval",)),
-    Option("web.exception-history-size", "integer", "16", note="the last 16 failures are kept"),
-    Option(
-        "jobmanager.archive.fs.dir",
-        note="what is known of ended jobs is kept in penstock.jobmanager.directory",
-    ),
-    Option(
-        "heartbeat.interval",
-        "duration",
-        "10 s",
-        note="Spark watches its executors; see spark.executor.heartbeatInterval",
-    ),
-    Option(
-        "heartbeat.timeout",
-        "duration",
-        "50 s",
-        note="Spark watches its executors; see spark.network.timeout",
-    ),
+    Option("web.exception-history-size", "integer", "16"),
+    Option("jobmanager.archive.fs.dir"),
+    Option("heartbeat.interval", "duration", "10 s"),
+    Option("heartbeat.timeout", "duration", "50 s"),
     Option("task.cancellation.timeout", "duration", "3 min"),
-    Option(
-        "task.cancellation.interval",
-        "duration",
-        "30 s",
-        note="a job is cancelled at the end of an epoch; see task.cancellation.timeout",
-    ),
-    Option("metrics.reporter.prom.port", note="the metrics are at /metrics of the REST port"),
+    Option("task.cancellation.interval", "duration", "30 s"),
     Option("io.tmp.dirs", deprecated=("taskmanager.tmp.dirs",)),
     Option("penstock.spark.master", default="local[*]"),
     Option("penstock.ui.enabled", "boolean", "false"),

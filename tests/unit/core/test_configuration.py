@@ -146,6 +146,9 @@ def test_unknown_key_gets_its_nearest_match() -> None:
         ("taskmanager.memory.process.size", "Spark has executors"),
         ("execution.checkpointing.unaligned.enabled", "aligned barrier already"),
         ("table.exec.state.ttl", "there is no Table API"),
+        ("metrics.reporter.prom.port", "metrics are at /metrics"),
+        ("heartbeat.interval", "spark.executor.heartbeatInterval"),
+        ("execution.checkpointing.local-backup.enabled", "always uses what is still on local disk"),
     ],
 )
 def test_known_keys_without_effect_are_told(key: str, said: str) -> None:
@@ -155,7 +158,7 @@ def test_known_keys_without_effect_are_told(key: str, said: str) -> None:
 
 
 def test_free_keys_are_fine() -> None:
-    free = {"penstock.spark.conf.spark.sql.x": "1", "metrics.reporter.prom.port": "9"}
+    free = {"penstock.spark.conf.spark.sql.x": "1", "penstock.spark.conf.my.key": "2"}
     assert Configuration.from_dict(free).warnings() == []
 
 
