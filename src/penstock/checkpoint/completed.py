@@ -1,7 +1,7 @@
 """Completed checkpoints, ordered by id, and which of them go when one is added.
 
-The rule: while there are more than `num-retained`, go from oldest to newest and drop an entry unless
-it is the latest, or the newest that is not a savepoint, because later increments may build on it.
+While there are more than `num-retained`, go from oldest to newest and drop an entry unless it is
+the latest, or the newest that is not a savepoint, because later increments may build on it.
 """
 
 from __future__ import annotations

@@ -54,6 +54,7 @@ class StoredHandle(_Record, frozen=True, kw_only=True):
         sha256: Hex digest.
         inline: The bytes, or None when they are in a file.
         path: Place of the file: relative to the snapshot's directory, or absolute when shared.
+            None also before an upload, when the file lies in the job's own directory.
         shared: Whether several checkpoints may name the file.
         created_by: Id of the checkpoint that uploaded it.
     """

@@ -1,7 +1,7 @@
 """The registry of shared files: which checkpoint used a file last, and so when it may go.
 
-A pure value. There are no counts to raise and lower, so a crash cannot make them drift: the registry
-is a fold over the retained manifests, and rebuilding it from them gives the same one.
+A pure value. There are no counts to raise and lower, so a crash cannot make them drift: it is a
+fold over the retained manifests, and rebuilding it from them gives the same one.
 
     register n            last_used = max(last_used, n) for every shared file that n names
     unregister below L    entries with last_used < L leave; their files may be deleted, unless a

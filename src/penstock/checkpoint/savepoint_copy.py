@@ -6,20 +6,13 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.content import Content
 from penstock.checkpoint.errors import ObjectMissingError
-from penstock.checkpoint.snapshot import (
-    Chunk,
-    JobSnapshot,
-    OperatorSnapshot,
-    SubtaskSnapshot,
-    local_handle,
-    local_keyed_state,
-)
+from penstock.checkpoint.snapshot import JobSnapshot
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage_open import Storages
     from penstock.checkpoint.uploads import OpenContent
-    from penstock.core.handles import FileHandle
 
 
 def job_snapshot(loaded: LoadedSnapshot) -> JobSnapshot:
@@ -27,28 +20,7 @@ def job_snapshot(loaded: LoadedSnapshot) -> JobSnapshot:
     manifest = loaded.manifest
     return JobSnapshot(
         epoch=manifest.epoch,
-        operators=tuple(
-            OperatorSnapshot(
-                uid=operator.uid,
-                uid_hash=operator.uid_hash,
-                name=operator.name,
-                parallelism=operator.parallelism,
-                max_parallelism=operator.max_parallelism,
-                states=operator.states,
-                key_schema=operator.key_schema,
-                subtasks=tuple(
-                    SubtaskSnapshot(
-                        keyed=None if subtask.keyed is None else local_keyed_state(subtask.keyed),
-                        chunks=tuple(
-                            Chunk(chunk.name, chunk.codec, local_handle(chunk.handle))
-                            for chunk in subtask.chunks
-                        ),
-                    )
-                    for subtask in operator.subtasks
-                ),
-            )
-            for operator in manifest.operators
-        ),
+        operators=manifest.operators,
         sources=manifest.sources,
         sinks=manifest.sinks,
         job=manifest.job,
@@ -63,7 +35,7 @@ def stored_files(storages: Storages, loaded: LoadedSnapshot) -> OpenContent:
         if handle.path is not None
     }
 
-    def open_content(handle: FileHandle) -> Content:
+    def open_content(handle: StoredHandle) -> Content:
         if handle.inline is not None:
             return Content.of_bytes(handle.inline)
         place = places.get((handle.name, handle.sha256))

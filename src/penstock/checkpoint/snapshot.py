@@ -1,7 +1,8 @@
-"""What a job hands over to be made durable: its state at the end of an epoch, as local handles.
+"""What a job hands over to be made durable: its state at the end of an epoch.
 
-The launch layer makes one from the state of the job; `uploads` turns it into the records of a
-manifest, and `local_keyed_state` turns those back into local handles.
+It consists of the records of a manifest. Their handles name files in the job's own directory until
+`upload_plan` gives them a place; the functions below lead from the handles of a running job to
+those of records, and back.
 """
 
 from __future__ import annotations
@@ -9,62 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock.checkpoint.manifest import StoredHandle, StoredKeyedState
 from penstock.core.handles import FileHandle, KeyedStateVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.checkpoint.manifest import (
-        ChunkCodec,
-        StateRecord,
-        StoredHandle,
-        StoredKeyedState,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A named piece of a subtask's state that is not keyed.
-
-    Attributes:
-        name: Unique within the subtask of the operator.
-        codec: How the bytes are to be read.
-        handle: The bytes.
-    """
-
-    name: str
-    codec: ChunkCodec
-    handle: FileHandle
-
-
-@dataclass(frozen=True, slots=True)
-class SubtaskSnapshot:
-    """State of one subtask of an operator."""
-
-    keyed: KeyedStateVersion | None = None
-    chunks: tuple[Chunk, ...] = ()
-
-    @property
-    def handles(self) -> Iterator[FileHandle]:
-        """Every handle."""
-        if self.keyed is not None:
-            yield from self.keyed.files
-        for chunk in self.chunks:
-            yield chunk.handle
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorSnapshot:
-    """State of one operator; fields as of `manifest.OperatorRecord`."""
-
-    uid: str
-    uid_hash: str
-    name: str
-    parallelism: int
-    max_parallelism: int
-    states: tuple[StateRecord, ...]
-    subtasks: tuple[SubtaskSnapshot, ...]
-    key_schema: str = ""
+    from penstock.checkpoint.manifest import OperatorRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +33,44 @@ class JobSnapshot:
     """
 
     epoch: int
-    operators: tuple[OperatorSnapshot, ...] = ()
+    operators: tuple[OperatorRecord, ...] = ()
     sources: dict[str, Any] = field(default_factory=dict)
     sinks: dict[str, Any] = field(default_factory=dict)
     job: dict[str, Any] = field(default_factory=dict)
     times: Any = field(default=None, compare=False, repr=False)
 
     @property
-    def handles(self) -> Iterator[FileHandle]:
+    def handles(self) -> Iterator[StoredHandle]:
         """Every handle, in order."""
         for operator in self.operators:
             for subtask in operator.subtasks:
                 yield from subtask.handles
 
 
+def handle_record(handle: FileHandle) -> StoredHandle:
+    """Returns the record of bytes that a job holds; they have no place in a snapshot yet."""
+    return StoredHandle(
+        name=handle.name, size_bytes=handle.size_bytes, sha256=handle.sha256, inline=handle.inline
+    )
+
+
 def local_handle(stored: StoredHandle) -> FileHandle:
     """Returns the handle under which a job uses stored bytes once they are fetched."""
     return FileHandle(stored.name, stored.size_bytes, stored.sha256, stored.inline)
+
+
+def keyed_record(version: KeyedStateVersion) -> StoredKeyedState:
+    """Returns the record of a version whose files lie in the job's own directory."""
+    return StoredKeyedState(
+        backend=version.backend,
+        version_id=version.version_id,
+        base_id=version.base_id,
+        base=tuple(map(handle_record, version.base)),
+        deltas=tuple(map(handle_record, version.deltas)),
+        delta_ids=version.delta_ids,
+        first_key_group=version.first_key_group,
+        last_key_group=version.last_key_group,
+    )
 
 
 def local_keyed_state(stored: StoredKeyedState) -> KeyedStateVersion:

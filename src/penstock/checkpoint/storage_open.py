@@ -5,10 +5,12 @@ A bucket or host is opened once and then kept. Every storage is asked up to thre
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.paths import canonical_url, split_url
+from penstock.checkpoint.storage_counts import StorageCounts
 from penstock.checkpoint.storage_local import LocalStorage
 from penstock.checkpoint.storage_retry import RetryingStorage
 from penstock.checkpoint.storage_scoped import ScopedStorage
@@ -27,7 +29,10 @@ class Storages:
     Args:
         options: Configuration; keys of storage such as `s3.endpoint` are read from it.
         openers: Further schemes, or others for known ones; for tests.
-        retrying: What is put around each storage.
+        retrying: What is put around each storage; by default what asks three times and counts.
+
+    Attributes:
+        counts: Requests so far, to all of them.
     """
 
     def __init__(
@@ -35,11 +40,12 @@ class Storages:
         options: Mapping[str, str] | None = None,
         *,
         openers: Mapping[str, Opener] | None = None,
-        retrying: Callable[[CheckpointStorage], CheckpointStorage] = RetryingStorage,
+        retrying: Callable[[CheckpointStorage], CheckpointStorage] | None = None,
     ) -> None:
         self._options = dict(options or {})
         self._openers = dict(openers or {})
-        self._retrying = retrying
+        self.counts = StorageCounts()
+        self._retrying = retrying or functools.partial(RetryingStorage, counts=self.counts)
         self._roots: dict[str, CheckpointStorage] = {}
         self._lock = threading.Lock()
 

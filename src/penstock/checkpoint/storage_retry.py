@@ -17,6 +17,7 @@ from penstock.checkpoint.errors import (
     UnknownOutcomeError,
 )
 from penstock.checkpoint.storage import CheckpointStorage, Entry, Tagged
+from penstock.checkpoint.storage_counts import StorageCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ class RetryingStorage(CheckpointStorage):
         inner: That storage.
         tries: How often in all.
         sleep: Waits between tries.
+        counts: Where requests are counted.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class RetryingStorage(CheckpointStorage):
         inner: CheckpointStorage,
         tries: int = TRIES,
         sleep: Callable[[float], None] = time.sleep,
+        counts: StorageCounts | None = None,
     ) -> None:
         assert tries >= 1
         self.inner = inner
@@ -52,6 +55,7 @@ class RetryingStorage(CheckpointStorage):
         self.capabilities = inner.capabilities
         self._tries = tries
         self._sleep = sleep
+        self._counts = counts or StorageCounts()
 
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
         def put() -> None:
@@ -63,56 +67,58 @@ class RetryingStorage(CheckpointStorage):
                 if not deferred:
                     self.inner.flush(key.rpartition("/")[0])
 
-        self._repeat(put)
+        self._repeat("put", put)
 
     def flush(self, directory: str) -> None:
-        self._repeat(lambda: self.inner.flush(directory))
+        self._repeat("flush", lambda: self.inner.flush(directory))
 
     def pieces(self, key: str) -> Iterator[bytes]:
         # A stream that broke in the middle cannot be repeated here; whoever reads it does that.
         return self.inner.pieces(key)
 
     def read(self, key: str, *, size_bytes: int | None = None, sha256: str = "") -> bytes:
-        return self._repeat(lambda: self.inner.read(key, size_bytes=size_bytes, sha256=sha256))
+        return self._repeat(
+            "read", lambda: self.inner.read(key, size_bytes=size_bytes, sha256=sha256)
+        )
 
     def check(self, key: str, size_bytes: int, sha256: str) -> None:
-        self._repeat(lambda: self.inner.check(key, size_bytes, sha256))
+        self._repeat("check", lambda: self.inner.check(key, size_bytes, sha256))
 
     def download(self, key: str, target: Path, size_bytes: int, sha256: str) -> None:
-        self._repeat(lambda: self.inner.download(key, target, size_bytes, sha256))
+        self._repeat("download", lambda: self.inner.download(key, target, size_bytes, sha256))
 
     def holds(self, key: str, content: Content) -> bool:
-        return self._repeat(lambda: self.inner.holds(key, content))
+        return self._repeat("holds", lambda: self.inner.holds(key, content))
 
     def size(self, key: str) -> int | None:
-        return self._repeat(lambda: self.inner.size(key))
+        return self._repeat("size", lambda: self.inner.size(key))
 
     def delete(self, key: str) -> None:
-        self._repeat(lambda: self.inner.delete(key))
+        self._repeat("delete", lambda: self.inner.delete(key))
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        return iter(self._repeat(lambda: [*self.inner.list(prefix)]))
+        return iter(self._repeat("list", lambda: [*self.inner.list(prefix)]))
 
     def make_directory(self, key: str, *, exclusive: bool = False) -> None:
-        self._repeat(lambda: self.inner.make_directory(key, exclusive=exclusive))
+        self._repeat("make_directory", lambda: self.inner.make_directory(key, exclusive=exclusive))
 
     def remove_directory(self, key: str) -> None:
-        self.inner.remove_directory(key)
+        self._counts.counted("remove_directory", lambda: self.inner.remove_directory(key))
 
     def load_tagged(self, key: str) -> Tagged | None:
-        return self._repeat(lambda: self.inner.load_tagged(key))
+        return self._repeat("load", lambda: self.inner.load_tagged(key))
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         # An unknown outcome passes through: the record settles it by reading.
-        self._repeat(lambda: self.inner.swap(key, data, tag))
+        self._repeat("swap", lambda: self.inner.swap(key, data, tag))
 
-    def _repeat(self, request: Callable[[], Result]) -> Result:
+    def _repeat(self, operation: str, request: Callable[[], Result]) -> Result:
         """Asks until an answer comes; remembers whether an earlier request may have worked."""
         pause = _FIRST_PAUSE_SECONDS
         unknown: UnknownOutcomeError | None = None
         for left in range(self._tries - 1, -1, -1):
             try:
-                return request()
+                return self._counts.counted(operation, request)
             except (StorageError, UnknownOutcomeError) as error:
                 if isinstance(error, UnknownOutcomeError):
                     unknown = error
@@ -120,6 +126,7 @@ class RetryingStorage(CheckpointStorage):
                     raise
                 if left == 0:
                     raise _final(unknown, error) from error
+            self._counts.note_retry()
             self._sleep(pause)
             pause *= _FACTOR
         raise AssertionError("unreachable")

@@ -8,24 +8,22 @@ local handle; nothing is remembered from an attempt that did not complete.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
-from penstock.checkpoint.manifest import (
-    Manifest,
-    OperatorRecord,
-    StoredChunk,
-    StoredHandle,
-    StoredKeyedState,
-    SubtaskRecord,
-)
+from msgspec.structs import replace
+
+from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle, SubtaskRecord
 from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.checkpoint.snapshot import JobSnapshot, SubtaskSnapshot
+    from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.storage import CheckpointStorage
-    from penstock.core.handles import FileHandle, KeyedStateVersion
+
+    Place = Callable[[StoredHandle, bool], tuple[str | None, StoredHandle]]
+    """Takes a handle and whether it is to be shared; returns the key to write to (None: it is there
+    already) and the record."""
 
 ContentKey = tuple[str, str]
 """Name and checksum of a local handle."""
@@ -46,7 +44,7 @@ class UploadPlan:
     """
 
     operators: tuple[OperatorRecord, ...]
-    puts: dict[str, FileHandle]
+    puts: dict[str, StoredHandle]
     directories: tuple[str, ...]
     inline_bytes: int
     new_bytes: int
@@ -88,10 +86,18 @@ def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends o
         parent: A completed checkpoint whose shared files may be named again.
         incremental: Whether files of keyed state are shared; otherwise everything is exclusive.
     """
-    placing = _CheckpointPlacing(
-        storage, layout, checkpoint_id, writer_id, _reusable(parent if incremental else None)
-    )
-    return _plan(snapshot, placing, inline, keyed_shared=incremental)
+    reusable = _reusable(parent if incremental else None)
+
+    def place(handle: StoredHandle, shared: bool) -> tuple[str | None, StoredHandle]:
+        known = reusable.get((handle.name, handle.sha256)) if shared else None
+        if known is not None and known.size_bytes == handle.size_bytes:
+            return None, known
+        name = data_file_name(handle.sha256, checkpoint_id, writer_id)
+        key = f"{layout.shared if shared else layout.checkpoint(checkpoint_id)}/{name}"
+        path = storage.url_of(key) if shared else name
+        return key, _placed(handle, path=path, shared=shared, created_by=checkpoint_id)
+
+    return _plan(snapshot, place, inline, keyed_shared=incremental)
 
 
 def plan_savepoint(
@@ -103,135 +109,71 @@ def plan_savepoint(
     new_uuid: Callable[[], str],
 ) -> UploadPlan:
     """Plans the files of a savepoint: all of them its own, with names that say nothing."""
-    placing = _SavepointPlacing(directory, checkpoint_id, new_uuid)
-    return _plan(snapshot, placing, inline, keyed_shared=False)
+
+    def place(handle: StoredHandle, _shared: bool) -> tuple[str | None, StoredHandle]:
+        name = new_uuid()
+        return f"{directory}/{name}", _placed(handle, path=name, created_by=checkpoint_id)
+
+    return _plan(snapshot, place, inline, keyed_shared=False)
 
 
 # -- details ----------------------------------------------------------------------------------
 
 
-class _Placing(Protocol):
-    def place(self, handle: FileHandle, *, shared: bool) -> tuple[str | None, StoredHandle]:
-        """Returns the key to write to (None: it is there already) and the record."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CheckpointPlacing:
-    storage: CheckpointStorage
-    layout: CheckpointLayout
-    checkpoint_id: int
-    writer_id: str
-    reusable: dict[ContentKey, StoredHandle]
-
-    def place(self, handle: FileHandle, *, shared: bool) -> tuple[str | None, StoredHandle]:
-        known = self.reusable.get((handle.name, handle.sha256)) if shared else None
-        if known is not None and known.size_bytes == handle.size_bytes:
-            return None, known
-        name = data_file_name(handle.sha256, self.checkpoint_id, self.writer_id)
-        folder = self.layout.shared if shared else self.layout.checkpoint(self.checkpoint_id)
-        key = f"{folder}/{name}"
-        return key, StoredHandle(
-            name=handle.name,
-            size_bytes=handle.size_bytes,
-            sha256=handle.sha256,
-            path=self.storage.url_of(key) if shared else name,
-            shared=shared,
-            created_by=self.checkpoint_id,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _SavepointPlacing:
-    directory: str
-    checkpoint_id: int
-    new_uuid: Callable[[], str]
-
-    def place(self, handle: FileHandle, *, shared: bool) -> tuple[str | None, StoredHandle]:
-        name = self.new_uuid()
-        return f"{self.directory}/{name}", StoredHandle(
-            name=handle.name,
-            size_bytes=handle.size_bytes,
-            sha256=handle.sha256,
-            path=name,
-            created_by=self.checkpoint_id,
-        )
+def _placed(handle: StoredHandle, **place: Any) -> StoredHandle:
+    """Returns the record of the same bytes somewhere else."""
+    return StoredHandle(
+        name=handle.name, size_bytes=handle.size_bytes, sha256=handle.sha256, **place
+    )
 
 
 class _Planner:
     """Decides about each handle once."""
 
-    def __init__(self, placing: _Placing, inline: Mapping[ContentKey, bytes]) -> None:
-        self._placing = placing
+    def __init__(self, place: Place, inline: Mapping[ContentKey, bytes]) -> None:
+        self._place = place
         self._inline = inline
         self._known: dict[tuple[str, str, bool], StoredHandle] = {}
-        self.puts: dict[str, FileHandle] = {}
+        self.puts: dict[str, StoredHandle] = {}
         self.reused: dict[str, StoredHandle] = {}
 
-    def stored(self, handle: FileHandle, *, shared: bool) -> StoredHandle:
+    def stored(self, handle: StoredHandle, *, shared: bool) -> StoredHandle:
         data = self._inline.get((handle.name, handle.sha256))
         if data is None and handle.size_bytes == 0:
             data = b""
         if data is not None:
-            return StoredHandle(
-                name=handle.name,
-                size_bytes=handle.size_bytes,
-                sha256=handle.sha256,
-                inline=data,
-            )
+            return _placed(handle, inline=data)
         key = handle.name, handle.sha256, shared
         if key not in self._known:
-            place, self._known[key] = self._placing.place(handle, shared=shared)
+            place, self._known[key] = self._place(handle, shared)
             if place is not None:
                 self.puts[place] = handle
             else:
                 self.reused[self._known[key].path or ""] = self._known[key]
         return self._known[key]
 
-    def keyed(self, version: KeyedStateVersion | None, *, shared: bool) -> StoredKeyedState | None:
-        if version is None:
-            return None
-        return StoredKeyedState(
-            backend=version.backend,
-            version_id=version.version_id,
-            base_id=version.base_id,
-            base=tuple(self.stored(handle, shared=shared) for handle in version.base),
-            deltas=tuple(self.stored(handle, shared=shared) for handle in version.deltas),
-            delta_ids=version.delta_ids,
-            first_key_group=version.first_key_group,
-            last_key_group=version.last_key_group,
+    def subtask(self, subtask: SubtaskRecord, *, keyed_shared: bool) -> SubtaskRecord:
+        keyed = subtask.keyed
+        if keyed is not None:
+            keyed = replace(
+                keyed,
+                base=tuple(self.stored(each, shared=keyed_shared) for each in keyed.base),
+                deltas=tuple(self.stored(each, shared=keyed_shared) for each in keyed.deltas),
+            )
+        chunks = tuple(
+            replace(chunk, handle=self.stored(chunk.handle, shared=False))
+            for chunk in subtask.chunks
         )
-
-    def subtask(self, subtask: SubtaskSnapshot, *, keyed_shared: bool) -> SubtaskRecord:
-        return SubtaskRecord(
-            keyed=self.keyed(subtask.keyed, shared=keyed_shared),
-            chunks=tuple(
-                StoredChunk(
-                    name=chunk.name,
-                    codec=chunk.codec,
-                    handle=self.stored(chunk.handle, shared=False),
-                )
-                for chunk in subtask.chunks
-            ),
-        )
+        return SubtaskRecord(keyed=keyed, chunks=chunks)
 
 
 def _plan(
-    snapshot: JobSnapshot,
-    placing: _Placing,
-    inline: Mapping[ContentKey, bytes],
-    *,
-    keyed_shared: bool,
+    snapshot: JobSnapshot, place: Place, inline: Mapping[ContentKey, bytes], *, keyed_shared: bool
 ) -> UploadPlan:
-    planner = _Planner(placing, inline)
+    planner = _Planner(place, inline)
     operators = tuple(
-        OperatorRecord(
-            uid=operator.uid,
-            uid_hash=operator.uid_hash,
-            name=operator.name,
-            parallelism=operator.parallelism,
-            max_parallelism=operator.max_parallelism,
-            key_schema=operator.key_schema,
-            states=operator.states,
+        replace(
+            operator,
             subtasks=tuple(
                 planner.subtask(subtask, keyed_shared=keyed_shared) for subtask in operator.subtasks
             ),

@@ -23,12 +23,12 @@ from penstock.checkpoint.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.checkpoint.upload_plan import ContentKey, UploadPlan
-    from penstock.core.handles import FileHandle
 
-    OpenContent = Callable[[FileHandle], Content]
+    OpenContent = Callable[[StoredHandle], Content]
 
 JOB_MANAGER_STATE_BYTES: Final = 5 * 1024 * 1024
 
@@ -54,7 +54,7 @@ def local_files(directory: str | Path) -> OpenContent:
     """Returns what finds the bytes of local handles in the job's state directory."""
     folder = Path(directory)
 
-    def open_content(handle: FileHandle) -> Content:
+    def open_content(handle: StoredHandle) -> Content:
         return Content.of_file(folder / handle.name, handle.size_bytes, handle.sha256)
 
     return open_content
@@ -111,7 +111,7 @@ def run_upload(
         StorageError: Not everything could be written; the snapshot has failed.
     """
 
-    def put(key: str, handle: FileHandle) -> None:
+    def put(key: str, handle: StoredHandle) -> None:
         if is_cancelled():
             raise UploadCancelledError(f"{storage.url_of(key)} is not needed any more.")
         content = _content(handle, open_content)
@@ -138,7 +138,7 @@ def run_upload(
             raise StorageError(str(error)) from error
 
 
-def _content(handle: FileHandle, open_content: OpenContent) -> Content:
+def _content(handle: StoredHandle, open_content: OpenContent) -> Content:
     if handle.inline is not None:
         # Larger than what may be inline in storage: it becomes a file there.
         data = handle.inline

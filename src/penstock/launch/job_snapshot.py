@@ -9,12 +9,18 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.manifest import ChunkCodec, Manifest, OperatorRecord, StateRecord
+from penstock.checkpoint.manifest import (
+    ChunkCodec,
+    Manifest,
+    OperatorRecord,
+    StateRecord,
+    StoredChunk,
+    SubtaskRecord,
+)
 from penstock.checkpoint.snapshot import (
-    Chunk,
     JobSnapshot,
-    OperatorSnapshot,
-    SubtaskSnapshot,
+    handle_record,
+    keyed_record,
     local_handle,
     local_keyed_state,
 )
@@ -28,6 +34,7 @@ from penstock.runtime.source_progress import SourceProgress
 from penstock.state.facts import DATA
 
 if TYPE_CHECKING:
+    from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
     from penstock.runtime.records import EpochTimes
     from penstock.state.facts import StateFacts
@@ -59,12 +66,12 @@ def to_snapshot(
 
 def _operator(
     graph: JobGraph, stage: Stage, operator: ChainedOperator, state: JobState
-) -> OperatorSnapshot:
+) -> OperatorRecord:
     versions = [
         state.versions[stage.stage_id, index].operators[operator.uid]
         for index in range(stage.parallelism)
     ]
-    return OperatorSnapshot(
+    return OperatorRecord(
         uid=operator.uid,
         uid_hash=uid_hash(operator.uid),
         name=operator.name,
@@ -73,13 +80,16 @@ def _operator(
         key_schema=key_schema(graph, stage) if any(version.keyed for version in versions) else "",
         states=state_records(versions),
         subtasks=tuple(
-            SubtaskSnapshot(
-                version.keyed[0] if version.keyed else None,
-                (Chunk(_LOGIC, ChunkCodec.MSGPACK, version.logic[0]),),
-            )
+            subtask_record(version.keyed[0] if version.keyed else None, version.logic[0])
             for version in versions
         ),
     )
+
+
+def subtask_record(keyed: KeyedStateVersion | None, logic: FileHandle) -> SubtaskRecord:
+    """Returns the record of a subtask: its keyed state, and what its operator keeps besides."""
+    chunk = StoredChunk(name=_LOGIC, codec=ChunkCodec.MSGPACK, handle=handle_record(logic))
+    return SubtaskRecord(keyed=None if keyed is None else keyed_record(keyed), chunks=(chunk,))
 
 
 def state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:

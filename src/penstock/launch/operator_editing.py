@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.manifest import ChunkCodec, StateRecord
-from penstock.checkpoint.snapshot import Chunk, OperatorSnapshot, SubtaskSnapshot
+from penstock.checkpoint.manifest import OperatorRecord
+from penstock.checkpoint.snapshot import local_keyed_state
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError, StateError
 from penstock.core.keygroups import MIN_MAX_PARALLELISM
 from penstock.core.times import MIN_WATERMARK
-from penstock.launch.job_snapshot import state_records, uid_hash
-from penstock.launch.snapshot_reader import LOGIC
+from penstock.launch.job_snapshot import state_records, subtask_record, uid_hash
 from penstock.runtime.records import OperatorVersion
 from penstock.state.backend import create_backend
 from penstock.state.heap import HASHMAP
@@ -25,6 +24,7 @@ from penstock.state.schema import is_data
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock.checkpoint.manifest import StateRecord
     from penstock.core.file_area import FileArea
     from penstock.launch.snapshot_reader import Snapshot
     from penstock.state.descriptors import StateDescriptor
@@ -52,11 +52,11 @@ class OperatorEdit:
 def edited(  # noqa: PLR0913, PLR0917 - an operator, old and new
     uid: str,
     change: OperatorEdit,
-    old: OperatorSnapshot | None,
+    old: OperatorRecord | None,
     source: Snapshot | None,
     area: FileArea,
     max_parallelism: int | None,
-) -> OperatorSnapshot:
+) -> OperatorRecord:
     """Returns the operator as one subtask that holds everything; jobs deal it out when they start.
 
     Raises:
@@ -81,14 +81,14 @@ def edited(  # noqa: PLR0913, PLR0917 - an operator, old and new
     facts = facts_of(keyed, own)
     if keyed is not None:
         keyed.close()
-    return OperatorSnapshot(
+    return OperatorRecord(
         uid=uid,
         uid_hash=uid_hash(uid),
         name=uid if old is None else old.name,
         parallelism=1,
         max_parallelism=limit,
         states=_records(facts, old),
-        subtasks=(SubtaskSnapshot(version, (Chunk(LOGIC, ChunkCodec.MSGPACK, logic),)),),
+        subtasks=(subtask_record(version, logic),),
         key_schema="" if old is None else old.key_schema,
     )
 
@@ -109,7 +109,7 @@ def _saved(source: Snapshot, uid: str, change: OperatorEdit) -> list[LogicState]
     return saved
 
 
-def _records(facts: Any, old: OperatorSnapshot | None) -> tuple[StateRecord, ...]:
+def _records(facts: Any, old: OperatorRecord | None) -> tuple[StateRecord, ...]:
     """A state that was not touched stays what its record says, also its kind and its TTL."""
     before = {} if old is None else {record.name: record for record in old.states}
     described = {each.name for each in facts if each.is_described}
@@ -123,7 +123,7 @@ def _records(facts: Any, old: OperatorSnapshot | None) -> tuple[StateRecord, ...
 def _keyed(  # noqa: PLR0913, PLR0917
     uid: str,
     change: OperatorEdit,
-    old: OperatorSnapshot | None,
+    old: OperatorRecord | None,
     source: Snapshot | None,
     area: FileArea,
     max_parallelism: int,
@@ -140,7 +140,7 @@ def _keyed(  # noqa: PLR0913, PLR0917
         assert source is not None
         source.fetch(old.uid if old is not None else uid)
         unpickle = source.pickles is Pickles.ALLOW
-        import_version(state, version, unpickle=unpickle, without=replaced)
+        import_version(state, local_keyed_state(version), unpickle=unpickle, without=replaced)
     for descriptor, entries in change.keyed:
         write = _writer(state, descriptor)
         for key, value in entries:

@@ -35,10 +35,9 @@ from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.content import Content
-    from penstock.checkpoint.snapshot import OperatorSnapshot
+    from penstock.checkpoint.manifest import OperatorRecord, StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage_open import Storages
-    from penstock.core.handles import FileHandle
 
 _INLINE_BYTES: Final = 20 * 1024
 _THREADS: Final = 4
@@ -87,7 +86,7 @@ def write_edited(edit: SavepointEdit, target: str) -> str:
         # Files of what was edited lie here; everything else is still where it was.
         copied = _names(loaded)
 
-        def open_content(handle: FileHandle) -> Content:
+        def open_content(handle: StoredHandle) -> Content:
             is_old = old is not None and (handle.name, handle.sha256) in copied
             return old(handle) if is_old and old is not None else own(handle)
 
@@ -151,15 +150,17 @@ def _edited(
 
 
 def _operator(
-    edit: SavepointEdit, operator: OperatorSnapshot, source: Snapshot | None, area: FileArea
-) -> OperatorSnapshot:
+    edit: SavepointEdit, operator: OperatorRecord, source: Snapshot | None, area: FileArea
+) -> OperatorRecord:
     uid = edit.renamed.get(operator.uid, operator.uid)
     change = edit.operators.get(uid)
     limit = edit.max_parallelism
     has_keys = any(subtask.keyed is not None for subtask in operator.subtasks)
     if change is None and (limit is None or limit == operator.max_parallelism or not has_keys):
         limit = max(limit or operator.max_parallelism, operator.parallelism)
-        return dataclasses.replace(operator, uid=uid, uid_hash=uid_hash(uid), max_parallelism=limit)
+        return msgspec.structs.replace(
+            operator, uid=uid, uid_hash=uid_hash(uid), max_parallelism=limit
+        )
     assert source is not None
     return edited(uid, change or OperatorEdit(), operator, source, area, limit)
 

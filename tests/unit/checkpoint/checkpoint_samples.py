@@ -19,8 +19,7 @@ from penstock.checkpoint.manifest import (
     StoredKeyedState,
     SubtaskRecord,
 )
-from penstock.checkpoint.snapshot import Chunk, JobSnapshot, OperatorSnapshot, SubtaskSnapshot
-from penstock.core.handles import FileHandle, KeyedStateVersion
+from penstock.checkpoint.snapshot import JobSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,10 +56,12 @@ def own(name: str, data: bytes, created_by: int = 3) -> StoredHandle:
     )
 
 
-def keyed(*handles: StoredHandle, deltas: tuple[StoredHandle, ...] = ()) -> StoredKeyedState:
+def keyed(
+    *handles: StoredHandle, deltas: tuple[StoredHandle, ...] = (), version: str = "e7-s0-a1"
+) -> StoredKeyedState:
     return StoredKeyedState(
         backend="rocksdb",
-        version_id="e7-s0-a1",
+        version_id=version,
         base_id="e5-s0-a1",
         base=handles,
         deltas=deltas,
@@ -130,11 +131,15 @@ class LocalFiles:
     files: dict[str, bytes] = field(default_factory=dict)
     opened: list[str] = field(default_factory=list)
 
-    def handle(self, name: str, data: bytes) -> FileHandle:
+    def handle(self, name: str, data: bytes) -> StoredHandle:
         assert self.files.setdefault(name, data) == data, "a local name is never reused"
-        return FileHandle(name, len(data), sha256(data))
+        return StoredHandle(name=name, size_bytes=len(data), sha256=sha256(data))
 
-    def open_content(self, handle: FileHandle) -> Content:
+    def chunk(self, name: str, data: bytes, file_name: str = "") -> StoredChunk:
+        handle = self.handle(file_name or name, data)
+        return StoredChunk(name=name, codec=ChunkCodec.RAW, handle=handle)
+
+    def open_content(self, handle: StoredHandle) -> Content:
         self.opened.append(handle.name)
         if handle.inline is not None:
             return Content.of_bytes(handle.inline)
@@ -142,18 +147,14 @@ class LocalFiles:
         return Content(handle.size_bytes, handle.sha256, lambda: iter((data,)))
 
 
-def local_keyed(*handles: FileHandle, version: str = "v1") -> KeyedStateVersion:
-    return KeyedStateVersion(version, "rocksdb", version, handles, (), (), 0, 127)
-
-
 def job_snapshot(
-    *handles: FileHandle, epoch: int = 7, chunks: tuple[Chunk, ...] = ()
+    *handles: StoredHandle, epoch: int = 7, chunks: tuple[StoredChunk, ...] = ()
 ) -> JobSnapshot:
     """A job with one keyed operator in one subtask."""
-    subtask = SubtaskSnapshot(local_keyed(*handles, version=f"e{epoch}"), chunks)
+    subtask = SubtaskRecord(keyed=keyed(*handles, version=f"e{epoch}"), chunks=chunks)
     return JobSnapshot(
         epoch=epoch,
-        operators=(OperatorSnapshot("count", "0" * 32, "Count", 1, 128, (), (subtask,)),),
+        operators=(operator("count", subtask),),
         sources={"numbers": {"position": epoch}},
     )
 

@@ -15,12 +15,10 @@ from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
 from penstock.checkpoint.deletion import delete_shared, delete_snapshot
 from penstock.checkpoint.errors import CheckpointError, FencedError, StorageError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
-from penstock.checkpoint.manifest import ChunkCodec, Manifest
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import Pointer, PointerRecord, ReadPointer
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
-from penstock.checkpoint.snapshot import Chunk
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_entry
 from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.storage_records import open_record
@@ -34,6 +32,7 @@ from penstock.launch.orphan_sweep import OrphanSweep
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.storage import CheckpointStorage
 
@@ -124,10 +123,8 @@ class Driver:
     def _write(self, number: int, names: tuple[str, ...], epoch: int) -> LoadedSnapshot:
         plan: UploadPlan | None = None
         try:
-            chunk = Chunk("w", ChunkCodec.RAW, self.local.handle(f"w{epoch}", b"w%d" % epoch))
-            big = Chunk(
-                "b", ChunkCodec.RAW, self.local.handle(f"b{epoch}", b"big chunk %d" % epoch)
-            )
+            chunk = self.local.chunk("w", b"w%d" % epoch, f"w{epoch}")
+            big = self.local.chunk("b", b"big chunk %d" % epoch, f"b{epoch}")
             handles = [self.local.handle(name, content_of(name)) for name in names]
             snapshot = job_snapshot(*handles, epoch=epoch, chunks=(chunk, big))
             prepare_directories(self.storage, LAYOUT, number)

@@ -12,6 +12,7 @@ from checkpoint_samples import (
     JOB,
     LocalFiles,
     ids,
+    inline,
     job_snapshot,
     keyed,
     manifest,
@@ -20,9 +21,14 @@ from checkpoint_samples import (
 )
 
 from penstock.checkpoint.errors import CheckpointError, ContentError, StorageError
-from penstock.checkpoint.manifest import ChunkCodec, Manifest, StoredHandle, SubtaskRecord
+from penstock.checkpoint.manifest import Manifest, StoredHandle, SubtaskRecord
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.snapshot import Chunk, JobSnapshot, local_handle, local_keyed_state
+from penstock.checkpoint.snapshot import (
+    JobSnapshot,
+    keyed_record,
+    local_handle,
+    local_keyed_state,
+)
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint, plan_savepoint
 from penstock.checkpoint.uploads import (
@@ -79,7 +85,7 @@ def as_manifest(number: int, plan: UploadPlan) -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "inline"),
+    ("threshold", "expected"),
     [
         (100, {"empty", "at 99", "at 100"}),
         (99, {"empty", "at 99"}),
@@ -87,7 +93,7 @@ def as_manifest(number: int, plan: UploadPlan) -> Manifest:
         (None, {"empty", "at 99", "at 100", "at 101"}),
     ],
 )
-def test_the_inline_threshold(threshold: int | None, inline: set[str]) -> None:
+def test_the_inline_threshold(threshold: int | None, expected: set[str]) -> None:
     """A chunk of exactly the threshold is inline; 0 makes every chunk that is not empty a file."""
     local = LocalFiles()
     snapshot = job_snapshot(
@@ -98,16 +104,16 @@ def test_the_inline_threshold(threshold: int | None, inline: set[str]) -> None:
     )
     plan = planned(snapshot, local, threshold=threshold)
     found = handles(plan)
-    assert {name for name, handle in found.items() if handle.inline is not None} == inline
-    assert {handle.name for handle in plan.puts.values()} == set(found) - inline
+    assert {name for name, handle in found.items() if handle.inline is not None} == expected
+    assert {handle.name for handle in plan.puts.values()} == set(found) - expected
     sizes = {"empty": 0, "at 99": 99, "at 100": 100, "at 101": 101}
-    assert plan.inline_bytes == sum(sizes[name] for name in inline)
+    assert plan.inline_bytes == sum(sizes[name] for name in expected)
     assert plan.new_bytes == sum(sizes.values()) - plan.inline_bytes
 
 
 def test_bytes_that_travelled_in_the_handle() -> None:
     """The local threshold may be larger than the one of checkpoints, or smaller."""
-    large = FileHandle("large", len(LARGE), sha256(LARGE), LARGE)
+    large = inline("large", LARGE)
     local = LocalFiles()
     plan = planned(job_snapshot(large), local, threshold=100)
     assert handles(plan)["large"].inline is None
@@ -130,7 +136,7 @@ def test_job_manager_storage_has_a_limit() -> None:
 
 def test_names_and_places() -> None:
     local = LocalFiles()
-    chunk = Chunk("c", ChunkCodec.PICKLE, local.handle("chunk", LARGE + b"c"))
+    chunk = local.chunk("chunk", LARGE + b"c")
     plan = planned(job_snapshot(local.handle("a.sst", LARGE), chunks=(chunk,)), local)
     found = handles(plan)
     shared_key = f"{JOB}/shared/{sha256(LARGE)}-3-w1"
@@ -257,8 +263,8 @@ def test_an_aborted_upload_stops() -> None:
 
 def test_a_local_file_that_changed_is_not_uploaded(tmp_path: Path) -> None:
     (tmp_path / "a.sst").write_bytes(LARGE)
-    handle = FileHandle("a.sst", len(LARGE), sha256(LARGE))
-    plan = planned(job_snapshot(handle), LocalFiles())
+    local = LocalFiles()
+    plan = planned(job_snapshot(local.handle("a.sst", LARGE)), local)
     storage = MemoryStorage()
     (tmp_path / "a.sst").write_bytes(LARGE[:-1] + b"!")
     with pytest.raises(ContentError, match=r"expected"):
@@ -302,4 +308,5 @@ def test_handles_come_back_for_the_job() -> None:
     assert version.delta_ids == ("e6-s0-a1",)
     assert (version.first_key_group, version.last_key_group) == (0, 127)
     assert local_handle(stored.base[0]) == version.files[0]
+    assert local_keyed_state(keyed_record(version)) == version
     assert operator("x", SubtaskRecord(keyed=stored)).subtasks[0].handles == stored.handles

@@ -1,0 +1,66 @@
+"""Counts requests to checkpoint storage, for whoever watches a job."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
+
+from penstock.checkpoint.errors import (
+    ObjectExistsError,
+    ObjectMissingError,
+    UnknownOutcomeError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Result = TypeVar("Result")
+
+
+class StorageCounts:
+    """Requests so far; any thread counts, any thread reads.
+
+    An outcome is `ok`, `exists` (the name is taken), `missing`, `unknown` (it may have taken
+    effect) or `failed`. Each try is a request, and each but the first also a retry.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: Counter[tuple[str, str]] = Counter()
+        self._retries = 0
+
+    def counted(self, operation: str, request: Callable[[], Result]) -> Result:
+        """Makes a request and counts it."""
+        outcome = "failed"
+        try:
+            result = request()
+            outcome = "ok"
+            return result
+        except ObjectExistsError:
+            outcome = "exists"
+            raise
+        except ObjectMissingError:
+            outcome = "missing"
+            raise
+        except UnknownOutcomeError:
+            outcome = "unknown"
+            raise
+        finally:
+            with self._lock:
+                self._requests[operation, outcome] += 1
+
+    def note_retry(self) -> None:
+        """Something is asked once more."""
+        with self._lock:
+            self._retries += 1
+
+    def requests(self) -> dict[tuple[str, str], int]:
+        """Returns numbers of requests by operation and outcome."""
+        with self._lock:
+            return dict(self._requests)
+
+    @property
+    def retries(self) -> int:
+        """How often something was asked once more."""
+        return self._retries
