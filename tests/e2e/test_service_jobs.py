@@ -175,6 +175,10 @@ def test_programs_that_fail_say_why(manager: Manager) -> None:
         jobs[name].wait_for_state("FAILED")
         cause = jobs[name].document("/exceptions")["root-exception"]
         assert said in cause, (name, cause)
+        log = (jobs[name].directory / "log.txt").read_text()
+        for text in (cause, log):
+            assert "runpy" not in text, "who ran the program is not what is wrong with it"
+            assert "driver_process.py" not in text
     second = (jobs["executes-twice"].directory / "log.txt").read_text()
     assert "a second job, 'second', after 'first'" in second
     assert "no job here" in (jobs["ends"].directory / "log.txt").read_text()

@@ -19,14 +19,14 @@ import os
 import runpy
 import signal
 import sys
-import sysconfig
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.launch import local
+from penstock.operators.errors import describe_exception, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from penstock.graph.nodes import StreamGraph
     from penstock.launch.local import Listener
     from penstock.launch.local_job import LocalJob
-
-_OURS: Final = str(Path(__file__).resolve().parents[1])
-_PYTHON: Final = sysconfig.get_path("stdlib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,30 +177,21 @@ def _interrupt(_number: int, _frame: Any) -> None:
 
 def _say(error: Exception, *, shows_traces: bool) -> None:
     """Prints a failure: a sentence when it is Penstock's, the user's frames when it is not."""
-    if isinstance(error, UserFunctionError) and not shows_traces:
-        print(f"error: {error}", file=sys.stderr)
-    elif isinstance(error, PenstockError) and not shows_traces:
-        place = _place_in_program(error)
-        print(f"error: {error}{place}", file=sys.stderr)
+    if shows_traces:
+        text = "".join(traceback.format_exception(error)).rstrip()
+    elif isinstance(error, PenstockError):
+        text = f"error: {error}{_place_in_program(error)}"
     else:
-        frames = traceback.extract_tb(error.__traceback__)
-        first = next((i for i, frame in enumerate(frames) if not _is_ours(frame.filename)), 0)
-        lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[first:])]
-        lines += traceback.format_exception_only(error)
-        sys.stderr.write("".join(lines))
+        text = describe_exception(error)
+    print(text, file=sys.stderr)
 
 
-def _place_in_program(error: Exception) -> str:
+def _place_in_program(error: PenstockError) -> str:
     """Returns the line of the program from which the failed call came."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
-    if not frames:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_ours(f.filename)]
+    if not frames or isinstance(error, UserFunctionError):
         return ""
     return f"\n  {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}"
-
-
-def _is_ours(file_name: str) -> bool:
-    """Whether a frame is Penstock's or Python's own, and not the program's."""
-    return file_name.startswith((_OURS + os.sep, _PYTHON + os.sep, "<frozen"))
 
 
 if __name__ == "__main__":

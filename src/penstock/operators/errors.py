@@ -34,6 +34,8 @@ _STATE_GETTERS: Final = frozenset(
     f"get_{kind}state" for kind in ("", "list_", "map_", "reducing_", "aggregating_")
 )
 _ENGINE: Final = f"{os.sep}pyspark{os.sep}"
+_FROZEN: Final = "<frozen "
+"""Modules inside Python itself: those that import and run programs."""
 
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = _repr.maxlong = RECORD_CHARACTERS
@@ -163,7 +165,9 @@ def _describe(error: BaseException, *, in_user_call: bool) -> tuple[str, bool]:
         text = traceback.TracebackException.from_exception(error)
         whole = "".join(text.format()).rstrip("\n")
         files = {frame.filename for frame in text.stack}
-        if _drop_our_frames(text, set()):
+        # Python's own import, which has no more to say: no such module, or no Python in it.
+        is_import = bool(text.stack) and text.stack[-1].filename.startswith(_FROZEN)
+        if _drop_our_frames(text, set()) or is_import:
             return "".join(text.format()).rstrip("\n"), True
         if isinstance(error, PenstockError):
             # Our own words say it all; where they were said does not matter.
@@ -191,7 +195,7 @@ def _drop_our_frames(text: traceback.TracebackException, seen: set[int]) -> bool
     if id(text) in seen:
         return False
     seen.add(id(text))
-    kept = [frame for frame in text.stack or () if not _is_ours(frame.filename)]
+    kept = [frame for frame in text.stack or () if not is_ours(frame.filename)]
     # Without frames there is no "Traceback" line either.
     text.stack = traceback.StackSummary.from_list(kept) if kept else None  # type: ignore[assignment]
     found = bool(kept)
@@ -201,9 +205,10 @@ def _drop_our_frames(text: traceback.TracebackException, seen: set[int]) -> bool
     return found
 
 
-def _is_ours(filename: str) -> bool:
+def is_ours(filename: str) -> bool:
+    """Whether a frame is Penstock's, Spark's or that of Python's import, and not the program's."""
     path = os.path.abspath(filename)
-    return path.startswith(_OURS) or _ENGINE in path
+    return path.startswith(_OURS) or _ENGINE in path or filename.startswith(_FROZEN)
 
 
 def _qualified_name(kind: type) -> str:

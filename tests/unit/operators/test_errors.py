@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from penstock.core.errors import ProgramError, UserFunctionError
+from penstock.launch.program_process import run_program
 from penstock.operators.errors import RECORD_CHARACTERS, describe_exception, shorten, user_code
 from penstock.operators.function_base import MapFunction
 from penstock.operators.function_process import KeyedProcessFunction
@@ -44,6 +47,39 @@ def test_a_built_in_has_no_frames_to_show():
         OneOperatorHarness(MapSpec(int)).process("1", "x")
     assert str(caught.value).startswith("ValueError: invalid literal")
     assert caught.value.record == "'x'"
+
+
+@pytest.mark.parametrize(
+    ("program", "first", "last"),
+    [
+        (
+            "import nowhere\n",
+            'File "app.py", line 1, in <module>',
+            "ModuleNotFoundError: No module",
+        ),
+        ("def\n", 'File "app.py", line 1', "SyntaxError: "),
+        (None, "FileNotFoundError: ", "app.py'"),
+    ],
+    ids=["import", "syntax", "no-file"],
+)
+def test_programs_that_do_not_begin_are_told_without_what_began_them(
+    program, first, last, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    if program is not None:
+        (tmp_path / "app.py").write_text(program)
+    with pytest.raises((ImportError, SyntaxError, OSError)) as caught:
+        run_program("app.py", None, ())
+    trace = caught.value.__traceback__
+    assert trace is not None
+    text = describe_exception(caught.value.with_traceback(trace.tb_next))
+    lines = text.removeprefix("Traceback (most recent call last):\n").splitlines()
+    assert lines[0].strip().startswith(first)
+    assert last in lines[-1]
+    assert "runpy" not in text
+    assert "penstock" not in text
 
 
 @pytest.mark.parametrize("spec", [MapSpec(parse), FilterSpec(parse)])
