@@ -1,4 +1,4 @@
-"""The table of results, and the page of the documentation that holds it."""
+"""The tables of results, and the page of the documentation that holds them, part by part."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.checkpoints import checkpoint_tables
 from bench.environments import REQUIREMENTS, ROOT
 
 if TYPE_CHECKING:
+    from bench.checkpoints import CheckpointResult
     from bench.latency import Latency
     from bench.race import Result
 
 PAGE = ROOT / "docs" / "benchmarks.md"
+PEERS = "<!-- Below this line `make bench` writes. -->"
+CHECKPOINTS = "<!-- Below this line `python -m bench checkpoints` writes. -->"
 TITLES = {
     "windows": "Counts per one-minute window, channel and behaviour",
     "users": "A running count per user, 1 million users",
@@ -78,8 +82,8 @@ def tables(results: list[Result], latency: Latency | None) -> str:
     return "\n".join(parts)
 
 
-def machine() -> str:
-    """The machine in a few words, without anything that names it."""
+def machine(*versions: str) -> str:
+    """The machine in a few words, without anything that names it; versions come last."""
     facts = []
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -92,14 +96,35 @@ def machine() -> str:
     number = re.search(r'version "(.*?)"', java)
     facts.append(f"Java {number.group(1) if number else 'unknown'}")
     facts.append(f"Python {platform.python_version()}")
-    facts += [requirements[0].replace("==", " ") for requirements in REQUIREMENTS.values()]
+    facts += versions
     facts.append(f"penstock {version('penstock')}")
     return ", ".join(facts)
 
 
-def write_page(results: list[Result], latency: Latency | None) -> Path:
-    """Puts the tables into the page, below its hand-written part."""
-    mark = "<!-- Below this line `make bench` writes. -->"
-    written = PAGE.read_text().partition(mark)[0] if PAGE.exists() else "# Benchmarks\n\n"
-    PAGE.write_text(f"{written}{mark}\n\nMeasured on: {machine()}.\n\n{tables(results, latency)}")
+def write_peers(results: list[Result], latency: Latency | None) -> Path:
+    """Puts the tables of the peers into the page, below its hand-written part."""
+    head, _, checkpoints = _page()
+    peers = [requirements[0].replace("==", " ") for requirements in REQUIREMENTS.values()]
+    text = f"Measured on: {machine(*peers)}.\n\n{tables(results, latency)}"
+    return _write(head, text, checkpoints)
+
+
+def write_checkpoints(results: list[CheckpointResult]) -> Path:
+    """Puts the tables of checkpoints at the end of the page."""
+    head, peers, _ = _page()
+    spark = f"pyspark {version('pyspark')}"
+    text = f"Measured on: {machine(spark)}.\n\n{checkpoint_tables(results)}"
+    return _write(head, peers, text)
+
+
+def _page() -> tuple[str, str, str]:
+    """What the page holds now: written by hand, peers, checkpoints."""
+    head, _, measured = PAGE.read_text().partition(PEERS)
+    peers, _, checkpoints = measured.partition(CHECKPOINTS)
+    return head, peers, checkpoints
+
+
+def _write(head: str, *measured: str) -> Path:
+    peers, checkpoints = (part.strip() for part in measured)
+    PAGE.write_text(f"{head}{PEERS}\n\n{peers}\n\n{CHECKPOINTS}\n\n{checkpoints}\n")
     return PAGE.relative_to(ROOT)
