@@ -203,7 +203,7 @@ class LocalJob(JobRecord):
                 raise
             return (status := ended.status)
         finally:
-            effects.ending = "" if status is JobStatus.SUSPENDED else status.name
+            effects.pointer.ending = "" if status is JobStatus.SUSPENDED else status.name
             service.close(status)
             if records is not None:
                 records.close()

@@ -5,12 +5,11 @@ Each function does one thing and returns or raises; `CheckpointService` turns th
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,7 +20,7 @@ from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.pointer import Pointer, PointerRecord
+from penstock.checkpoint.pointer import PointerRecord
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoint_writer import (
@@ -37,9 +36,10 @@ from penstock.checkpoint.storage_probe import probe_storage
 from penstock.checkpoint.take_over import fence
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
+from penstock.checkpoint.verify import verify_loaded
 from penstock.core.errors import ConfigurationError, PenstockError
-from penstock.core.versioned import Committed, Outcome, Unknown
 from penstock.launch.high_availability import JobRecords, open_records
+from penstock.launch.job_pointer import JobPointer
 from penstock.launch.orphan_sweep import OrphanSweep
 from penstock.launch.snapshot_details import (
     SnapshotDetails,
@@ -52,11 +52,12 @@ from penstock.launch.snapshot_details import (
 if TYPE_CHECKING:
     from penstock.checkpoint import instructions
     from penstock.checkpoint.figures import CheckpointFigures
+    from penstock.checkpoint.pointer import Pointer
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.triggering import TriggerRequest
     from penstock.core.clock import Clock
-from penstock.checkpoint.verify import verify_loaded
+    from penstock.core.versioned import Outcome
 
 Uploaded = UploadPlan | UploadedSavepoint
 
@@ -109,23 +110,24 @@ class SnapshotEffects:
         self._open_content = local_files(job.state_directory)
         self._threads = ThreadPoolExecutor(_UPLOAD_THREADS, "penstock-upload")
         pointer, counter = open_records(job.records, self._storage, self._layout)
-        self._pointer_record = PointerRecord(pointer, job.leader_epoch, _new_id)
-        self.confirm_lead = self._pointer_record.confirm_lead
+        record = PointerRecord(pointer, job.leader_epoch, _new_id)
+        self.confirm_lead = record.confirm_lead
+        self.pointer = JobPointer(
+            record, job.job_id, lambda: self._storage.make_directory(self._layout.pointer)
+        )
         self._counter = CheckpointIdCounter(counter, job.leader_epoch, _new_id)
-        self._read: Any = None
         # Files of two writers never meet under one name, whatever becomes of the first.
         self._writer_id = _new_id()[:12]
         self._under_way: dict[int, frozenset[str]] = {}
         self.registry = SharedRegistry()
         self.aborted: set[int] = set()
-        self.ending = ""  # How the job ends, once it does.
         self.orphans = OrphanSweep(
             self._storage,
             self._layout,
             self._writer_id,
             settings.orphan_grace_ms,
             clock,
-            self._pointer_record.confirm_lead,
+            self.confirm_lead,
         )
 
     @property
@@ -239,46 +241,18 @@ class SnapshotEffects:
 
     def publish(self, wish: instructions.Publish) -> Outcome:
         """Makes the pointer name what is retained: the commit point."""
-        if self._read is None:
-            self._storage.make_directory(self._layout.pointer)
-            self._read = self._pointer_record.read()
-        current: Pointer = self._read.pointer
-        pointer = msgspec.structs.replace(
-            current.changed(
-                map(entry_of, wish.retained),
-                dropped=map(entry_of, wish.dropped),
-                forgotten=wish.forgotten,
-            ),
-            unclaimed_up_to=max(self.registry.unclaimed_up_to, current.unclaimed_up_to),
-        )
-        return self._settled(self._pointer_record.publish(pointer, self._read.version))
 
-    def remove_pointers(self, checkpoint_ids: tuple[int, ...]) -> Outcome | None:
-        """Makes the pointer name none of these; None when it never named anything."""
-        if self._read is None:
-            self._read = self._pointer_record.read()
-        if self._read.version is None:
-            return None
-        pointer = self._read.pointer.ended(checkpoint_ids, self._job.job_id, self.ending)
-        outcome = self._pointer_record.publish(pointer, self._read.version)
-        if isinstance(outcome, Unknown):
-            outcome = self._pointer_record.settle(outcome)
-        if not isinstance(outcome, Committed):
-            # It is tried again, from what the record says then.
-            self._read = None
-        return self._settled(outcome)
+        def change(current: Pointer) -> Pointer:
+            return msgspec.structs.replace(
+                current.changed(
+                    map(entry_of, wish.retained),
+                    dropped=map(entry_of, wish.dropped),
+                    forgotten=wish.forgotten,
+                ),
+                unclaimed_up_to=max(self.registry.unclaimed_up_to, current.unclaimed_up_to),
+            )
 
-    def _settled(self, outcome: Outcome) -> Outcome:
-        if isinstance(outcome, Committed):
-            # What cannot be read now is read before the next change: this one has happened.
-            self._read = None
-            with contextlib.suppress(PenstockError):
-                self._read = self._pointer_record.read()
-        return outcome
-
-    def settle(self, unknown: Any) -> Outcome:
-        """Asks what became of a publication without a reply."""
-        return self._settled(self._pointer_record.settle(unknown))
+        return self.pointer.publish(change)
 
     # -- P8, P11 ------------------------------------------------------------------------------
 
@@ -305,10 +279,7 @@ class SnapshotEffects:
         """Locks lower leader epochs out; returns the pointer and the highest id reserved."""
         self._storage.make_directory(self._layout.counter)
         fence(self._counter.take_over, self._counter.place)
-        self._storage.make_directory(self._layout.pointer)
-        fence(self._pointer_record.take_over, self._pointer_record.place)
-        self._read = self._pointer_record.read()
-        return self._read.pointer, self._counter.last()
+        return self.pointer.take_over(), self._counter.last()
 
     def register(self, checkpoint: CompletedCheckpoint) -> None:
         """Notes which shared files a published checkpoint uses."""

@@ -149,7 +149,7 @@ class StorageSteps:
         unknown = self._unknown
         assert unknown is not None
         self._answer_publication(
-            wish.checkpoint_id, lambda: self._effects.settle(unknown), is_open=True
+            wish.checkpoint_id, lambda: self._effects.pointer.settle(unknown), is_open=True
         )
 
     def _answer_publication(
@@ -248,7 +248,7 @@ class StorageSteps:
     def on_RemovePointers(self, wish: instructions.RemovePointers) -> None:
         try:
             with _REMOVAL:
-                outcome = self._effects.remove_pointers(wish.checkpoint_ids)
+                outcome = self._effects.pointer.end(wish.checkpoint_ids)
         except PenstockError as error:
             self._post(events.PointerRemovalUnknown(str(error)))
             return

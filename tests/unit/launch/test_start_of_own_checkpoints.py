@@ -9,7 +9,7 @@ from penstock.checkpoint.registry import SharedFile, SharedRegistry
 if TYPE_CHECKING:
     from pathlib import Path
 
-from penstock.checkpoint.pointer import Pointer, PointerRecord
+from penstock.checkpoint.pointer import Pointer
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.core.clock import SystemClock
 from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
@@ -27,7 +27,7 @@ def test_unclaimed_files_outlive_restarts_of_the_process(tmp_path: Path) -> None
     first = effects(tmp_path, 1)
     first.probe()
     first.registry = SharedRegistry(unclaimed_up_to=860)
-    record: PointerRecord = first._pointer_record
+    record = first.pointer._record
     assert record.read().pointer == Pointer()
     from penstock.checkpoint.instructions import Publish
 
