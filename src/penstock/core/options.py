@@ -300,9 +300,18 @@ _CLUSTER: Final = (
     Option("penstock.config.ignore-code-overrides", "boolean", "false"),
 )
 
+_STORAGE: Final = (
+    Option("s3.access-key", deprecated=("s3.access.key",)),
+    Option("s3.secret-key", deprecated=("s3.secret.key",)),
+    Option("s3.session-token"),
+    Option("s3.endpoint"),
+    Option("s3.region", deprecated=("s3.endpoint.region",)),
+    Option("s3.path.style.access", "boolean", None, ("s3.path-style-access",)),
+)
+
 OPTIONS: Final = {
     option.key: option
-    for group in (_CHECKPOINTING, _STATE, _PIPELINE, _RESTARTS, _CLUSTER)
+    for group in (_CHECKPOINTING, _STATE, _STORAGE, _PIPELINE, _RESTARTS, _CLUSTER)
     for option in group
 }
 """Every setting by its key."""

@@ -157,8 +157,8 @@ def test_known_keys_without_effect_are_told(key: str, said: str) -> None:
     assert said in warning
 
 
-def test_free_keys_are_fine() -> None:
-    free = {"penstock.spark.conf.spark.sql.x": "1", "penstock.spark.conf.my.key": "2"}
+def test_free_keys_and_those_of_storage_are_fine() -> None:
+    free = {"penstock.spark.conf.spark.sql.x": "1", "s3.endpoint": "http://localhost:9"}
     assert Configuration.from_dict(free).warnings() == []
 
 
