@@ -1,7 +1,8 @@
 # Every target makes .venv and installs what it needs when it is missing.
 #
 #   make demo     run the demo job: late and disordered events, one failure, one recovery
-#   make test     unit tests, then the tests that need Spark or whole processes
+#   make unit     the unit tests, in less than a minute
+#   make test     all tests: of units, of contracts and whole jobs, with Spark and processes
 #   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats;
 #                 MASTER='local[2]' or 'local-cluster[2,1,1024]': on Spark, and its processes too)
 #   make check    format, lint, types, layers, tidiness: what a change must pass
@@ -12,7 +13,7 @@
 #   make clean    remove what was built; .venv stays (make distclean removes it too)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos check bench docs format lock clean distclean
+.PHONY: help demo unit test chaos check bench docs format lock clean distclean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -31,9 +32,12 @@ $(READY): pyproject.toml requirements-dev.lock tools/bootstrap.sh
 demo: $(READY)
 	$(BIN)/penstock demo
 
-# Two runs, because a JVM wants both cores for itself. The limits are for a machine under load.
-test: $(READY)
-	$(BIN)/pytest -n 2 -m "not spark and not e2e" --session-timeout=900
+unit: $(READY)
+	$(BIN)/pytest -n 2 -m "not spark and not e2e" tests/unit
+
+# Two more runs, because a JVM wants both cores for itself. The limits are for a machine under load.
+test: unit
+	$(BIN)/pytest -n 2 -m "not spark and not e2e" --ignore=tests/unit --session-timeout=900
 	$(BIN)/pytest -m "spark or e2e" --session-timeout=1500
 
 chaos: $(READY)

@@ -72,7 +72,7 @@ numbers = itertools.count()
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     lists=parts,
     parallelism=st.integers(1, 2),
@@ -100,7 +100,7 @@ def test_lowered_is_equal(
     both(build, penstock__epoch__max_records=str(epoch), state__backend__type=backend)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     lines=st.lists(
         st.one_of(

@@ -303,7 +303,6 @@ class RocksDbMachine(StateMachine):
 MANY = settings(
     max_examples=40,
     stateful_step_count=30,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 TestHashMap = HashMapMachine.TestCase

@@ -260,7 +260,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 @given(plain)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_plain_data_comes_back_the_same(value: Any) -> None:
     data = msgspec.msgpack.encode(to_stored(value, "it"))
     assert same(msgspec.msgpack.Decoder(ext_hook=from_extension).decode(data), value)

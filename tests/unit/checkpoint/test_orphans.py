@@ -174,7 +174,7 @@ def test_a_former_leader_deletes_nothing(caplog: pytest.LogCaptureFixture) -> No
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_never_a_file_that_is_needed(data: st.DataObject) -> None:
     """Whatever is listed: no named, young, current or foreign file is ever taken."""
     number = st.integers(1, 15)

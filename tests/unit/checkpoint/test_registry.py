@@ -90,7 +90,7 @@ def test_a_name_that_was_used_again_is_an_error() -> None:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rebuilt_is_incremental(data: st.DataObject) -> None:
     """Random lives of files; after each step both registries and a simple model agree."""
     registry = SharedRegistry()

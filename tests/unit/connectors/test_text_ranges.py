@@ -76,7 +76,7 @@ def lines_of(data: bytes, charset: str = "utf-8") -> list[str]:
     return [line.decode(charset, "replace") for line in lines]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS, st.integers(1, 20), st.integers(1, 7), st.integers(1, 30))
 @example("a\r\nb\r\n", 3, 1, 1)
 @example("\n\n\n", 1, 1, 1)
@@ -87,7 +87,7 @@ def test_lines(folder: Path, text: str, cut: int, records: int, size: int) -> No
     assert read_all(source, Budget(records, size, 0)) == lines_of(data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=40), st.integers(1, 9), st.integers(1, 5))
 def test_bytes_that_are_not_utf8(folder: Path, data: bytes, cut: int, records: int) -> None:
     if data.startswith(b"\xef\xbb\xbf"):
@@ -154,7 +154,7 @@ def csv_bytes(rows: list[list[str]], **options: Any) -> bytes:
     return text.getvalue().encode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ROWS, st.integers(1, 25), st.integers(1, 5), st.integers(1, 30), st.booleans())
 def test_csv_rows(
     folder: Path, rows: list[list[str]], cut: int, records: int, size: int, unix: bool
@@ -177,7 +177,7 @@ def test_a_row_that_is_longer_than_the_budget_is_read_alone(folder: Path) -> Non
         assert reader.read(split, 0, Budget(100, 13, 0)).position == 16
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.sampled_from(list('a,"\n')), max_size=40), st.integers(1, 20))
 def test_stray_quotes_never_give_wrong_rows(folder: Path, text: str, cut: int) -> None:
     """Whatever the quotes, the result is what the csv module reads, or an error."""

@@ -249,7 +249,7 @@ def test_a_damaged_record_stops_everything() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_leaders_with_a_bad_network(data: st.DataObject) -> None:
     """Two leaders, lost and delayed messages: what was said stays true.
 

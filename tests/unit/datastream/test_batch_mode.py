@@ -42,7 +42,7 @@ def test_reductions(env: StreamExecutionEnvironment) -> None:
     assert sorted(results(reduced())) == [("a", 8), ("b", 2)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-5, 5))))
 def test_last_result_of_each_key(pairs: list[tuple[str, int]]) -> None:
     expected: Counter[str] = Counter()

@@ -92,7 +92,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(EVENTS, st.integers(-6, 6), st.integers(0, 6), st.booleans(), st.booleans())
 def test_every_pair_within_the_interval_meets_exactly_once(
     events, lower, width, lower_inclusive, upper_inclusive

@@ -209,7 +209,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(STEPS)
 def test_the_valve_agrees_with_the_naive_one(steps):
     valve, naive = WatermarkValve(CHANNELS), NaiveValve(CHANNELS)

@@ -57,7 +57,6 @@ def test_no_request_makes_the_service_stumble(service: Service, label: str) -> N
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.explicit, Phase.generate],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from window_driver import Driver
 from window_model import EventTimeModel, Step, aligned, count_windows
@@ -30,7 +30,7 @@ from penstock.operators.windows.triggers import (
     PurgingTrigger,
 )
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=150)
 
 KEYS = st.sampled_from(["a", "b", "c", 1])
 TIMES = st.integers(-40, 90)
@@ -194,7 +194,7 @@ ASSIGNERS = {
 
 @pytest.mark.parametrize("windows", sorted(ASSIGNERS))
 @pytest.mark.parametrize("contents", sorted(CONTENTS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=STEPS, lateness=st.integers(0, 9), purging=st.booleans(), reload_at=st.integers(0, 9))
 def test_batches_equal_records(windows, contents, steps, lateness, purging, reload_at):
     """Results, drops and what stays in state are the same on both paths."""
@@ -218,7 +218,7 @@ def test_batches_equal_records(windows, contents, steps, lateness, purging, relo
 
 @pytest.mark.parametrize("windows", sorted(ASSIGNERS))
 @pytest.mark.parametrize("contents", sorted(CONTENTS))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(steps=STEPS.filter(lambda steps: len(steps) > 3), lateness=st.integers(0, 9))
 def test_state_on_disk_gives_the_same(windows, contents, steps, lateness):
     """A database with nearly no memory, committed and reopened after every step."""

@@ -93,7 +93,7 @@ def test_unknown_kinds_are_refused_early():
         FieldContents("mean")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=20),
     st.sampled_from(["sum", "min", "max", "min_by", "max_by"]),

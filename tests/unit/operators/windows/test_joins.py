@@ -127,7 +127,7 @@ def test_wrong_functions_are_refused_early():
 RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9), st.integers(-20, 20)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RECORDS, RECORDS, st.booleans())
 def test_random_joins(left, right, general):
     spec = join_spec(SlidingEventTimeWindows.of(8, 4), lambda a, b: (a, b))
