@@ -1,4 +1,4 @@
-"""What holds for every test: how long an example of a property takes says nothing about the code."""
+"""For every test: how long an example of a property takes says nothing about the code."""
 
 from __future__ import annotations
 
