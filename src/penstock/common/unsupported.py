@@ -19,6 +19,9 @@ __all__ = ["UNSUPPORTED", "reason", "unsupported_class", "unsupported_method"]
 _KRYO: Final = "there are no Java serializers; records are pickled, or typed by a TypeInformation"
 _JAVA: Final = "there are no Java objects behind Python's; the object itself is all there is"
 _COMPACT: Final = "part files are not compacted; use a larger part size in RollingPolicy"
+_CODECS: Final = (
+    "state is written by Penstock's own codecs; declare types in state descriptors instead"
+)
 _INTERNAL: Final = "it is internal to PyFlink; operators are internal here too"
 _BUILDER: Final = "call for_row_format() or for_bulk_format(), which return the builder"
 _CONFIG: Final = "common.execution_config.ExecutionConfig."
@@ -44,9 +47,8 @@ UNSUPPORTED: Final[dict[str, str]] = {
     _CONFIG + "get_registered_kryo_types": _KRYO,
     _CONFIG + "get_registered_pojo_types": _KRYO,
     "common.io.InputFormat": "read with from_source() and one of penstock.datastream.connectors",
-    "common.serializer.*": (
-        "state is written by Penstock's own codecs; declare types in state descriptors instead"
-    ),
+    "common.serializer.TypeSerializer.*": _CODECS,
+    "common.serializer.VoidNamespaceSerializer": _CODECS,
     "common.typeinfo.LocalTimeTypeInfo": "use Types.SQL_DATE(), SQL_TIME() or SQL_TIMESTAMP()",
     "common.typeinfo.ExternalTypeInfo": "there is no Table API; declare the type itself",
     "common.typeinfo.*.EPOCH_ORDINAL": _INTERNAL,
@@ -146,9 +148,6 @@ UNSUPPORTED: Final[dict[str, str]] = {
     _DATASTREAM + "utils.convert_to_python_obj": _JAVA,
     _DATASTREAM + "utils.pickled_bytes_to_python_obj": _JAVA,
     _DATASTREAM + "window.WindowOperationDescriptor": _INTERNAL,
-    _DATASTREAM + "window.TimeWindowSerializer": "windows are pickled; return None as serializer",
-    _DATASTREAM + "window.CountWindowSerializer": "windows are pickled; return None as serializer",
-    _DATASTREAM + "window.GlobalWindowSerializer": "windows are pickled; return None as serializer",
     _DATASTREAM + "window.long_to_int_with_bit_mixing": _INTERNAL,
     _DATASTREAM + "window.mod_inverse": _INTERNAL,
     _DATASTREAM + "window.Min": _INTERNAL,

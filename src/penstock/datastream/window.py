@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.common.serializer import TypeSerializer
 from penstock.common.unsupported import unsupported_class
 from penstock.operators.windows.assigners import (
     GlobalWindows,
@@ -89,10 +90,19 @@ __all__ = [
     "mod_inverse",
 ]
 
-CountWindowSerializer = unsupported_class("datastream.window.CountWindowSerializer")
-GlobalWindowSerializer = unsupported_class("datastream.window.GlobalWindowSerializer")
 Min = unsupported_class("datastream.window.Min")
-TimeWindowSerializer = unsupported_class("datastream.window.TimeWindowSerializer")
 WindowOperationDescriptor = unsupported_class("datastream.window.WindowOperationDescriptor")
 long_to_int_with_bit_mixing = unsupported_class("datastream.window.long_to_int_with_bit_mixing")
 mod_inverse = unsupported_class("datastream.window.mod_inverse")
+
+
+class TimeWindowSerializer(TypeSerializer[TimeWindow]):
+    """For `get_window_serializer` of assigners written for PyFlink; any window will do here."""
+
+
+class CountWindowSerializer(TypeSerializer[CountWindow]):
+    """For `get_window_serializer` of assigners written for PyFlink; any window will do here."""
+
+
+class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
+    """For `get_window_serializer` of assigners written for PyFlink; any window will do here."""

@@ -16,6 +16,7 @@ from penstock.datastream.window import (
     ProcessingTimeTrigger,
     SlidingProcessingTimeWindows,
     TimeWindow,
+    TimeWindowSerializer,
     Trigger,
     TriggerResult,
     TumblingProcessingTimeWindows,
@@ -30,6 +31,8 @@ from .other_windows import Values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+
+    from penstock.common.serializer import TypeSerializer
 
 # -- assigners of the user's -----------------------------------------------------------------------
 
@@ -54,8 +57,12 @@ class ByLetter(WindowAssigner[str, Letters]):
     def assign_windows(self, element: str, timestamp: int, context: Any) -> Collection[Letters]:
         return [Letters(letter) for letter in sorted(set(element))]
 
-    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+    # As Flink's documents show it: an argument without default, and a serializer.
+    def get_default_trigger(self, env: Any) -> Trigger[Any, Any]:
         return EventTimeTrigger.create()
+
+    def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
+        return TimeWindowSerializer()
 
     def is_event_time(self) -> bool:
         return True

@@ -63,16 +63,16 @@ class WindowAssigner(ABC, Generic[T, W]):
         """Returns the windows of a record."""
 
     @abstractmethod
-    def get_default_trigger(self, env: Any = None) -> Trigger:
+    def get_default_trigger(self, env: Any) -> Trigger:
         """Returns the trigger used when the program names none."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
         """Whether windows are those of the record's timestamp, not of the clock."""
 
-    def get_window_serializer(self) -> None:
-        """Returns None: windows are pickled; PyFlink's hook is kept so that subclasses port."""
-        return
+    def get_window_serializer(self) -> Any:
+        """Returns anything: nothing asks it. PyFlink's hook is kept so that subclasses port."""
+        return None
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):

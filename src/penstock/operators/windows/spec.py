@@ -102,7 +102,7 @@ class WindowSpec(OperatorSpec):
     @property
     def used_trigger(self) -> Trigger:
         """The trigger that runs: the program's or the assigner's default."""
-        return self.assigner.get_default_trigger() if self.trigger is None else self.trigger
+        return self.assigner.get_default_trigger(None) if self.trigger is None else self.trigger
 
     @property
     def is_keyed(self) -> bool:
