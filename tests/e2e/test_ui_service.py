@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pytest
 from service_kit import Manager, wait_for
@@ -51,11 +52,29 @@ env.execute({"job " + MARKUP!r})
 """
 
 
+OUR_METRICS = (
+    "epoch_duration_seconds",
+    "epoch_records",
+    "checkpoint_files_new",
+    "checkpoint_files_reused",
+    "checkpoint_bytes_inline",
+    "storage_requests_total",
+    "storage_retries_total",
+    "state_bytes",
+    "spark_task_retries_total",
+    "fenced_writes_total",
+    "orphan_bytes",
+    "leader",
+)
+
+
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[Manager]:
     checkpoints = {
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
         "restart-strategy.fixed-delay.attempts": "100000",
+        # Whoever looks at the latest one has time to.
+        "execution.checkpointing.num-retained": "50",
     }
     found = Manager(tmp_path / "state", **checkpoints)
     yield found
@@ -145,5 +164,9 @@ def test_every_page_of_a_real_job_is_whole(
     for address, text in expected.items():
         tab.page.goto(f"{manager.url}/{address}")
         tab.until(lambda text=text: text in tab.text(), f"{address} does not show {text}")
+    with urlopen(f"{manager.url}/metrics", timeout=60) as answer:
+        told = answer.read().decode()
+    missing = [name for name in OUR_METRICS if f"\npenstock_{name}{{" not in told]
+    assert missing == []
     job.cancel()
     job.wait_for_state("CANCELED")

@@ -23,12 +23,17 @@ class StorageCounts:
 
     An outcome is `ok`, `exists` (the name is taken), `missing`, `unknown` (it may have taken
     effect) or `failed`. Each try is a request, and each but the first also a retry.
+
+    Attributes:
+        retries: How often something was asked once more.
+        fenced_writes: How often a write was refused because another leader is at work.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, str]] = Counter()
-        self._retries = 0
+        self.retries = 0
+        self.fenced_writes = 0
 
     def counted(self, operation: str, request: Callable[[], Result]) -> Result:
         """Makes a request and counts it."""
@@ -53,14 +58,14 @@ class StorageCounts:
     def note_retry(self) -> None:
         """Something is asked once more."""
         with self._lock:
-            self._retries += 1
+            self.retries += 1
+
+    def note_fenced(self) -> None:
+        """A write was refused because another leader is at work."""
+        with self._lock:
+            self.fenced_writes += 1
 
     def requests(self) -> dict[tuple[str, str], int]:
         """Returns numbers of requests by operation and outcome."""
         with self._lock:
             return dict(self._requests)
-
-    @property
-    def retries(self) -> int:
-        """How often something was asked once more."""
-        return self._retries

@@ -52,7 +52,9 @@ class Storages:
     def adding(self, scheme: str, opener: Opener) -> Storages:
         """Returns the same with one further scheme."""
         openers = {**self._openers, scheme: opener}
-        return Storages(self._options, openers=openers, retrying=self._retrying)
+        added = Storages(self._options, openers=openers, retrying=self._retrying)
+        added.counts = self.counts
+        return added
 
     def at(self, directory: str) -> CheckpointStorage:
         """Returns the storage bound to a directory, as given by a user.

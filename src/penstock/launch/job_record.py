@@ -16,12 +16,15 @@ from penstock.core.job import JobStatus
 from penstock.launch.settings import IN_PROCESS
 from penstock.operators.errors import describe_exception
 from penstock.rest.views.configuration import without_secrets
-from penstock.rest.views.facts import EngineFacts, FailureRecord, JobFacts
+from penstock.rest.views.facts import EngineFacts, FailureRecord, JobFacts, StorageFacts
 from penstock.runtime.job_metrics import JobMetrics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.settings import JobSettings
+    from penstock.launch.snapshot_effects import SnapshotEffects
     from penstock.runtime.driver import EpochSummary
 
 _MAX_FAILURE_CHARACTERS: Final = 64 * 1024
@@ -47,6 +50,8 @@ class JobRecord:
         self.engine_facts = EngineFacts(settings.master)
         self.failures: tuple[FailureRecord, ...] = ()
         """Newest first."""
+        self.storage_facts: Callable[[], StorageFacts] = StorageFacts
+        """Says what was asked of checkpoint storage."""
         self._failures_dropped = False
         self._clock = SystemClock()
         self.created_ms = self._clock.wall_ms()
@@ -67,6 +72,8 @@ class JobRecord:
             self.ended_ms = now_ms
             # Figures of a job that has ended stay as they were then.
             self._figures_at_ms = self._clock.monotonic_ms()
+            asked = self.storage_facts()
+            self.storage_facts = lambda: asked
         self._entered = {**self._entered, status: now_ms}
         self._status = status
 
@@ -111,6 +118,7 @@ class JobRecord:
             self._failures_dropped,
             self.engine_facts,
             last_checkpoint_ms,
+            storage=self.storage_facts(),
         )
 
 
@@ -142,6 +150,14 @@ def failure_of(
         half = _MAX_FAILURE_CHARACTERS // 2
         shown = f"{shown[:half]}\n[…]\n{shown[-half:]}"
     return FailureRecord(time_ms, name, shown, task, subtask, attempt, restored_id)
+
+
+def storage_facts(effects: SnapshotEffects) -> StorageFacts:
+    """Returns what was asked of checkpoint storage."""
+    counts = effects.storages.counts
+    return StorageFacts(
+        counts.requests(), counts.retries, counts.fenced_writes, effects.orphans.orphan_bytes
+    )
 
 
 def engine_facts(master: str, spark: Any) -> EngineFacts:

@@ -31,7 +31,7 @@ from penstock.launch.checkpoint_results import chain, place_of, take_last_checkp
 from penstock.launch.checkpoint_service import CheckpointService
 from penstock.launch.engine import Engine, open_engine
 from penstock.launch.high_availability import open_job_records
-from penstock.launch.job_record import JobRecord, engine_facts
+from penstock.launch.job_record import JobRecord, engine_facts, storage_facts
 from penstock.launch.job_snapshot import from_manifest
 from penstock.launch.listeners import JobListeners
 from penstock.launch.restore_check import fitting_start
@@ -177,6 +177,7 @@ class LocalJob(JobRecord):
         identity = JobIdentity(self.job_id, name, directory, settings.leader_epoch, records)
         storages = Storages(settings.storage_options)
         effects = SnapshotEffects(identity, settings.checkpoints, self._clock, storages)
+        self.storage_facts = functools.partial(storage_facts, effects)
         service = CheckpointService(
             self.job_id,
             engine.graph,

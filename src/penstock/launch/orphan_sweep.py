@@ -40,6 +40,9 @@ class OrphanSweep:
         grace_ms: How old an orphan must be.
         clock: Says how old it is.
         confirm: Asked before each deletion; raises when another leader is at work.
+
+    Attributes:
+        orphan_bytes: Size of the orphans that the last sweep found and left.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a sweep depends on
@@ -57,6 +60,7 @@ class OrphanSweep:
         self._grace_ms = grace_ms
         self._clock = clock
         self._confirm = confirm
+        self.orphan_bytes = 0
         self._due_ms: int | None = None
         self._current_id = 0
         self._listing: Future[list[Entry]] | None = None
@@ -117,7 +121,7 @@ class OrphanSweep:
         needed: Iterable[LoadedSnapshot],
         ended_writer: str = "",
     ) -> tuple[Orphan, ...]:
-        return find_orphans(
+        found = find_orphans(
             entries,
             self._layout,
             referenced_keys(self._storage, needed),
@@ -126,6 +130,8 @@ class OrphanSweep:
             grace_ms=self._grace_ms,
             ended_writer=ended_writer,
         )
+        self.orphan_bytes = sum(orphan.size_bytes for orphan in found)
+        return found
 
     def _delete(self, orphans: tuple[Orphan, ...]) -> None:
         try:
@@ -133,6 +139,8 @@ class OrphanSweep:
         except PenstockError as error:
             _log.warning("The sweep of %s stopped: %s", self._place, error)
             return
+        deleted = set(report.deleted)
+        self.orphan_bytes = sum(each.size_bytes for each in orphans if each.key not in deleted)
         if report.deleted:
             _log.info(
                 "Deleted %d files in %s that no checkpoint names.", len(report.deleted), self._place

@@ -79,7 +79,7 @@ class StorageSteps:
             with _ID:
                 number = self._effects.reserve_id(wish.at_least)
         except FencedError as error:
-            self._post(events.LeadershipLost(str(error)))
+            self._note_rival(error)
         except PenstockError as error:
             self._post(events.IdReservationFailed(str(error)))
         else:
@@ -114,12 +114,12 @@ class StorageSteps:
         def work() -> events.Event:
             try:
                 with _METADATA:
-                    place, details = self._effects.write_metadata(wish)
+                    loaded = self._effects.write_metadata(wish)
             except UnknownOutcomeError as error:
                 return events.MetadataUnknown(wish.checkpoint_id, str(error))
             except PenstockError as error:
                 return failed(wish.checkpoint_id, str(error))
-            return events.MetadataWritten(wish.checkpoint_id, place, details)
+            return events.MetadataWritten(wish.checkpoint_id, loaded.directory, loaded)
 
         self._in_background(work, lambda error: failed(wish.checkpoint_id, error))
 
@@ -173,6 +173,7 @@ class StorageSteps:
             self._unknown = outcome
             self._post(events.PublicationUnknown(number, outcome.reason))
         else:
+            self._effects.storages.counts.note_fenced()
             self._post(events.PublicationRejected(number, "another leader has taken over"))
 
     def forget(self, number: int) -> None:
@@ -233,6 +234,7 @@ class StorageSteps:
 
     def _note_rival(self, error: PenstockError | None) -> None:
         if isinstance(error, FencedError):
+            self._effects.storages.counts.note_fenced()
             self._post(events.LeadershipLost(str(error)))
 
     def sweep(self, now_ms: int, coordinator: CheckpointCoordinator) -> None:

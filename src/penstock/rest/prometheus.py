@@ -24,10 +24,16 @@ _OURS: Final = {
     "lastCheckpointFilesNew": "penstock_checkpoint_files_new",
     "lastCheckpointFilesReused": "penstock_checkpoint_files_reused",
     "lastCheckpointInlineSize": "penstock_checkpoint_bytes_inline",
+    "taskRetries": "penstock_spark_task_retries_total",
 }
 _MILLISECONDS: Final = {
     "lastEpochDuration": "penstock_last_epoch_duration_seconds",
     "epochDurationTotal": "penstock_epoch_duration_seconds_total",
+}
+_STORAGE: Final = {
+    "retries": "penstock_storage_retries_total",
+    "fenced-writes": "penstock_fenced_writes_total",
+    "orphan-bytes": "penstock_orphan_bytes",
 }
 
 Labels = dict[str, str]
@@ -90,6 +96,14 @@ def _add_job(families: _Families, labels: Labels, document: dict[str, Any]) -> N
             families.add(_MILLISECONDS[name], labels, value / 1000)
         else:
             families.add(_OURS.get(name) or f"flink_jobmanager_job_{name}", labels, value)
+    for phase, spent_ms in document["phases"].items():
+        families.add("penstock_epoch_duration_seconds", labels | {"phase": phase}, spent_ms / 1000)
+    storage = document["storage"]
+    for each in storage["requests"]:
+        of_request = labels | {"op": each["op"], "outcome": each["outcome"]}
+        families.add("penstock_storage_requests_total", of_request, each["count"])
+    for name, family in _STORAGE.items():
+        families.add(family, labels, storage[name])
     for vertex in document["vertices"]:
         for subtask in vertex["subtasks"]:
             of_task = labels | {

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from penstock.rest.settings import SnapshotReader
 
 router = APIRouter()
-_TRIES: Final = 4
-_WAIT_S: Final = 0.25
+_TRIES: Final = 8
+_WAIT_S: Final = 0.05
+_MOST_WAITS: Final = 20
 _DEFAULT_ROWS: Final = 50
 _MOST_ROWS: Final = 200
 _MOST_NAME: Final = 1_000
@@ -88,7 +89,8 @@ def _read(
 
 
 def _has_successor(job_id: str, context: RestContext, checkpoint: int | None, place: str) -> bool:
-    for _ in range(_TRIES):
+    # Asked often: a job may keep its checkpoints for a few dozen milliseconds only.
+    for _ in range(_MOST_WAITS):
         if _place(job_id, context, checkpoint) != place:
             return True
         threading.Event().wait(_WAIT_S)

@@ -90,6 +90,8 @@ class EpochSummary:
         records_read: Over all sources.
         backlog: Whether more could have been read.
         reports: The reports themselves.
+        phases_ms: What the duration is made of: `plan`, `run` (on the engine, tries in vain
+            included), `fold` and `commit`.
     """
 
     epoch: int
@@ -97,6 +99,7 @@ class EpochSummary:
     records_read: int
     backlog: bool
     reports: list[SubtaskReport] = field(repr=False)
+    phases_ms: dict[str, int] = field(default_factory=dict)
 
 
 class JobDriver:
@@ -133,6 +136,7 @@ class JobDriver:
         self.has_stopped = False
         """Whether the job ended with a savepoint that somebody asked for."""
         self._failure: str | None = None
+        self._run_ms = 0
         self._alignment = SplitAlignment(self._graph)
         self.epoch_times = EpochTimes()
         """Of the last epoch that counts."""
@@ -195,7 +199,9 @@ class JobDriver:
     # -- one epoch ----------------------------------------------------------------------------
 
     def _run_epoch(self, started_ms: int) -> EpochSummary:
+        self._run_ms = 0
         reports = self._consistent_reports()
+        ran_ms = self._clock.monotonic_ms()
         before = self.state
         with _FOLD:
             self.state = before.folded(self._graph, reports)
@@ -204,22 +210,32 @@ class JobDriver:
         self.epoch_times = EpochTimes(self._clock.wall_ms(), flushes)
         with _PREPARED:
             self._sinks.prepared(self.state.epoch, reports)
+        folded_ms = self._clock.monotonic_ms()
         if self._commits_epochs:
             self._sinks.commit(self.state.epoch, final=self._has_ended())
         self.files.released(before.versions.values(), self.state.versions.values())
-        duration = self._clock.monotonic_ms() - started_ms
+        ended_ms = self._clock.monotonic_ms()
+        duration = ended_ms - started_ms
+        phases = {
+            "plan": ran_ms - started_ms - self._run_ms,
+            "run": self._run_ms,
+            "fold": folded_ms - ran_ms,
+            "commit": ended_ms - folded_ms,
+        }
         records = sum(report.records_read for report in reports)
         backlog = any(report.backlog for report in reports) or any(
             progress.waiting for progress in self.state.sources.values()
         )
         work_ms = sum(work_by_level(self._graph, reports))
         self._admission = self._admission.after_epoch(records, duration, work_ms, backlog=backlog)
-        return EpochSummary(self.state.epoch, duration, records, backlog, reports)
+        return EpochSummary(self.state.epoch, duration, records, backlog, reports, phases)
 
     def _consistent_reports(self) -> list[SubtaskReport]:
         for try_number in range(_TRIES_OF_AN_EPOCH):
             plan = self._plan(try_number)
+            asked_ms = self._clock.monotonic_ms()
             reports = self._runner.run(plan)
+            self._run_ms += self._clock.monotonic_ms() - asked_ms
             errors = [report.error for report in reports if report.error is not None]
             if errors:
                 self._sinks.abort(reports, plan.epoch)

@@ -97,6 +97,8 @@ class JobTotals:
         last_epoch_records: Records that it read.
         backlog: More could have been read in it.
         subtasks: By stage and index.
+        phases_ms: What the duration of the last epoch is made of.
+        task_retries: How often tasks were tried again, in all epochs.
     """
 
     epoch: int = 0
@@ -106,6 +108,8 @@ class JobTotals:
     last_epoch_records: int = 0
     backlog: bool = False
     subtasks: dict[SubtaskKey, SubtaskTotals] = field(default_factory=dict)
+    phases_ms: dict[str, int] = field(default_factory=dict)
+    task_retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,8 @@ def _folded(graph: JobGraph, before: JobTotals, summary: EpochSummary) -> JobTot
         summary.records_read,
         summary.backlog,
         subtasks,
+        summary.phases_ms,
+        before.task_retries + sum(report.retries for report in summary.reports),
     )
 
 

@@ -88,6 +88,7 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
     incoming: Iterable[Frame],
     attempt: int,
     cache: SubtaskCache,
+    retries: int = 0,
 ) -> Iterator[Routed]:
     """Runs one subtask; always reads all of `incoming`, or Spark would throw its worker away."""
     key = level_partitions(program.graph, level)[partition]
@@ -101,6 +102,7 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
     try:
         for item in cache.get(program, key).run(plan, plan.subtasks[key], frames, attempt):
             if isinstance(item, SubtaskReport):
+                item.retries = retries
                 yield router.route(_report_frame(item))
             else:
                 yield router.route(item)

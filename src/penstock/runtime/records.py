@@ -235,6 +235,7 @@ class SubtaskReport:
         metrics: By uid.
         busy_ms: Time spent inside the subtask.
         commit_ms: The part of it that the commit of the state took.
+        retries: How often the task was tried before, in vain.
         error: What went wrong, or None.
     """
 
@@ -255,4 +256,5 @@ class SubtaskReport:
     metrics: dict[str, OperatorMetrics] = field(default_factory=dict)
     busy_ms: float = 0.0
     commit_ms: float = 0.0
+    retries: int = 0
     error: ErrorReport | None = None

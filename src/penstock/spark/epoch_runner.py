@@ -132,6 +132,7 @@ class LevelTask:
                 frames,
                 context.taskAttemptId(),
                 _CACHE,
+                context.attemptNumber(),
             )
 
 

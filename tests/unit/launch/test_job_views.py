@@ -105,6 +105,15 @@ def test_documents_tell_of_the_whole_job(tmp_path: Path, capfd: pytest.CaptureFi
     assert written["job"]["vertices"][0]["metrics"]["read-records"] == 100
     assert written["execution-result"]["status"] == {"id": "COMPLETED"}
     assert written["checkpoints"]["counts"]["completed"] == 1
+    metrics = written["metrics"]
+    assert list(metrics["phases"]) == ["plan", "run", "fold", "commit"]
+    assert sum(metrics["phases"].values()) == metrics["job"]["lastEpochDuration"]
+    requests = {
+        (each["op"], each["outcome"]): each["count"] for each in metrics["storage"]["requests"]
+    }
+    # The only checkpoint's metadata is inline: nothing else is put beside it but the probe.
+    assert requests["put", "ok"] >= 1
+    assert metrics["storage"]["retries"] == 0
     subtask = written["checkpoints/1"]["subtasks"][vertex]["subtasks"][0]
     assert subtask["state_size"] > 0
     assert subtask["end_to_end_duration"] >= subtask["start_delay"] >= 0

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from job_samples import JOB_ID, facts
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.facts import CheckpointCompleted, CheckpointTriggered
+from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.statistics import CheckpointStatistics
+from penstock.checkpoint.triggering import TriggerRequest
 from penstock.core.job import JobStatus
 from penstock.jobmanager.dispatching import JobSummary, Leadership
 from penstock.rest.prometheus import exposition
+from penstock.rest.views.facts import StorageFacts
 from penstock.rest.views.metrics import metrics_view
 
 Found = dict[str, list[tuple[dict[str, str], float]]]
 
 
+def checkpointed() -> CheckpointStatistics:
+    """One checkpoint: 3 files written, 5 reused, 700 bytes inside its metadata."""
+    known = CheckpointStatistics()
+    request = TriggerRequest(1, 11_000)
+    figures = CheckpointFigures(
+        checkpointed_bytes=1_700,
+        state_bytes=9_000,
+        files_new=3,
+        files_reused=5,
+        inline_bytes=700,
+    )
+    for fact in (
+        CheckpointTriggered(1, request),
+        CheckpointCompleted(1, SnapshotKind.CHECKPOINT, "/c/chk-1", 8, 40, 2, figures),
+    ):
+        known.apply(fact, 11_000)
+    return known
+
+
 def parsed(name: str = "word count") -> Found:
     summary = JobSummary(JOB_ID, name, JobStatus.RUNNING, 1_000)
     ended = JobSummary("f" * 32, "done", JobStatus.FINISHED, 1_000, 2_000)
-    documents = {JOB_ID: metrics_view(facts(), CheckpointStatistics(), 12_000)}
+    asked = StorageFacts({("put", "ok"): 9, ("put", "failed"): 1, ("read", "ok"): 4}, 1, 2, 4_096)
+    totals = replace(
+        facts().metrics.totals, phases_ms={"plan": 5, "run": 80, "commit": 15}, task_retries=3
+    )
+    job = facts(storage=asked, metrics=replace(facts().metrics, totals=totals))
+    documents = {JOB_ID: metrics_view(job, checkpointed(), 12_000)}
     text = exposition(Leadership(True, 7, None), [summary, ended], documents)
     found: Found = {}
     for family in text_string_to_metric_families(text):
@@ -26,13 +57,17 @@ def parsed(name: str = "word count") -> Found:
     return found
 
 
+def labelled(found: Found, name: str, *keys: str) -> dict[tuple[str, ...], float]:
+    return {tuple(labels[key] for key in keys): value for labels, value in found[name]}
+
+
 def test_names_are_those_of_flinks_reporter() -> None:
     found = parsed()
     assert found["flink_jobmanager_numRunningJobs"][0][1] == 1
     labels, value = found["flink_jobmanager_job_uptime"][0]
     assert value == 10_000
     assert (labels["job_id"], labels["job_name"]) == (JOB_ID, "word count")
-    assert found["flink_jobmanager_job_numberOfCompletedCheckpoints"][0][1] == 0
+    assert found["flink_jobmanager_job_numberOfCompletedCheckpoints"][0][1] == 1
     tasks = {
         (labels["task_name"], labels["subtask_index"]): value
         for labels, value in found["flink_taskmanager_job_task_numRecordsIn"]
@@ -52,6 +87,23 @@ def test_ours_have_a_prefix_of_their_own() -> None:
         "sum": 100
     }
     assert found["penstock_epoch_duration_seconds_total"][0][1] == 2.0
+    assert found["penstock_epoch_records"][0][1] == 60
+    assert labelled(found, "penstock_epoch_duration_seconds", "phase") == {
+        ("plan",): 0.005, ("run",): 0.08, ("commit",): 0.015
+    }  # fmt: skip
+    assert labelled(found, "penstock_storage_requests_total", "op", "outcome") == {
+        ("put", "ok"): 9, ("put", "failed"): 1, ("read", "ok"): 4
+    }  # fmt: skip
+    single = {
+        "penstock_storage_retries_total": 1,
+        "penstock_fenced_writes_total": 2,
+        "penstock_orphan_bytes": 4_096,
+        "penstock_spark_task_retries_total": 3,
+        "penstock_checkpoint_files_new": 3,
+        "penstock_checkpoint_files_reused": 5,
+        "penstock_checkpoint_bytes_inline": 700,
+    }
+    assert {name: found[name][0][1] for name in single} == single
     labels, value = found["penstock_leader"][0]
     assert (labels["epoch"], value) == ("7", 1)
     assert all(name.startswith(("flink_", "penstock_")) for name in found)

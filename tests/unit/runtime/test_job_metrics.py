@@ -59,7 +59,7 @@ def report(
 def epoch(
     number: int, reports: list[SubtaskReport], ms: int = 100, *, backlog: bool = False
 ) -> Any:
-    return EpochSummary(number, ms, 0, backlog, reports)
+    return EpochSummary(number, ms, 0, backlog, reports, {"run": ms - 10, "commit": 10})
 
 
 def after(*epochs: tuple[int, list[SubtaskReport]]) -> JobMetrics:
@@ -81,6 +81,15 @@ def test_counts_add_up_over_epochs() -> None:
     assert subtasks[1, 0].records_out == 0
     assert subtasks[1, 0].operators["count"].records_out == 5
     assert (metrics.totals.epoch, metrics.totals.epochs, metrics.totals.epoch_ms) == (2, 2, 200)
+
+
+def test_retries_add_up_and_phases_are_those_of_the_last_epoch() -> None:
+    first, second = report(0, 0, 1), report(1, 0, 1)
+    first.retries, second.retries = 2, 1
+    metrics = JobMetrics().folded(GRAPH, epoch(1, [first, second], 100), 100)
+    metrics = metrics.folded(GRAPH, epoch(2, [first, report(1, 0, 1)], 300), 400)
+    assert metrics.totals.task_retries == 5
+    assert metrics.totals.phases_ms == {"run": 290, "commit": 10}
 
 
 def test_state_and_watermarks_are_those_of_the_last_epoch() -> None:

@@ -79,6 +79,23 @@ class EngineFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageFacts:
+    """What the driver has asked of checkpoint storage.
+
+    Attributes:
+        requests: How many, by operation and outcome.
+        retries: How often something was asked once more.
+        fenced_writes: How often a write was refused because another leader is at work.
+        orphan_bytes: Size of files that no checkpoint names and that are too young to go.
+    """
+
+    requests: dict[tuple[str, str], int] = field(default_factory=dict)
+    retries: int = 0
+    fenced_writes: int = 0
+    orphan_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class JobFacts:
     """A job at one moment.
 
@@ -97,6 +114,7 @@ class JobFacts:
         engine: What runs the epochs.
         last_checkpoint_ms: Wall time of the latest completed checkpoint, or None.
         accumulators: Accumulated values, once the job has finished.
+        storage: What was asked of checkpoint storage.
     """
 
     job_id: str
@@ -113,6 +131,7 @@ class JobFacts:
     engine: EngineFacts = field(default=EngineFacts())
     last_checkpoint_ms: int | None = None
     accumulators: dict[str, Any] = field(default_factory=dict)
+    storage: StorageFacts = field(default=StorageFacts())
 
     @property
     def uptime_ms(self) -> int:

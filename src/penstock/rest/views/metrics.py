@@ -24,7 +24,22 @@ def metrics_view(
     return {
         "job-name": facts.graph.job_name,
         "job": job_figures(facts, statistics, now_ms),
+        "phases": facts.metrics.totals.phases_ms,
+        "storage": _storage(facts),
         "vertices": [_vertex(facts, stage, rates) for stage in facts.graph.stages],
+    }
+
+
+def _storage(facts: JobFacts) -> dict[str, Any]:
+    storage = facts.storage
+    return {
+        "requests": [
+            {"op": operation, "outcome": outcome, "count": count}
+            for (operation, outcome), count in sorted(storage.requests.items())
+        ],
+        "retries": storage.retries,
+        "fenced-writes": storage.fenced_writes,
+        "orphan-bytes": storage.orphan_bytes,
     }
 
 
@@ -45,6 +60,7 @@ def job_figures(
         "lastEpochRecords": totals.last_epoch_records,
         "epochs": totals.epochs,
         "epochDurationTotal": totals.epoch_ms,
+        "taskRetries": totals.task_retries,
     }
     if statistics is None:
         return figures
