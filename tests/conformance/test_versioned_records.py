@@ -28,11 +28,11 @@ def test_swap(storage: CheckpointStorage, row: str, request: pytest.FixtureReque
     first = storage.load_tagged("job/record")
     assert first is not None
     assert first.data == b"one"
-    storage.swap("job/record", b"two", first.tag)
+    storage.swap("job/record", b"two", first.token)
     with pytest.raises(SwapRejectedError):
-        storage.swap("job/record", b"three", first.tag)
+        storage.swap("job/record", b"three", first.token)
     with pytest.raises(SwapRejectedError):
-        storage.swap("job/absent", b"three", first.tag)
+        storage.swap("job/absent", b"three", first.token)
     second = storage.load_tagged("job/record")
     assert second is not None
     assert second.data == b"two"

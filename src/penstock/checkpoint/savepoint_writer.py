@@ -63,36 +63,6 @@ class UploadedSavepoint:
         return self.storage.url_of(self.name)
 
 
-def write_savepoint(  # noqa: PLR0913 - one argument per fact
-    storages: Storages,
-    target: str,
-    snapshot: JobSnapshot,
-    draft: Manifest,
-    open_content: OpenContent,
-    *,
-    inline: InlinePolicy,
-    new_uuid: Callable[[], str],
-    executor: Executor | None = None,
-) -> LoadedSnapshot:
-    """Writes a savepoint in one go: `upload_savepoint`, then `finish_savepoint`.
-
-    Raises:
-        CheckpointError: It failed and left nothing behind.
-        UnknownOutcomeError: It may exist; nothing was removed. The text names its directory.
-    """
-    uploaded = upload_savepoint(
-        storages,
-        target,
-        snapshot,
-        draft,
-        open_content,
-        inline=inline,
-        new_uuid=new_uuid,
-        executor=executor,
-    )
-    return finish_savepoint(uploaded)
-
-
 def upload_savepoint(  # noqa: PLR0913
     storages: Storages,
     target: str,

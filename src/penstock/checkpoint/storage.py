@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from penstock.core.versioned import Cell
+
 LIMIT_KEY_BYTES: Final = 1024
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
@@ -54,14 +56,6 @@ class Entry:
     key: str
     size_bytes: int
     modified_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tagged:
-    """A file that can be swapped: its bytes and the tag of exactly this content."""
-
-    data: bytes
-    tag: str
 
 
 class CheckpointStorage(ABC):
@@ -124,8 +118,8 @@ class CheckpointStorage(ABC):
     def remove_directory(self, key: str) -> None:
         """Removes a directory if it is empty; otherwise leaves it, without an error."""
 
-    def load_tagged(self, key: str) -> Tagged | None:
-        """Returns a file and its tag, or None when it does not exist."""
+    def load_tagged(self, key: str) -> Cell | None:
+        """Returns a file with the tag of exactly this content, or None when it does not exist."""
         raise CapabilityError(f"{self.url} has no compare-and-set.")
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:

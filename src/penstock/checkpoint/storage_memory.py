@@ -11,10 +11,9 @@ from penstock.checkpoint.storage import (
     Capabilities,
     CheckpointStorage,
     Entry,
-    Tagged,
     check_key,
 )
-from penstock.core.versioned import SwapRejectedError
+from penstock.core.versioned import Cell, SwapRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,9 +73,9 @@ class MemoryStorage(CheckpointStorage):
         if exclusive and any(True for _ in self.list(key)):
             raise ObjectExistsError(f"{self.url_of(key)} exists already.")
 
-    def load_tagged(self, key: str) -> Tagged | None:
+    def load_tagged(self, key: str) -> Cell | None:
         found = self.files.get(check_key(key))
-        return None if found is None else Tagged(found[0], _tag(found[0]))
+        return None if found is None else Cell(found[0], _tag(found[0]))
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         with self._lock:

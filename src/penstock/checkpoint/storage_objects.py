@@ -26,11 +26,10 @@ from penstock.checkpoint.storage import (
     Capabilities,
     CheckpointStorage,
     Entry,
-    Tagged,
     check_key,
 )
 from penstock.core.errors import ConfigurationError
-from penstock.core.versioned import SwapRejectedError, SwapUnknownError
+from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -134,10 +133,10 @@ class ObjectStorage(CheckpointStorage):
         if exclusive and any(True for _ in self.list(key)):
             raise ObjectExistsError(f"{self.url_of(key)} exists already.")
 
-    def load_tagged(self, key: str) -> Tagged | None:
+    def load_tagged(self, key: str) -> Cell | None:
         try:
             found = self._obstore.get(self._store, check_key(key))
-            return Tagged(bytes(found.bytes()), found.meta["e_tag"] or "")
+            return Cell(bytes(found.bytes()), found.meta["e_tag"] or "")
         except FileNotFoundError:
             return None
         except (self._errors.BaseError, OSError) as error:

@@ -40,8 +40,7 @@ class SwappedRecord:
         return self._storage.url_of(self._key)
 
     def load(self) -> Cell | None:
-        found = self._storage.load_tagged(self._key)
-        return None if found is None else Cell(found.data, found.tag)
+        return self._storage.load_tagged(self._key)
 
     def swap(self, expected: Cell | None, data: bytes) -> None:
         self._storage.swap(self._key, data, None if expected is None else expected.token)

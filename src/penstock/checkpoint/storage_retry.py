@@ -16,7 +16,7 @@ from penstock.checkpoint.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage import CheckpointStorage, Entry, Tagged
+from penstock.checkpoint.storage import CheckpointStorage, Entry
 from penstock.checkpoint.storage_counts import StorageCounts
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.checkpoint.content import Content
+    from penstock.core.versioned import Cell
 
 TRIES: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -105,7 +106,7 @@ class RetryingStorage(CheckpointStorage):
     def remove_directory(self, key: str) -> None:
         self._counts.counted("remove_directory", lambda: self.inner.remove_directory(key))
 
-    def load_tagged(self, key: str) -> Tagged | None:
+    def load_tagged(self, key: str) -> Cell | None:
         return self._repeat("load", lambda: self.inner.load_tagged(key))
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:

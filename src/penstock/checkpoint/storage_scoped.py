@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.storage import CheckpointStorage, Entry, Tagged, check_key
+from penstock.checkpoint.storage import CheckpointStorage, Entry, check_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.checkpoint.content import Content
+    from penstock.core.versioned import Cell
 
 
 class ScopedStorage(CheckpointStorage):
@@ -51,7 +52,7 @@ class ScopedStorage(CheckpointStorage):
     def remove_directory(self, key: str) -> None:
         self.inner.remove_directory(self._directory(key))
 
-    def load_tagged(self, key: str) -> Tagged | None:
+    def load_tagged(self, key: str) -> Cell | None:
         return self.inner.load_tagged(self._start + key)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:

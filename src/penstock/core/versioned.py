@@ -77,8 +77,7 @@ class RecordStore(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class RecordVersion:
+class RecordVersion(msgspec.Struct, frozen=True):
     """One version of a record.
 
     Attributes:
@@ -143,18 +142,9 @@ class Unknown:
 Outcome = Committed | Rejected | Unknown
 
 
-class _Body(msgspec.Struct, frozen=True):
-    version: int
-    leader_epoch: int
-    write_id: str
-    value: bytes
-    lineage: tuple[str, ...] = ()
-
-
 def encode_record(record: RecordVersion) -> bytes:
     """Returns the stored form of a version."""
-    body = _Body(record.version, record.leader_epoch, record.write_id, record.value, record.lineage)
-    return seal(RECORD_MAGIC, RECORD_VERSION, msgspec.msgpack.encode(body))
+    return seal(RECORD_MAGIC, RECORD_VERSION, msgspec.msgpack.encode(record))
 
 
 def decode_record(data: bytes, place: str) -> RecordVersion:
@@ -167,10 +157,9 @@ def decode_record(data: bytes, place: str) -> RecordVersion:
     what = f"the record {place}"
     _, view = unseal(data, magic=RECORD_MAGIC, newest=RECORD_VERSION, what=what)
     try:
-        body = msgspec.msgpack.decode(view, type=_Body)
+        return msgspec.msgpack.decode(view, type=RecordVersion)
     except msgspec.DecodeError as error:
         raise DamagedError(f"{what} is whole but malformed: {error}.") from error
-    return RecordVersion(body.version, body.leader_epoch, body.write_id, body.value, body.lineage)
 
 
 class VersionedRecord:

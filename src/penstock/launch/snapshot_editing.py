@@ -19,7 +19,7 @@ import msgspec
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
 from penstock.checkpoint.savepoint_copy import job_snapshot, stored_files
-from penstock.checkpoint.savepoint_writer import write_savepoint
+from penstock.checkpoint.savepoint_writer import finish_savepoint, upload_savepoint
 from penstock.checkpoint.snapshot import JobSnapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.uploads import InlinePolicy, local_files
@@ -90,7 +90,7 @@ def write_edited(edit: SavepointEdit, target: str) -> str:
             is_old = old is not None and (handle.name, handle.sha256) in copied
             return old(handle) if is_old and old is not None else own(handle)
 
-        written = write_savepoint(
+        uploaded = upload_savepoint(
             storages,
             target,
             snapshot,
@@ -100,7 +100,7 @@ def write_edited(edit: SavepointEdit, target: str) -> str:
             new_uuid=_new_id,
             executor=executor,
         )
-    return written.directory
+        return finish_savepoint(uploaded).directory
 
 
 def _check(edit: SavepointEdit) -> None:

@@ -37,16 +37,15 @@ from penstock.checkpoint.take_over import fence
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
 from penstock.checkpoint.verify import verify_loaded
-from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.core.errors import PenstockError
 from penstock.launch.high_availability import JobRecords, open_records
 from penstock.launch.job_pointer import JobPointer
 from penstock.launch.orphan_sweep import OrphanSweep
 from penstock.launch.snapshot_details import (
-    SnapshotDetails,
     check_complete,
-    details_of,
     entry_of,
     figures_of,
+    loaded_of,
 )
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class SnapshotEffects:
             return self._upload_savepoint(wish)
         snapshot: JobSnapshot = wish.snapshot
         number = wish.checkpoint_id
-        base = wish.base.details.manifest if wish.base is not None else None  # type: ignore[attr-defined]
+        base = None if wish.base is None else loaded_of(wish.base).manifest
         plan = plan_checkpoint(
             snapshot,
             self._storage,
@@ -169,13 +168,11 @@ class SnapshotEffects:
         )
         return plan, figures_of(plan)
 
-    def write_metadata(self, wish: instructions.WriteMetadata) -> tuple[str, SnapshotDetails]:
-        """Writes `_metadata`; returns the place."""
+    def write_metadata(self, wish: instructions.WriteMetadata) -> LoadedSnapshot:
+        """Writes `_metadata`; the snapshot is complete then."""
         snapshot: JobSnapshot = wish.snapshot
         if wish.request.kind is SnapshotKind.SAVEPOINT:
-            # Its checksum is for the pointer, which names the savepoint that a job stops with.
-            loaded = finish_savepoint(wish.uploaded)
-            return loaded.directory, SnapshotDetails(loaded.entry(is_owned=False), loaded.manifest)
+            return finish_savepoint(wish.uploaded)
         plan: UploadPlan = wish.uploaded
         manifest = msgspec.structs.replace(
             self._draft(wish.checkpoint_id, wish.request, ManifestKind.CHECKPOINT),
@@ -192,18 +189,12 @@ class SnapshotEffects:
             ),
         )
         directory = self._layout.checkpoint(wish.checkpoint_id)
-        written = write_metadata(self._storage, directory, manifest)
-        return written.directory, SnapshotDetails(written.entry(is_owned=True), manifest)
+        return write_metadata(self._storage, directory, manifest)
 
     def _upload_savepoint(
         self, wish: instructions.Upload
     ) -> tuple[UploadedSavepoint, CheckpointFigures]:
-        target = wish.request.target or self._settings.savepoint_directory
-        if target is None:
-            raise ConfigurationError(
-                "a savepoint needs a directory: pass one, or set "
-                "execution.checkpointing.savepoint-dir."
-            )
+        assert wish.request.target is not None, "the coordinator turns away who names no directory"
         is_native = wish.request.format is SavepointFormat.NATIVE
         kind = ManifestKind.SAVEPOINT_NATIVE if is_native else ManifestKind.SAVEPOINT_CANONICAL
         draft = msgspec.structs.replace(
@@ -214,7 +205,7 @@ class SnapshotEffects:
         )
         uploaded = upload_savepoint(
             self.storages,
-            target,
+            wish.request.target,
             wish.snapshot,
             draft,
             self._open_content,
@@ -284,7 +275,7 @@ class SnapshotEffects:
     def register(self, checkpoint: CompletedCheckpoint) -> None:
         """Notes which shared files a published checkpoint uses."""
         self._under_way.pop(checkpoint.checkpoint_id, None)
-        self.registry = self.registry.registered(details_of(checkpoint).manifest)
+        self.registry = self.registry.registered(loaded_of(checkpoint).manifest)
 
     def discard(self, number: int, plan: Uploaded | None) -> None:
         """Removes what is private to an aborted checkpoint or savepoint."""

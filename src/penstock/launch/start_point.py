@@ -89,7 +89,7 @@ def find_start(settings: JobSettings, effects: SnapshotEffects) -> StartPoint | 
         registry = SharedRegistry().registered(loaded.manifest)
     else:
         registry = SharedRegistry(unclaimed_up_to=loaded.manifest.checkpoint_id)
-    checkpoint = completed_from(loaded, mode)
+    checkpoint = completed_from(loaded)
     restored = events.Restored((checkpoint,), checkpoint.checkpoint_id, mode)
     return StartPoint(loaded, restored, mode, registry)
 
@@ -113,7 +113,7 @@ def _own(pointer: Pointer, last_id: int, effects: SnapshotEffects) -> StartPoint
 def _completed(loaded: LoadedSnapshot, is_owned: bool) -> CompletedCheckpoint:
     """Returns a checkpoint of the job; one that is not its own is treated with most caution."""
     mode = ClaimMode.CLAIM if is_owned else ClaimMode.NO_CLAIM
-    found = completed_from(loaded, mode)
+    found = completed_from(loaded)
     return found if is_owned else claimed(found, mode)
 
 

@@ -16,13 +16,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.checkpoint.errors import StorageError, UnknownOutcomeError
-from penstock.checkpoint.storage import CheckpointStorage, Entry, Tagged
+from penstock.checkpoint.storage import CheckpointStorage, Entry
 from penstock.core.versioned import SwapUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from penstock.checkpoint.content import Content
+    from penstock.core.versioned import Cell
 
 __all__ = ["Fault", "FaultyStorage", "SimulatedCrash"]
 
@@ -104,7 +105,7 @@ class FaultyStorage(CheckpointStorage):
     def list(self, prefix: str) -> Iterator[Entry]:
         return iter(self._read("list", prefix, lambda: [*self.inner.list(prefix)]))
 
-    def load_tagged(self, key: str) -> Tagged | None:
+    def load_tagged(self, key: str) -> Cell | None:
         return self._read("load", key, lambda: self.inner.load_tagged(key))
 
     # -- details ------------------------------------------------------------------------------

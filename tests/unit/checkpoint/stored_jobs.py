@@ -8,7 +8,7 @@ from checkpoint_samples import LocalFiles, ids, job_snapshot, manifest
 from commit_driver import LIVE, Driver
 
 from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.savepoint_writer import write_savepoint
+from penstock.checkpoint.savepoint_writer import finish_savepoint, upload_savepoint
 from penstock.checkpoint.storage_local import LocalStorage
 from penstock.checkpoint.storage_retry import RetryingStorage
 from penstock.checkpoint.uploads import InlinePolicy
@@ -32,7 +32,7 @@ def savepoint(
 ) -> LoadedSnapshot:
     local = LocalFiles()
     snapshot = job_snapshot(local.handle("a.sst", DATA), local.handle("small", b"tiny"))
-    return write_savepoint(
+    uploaded = upload_savepoint(
         storages,
         target,
         snapshot,
@@ -41,6 +41,7 @@ def savepoint(
         inline=InlinePolicy(100),
         new_uuid=ids(prefix),
     )
+    return finish_savepoint(uploaded)
 
 
 def job_with_checkpoints(tmp_path: Path) -> Driver:

@@ -18,7 +18,7 @@ from penstock.checkpoint.errors import (
 from penstock.checkpoint.manifest import ManifestKind
 from penstock.checkpoint.savepoint_copy import job_snapshot as stored_snapshot
 from penstock.checkpoint.savepoint_copy import stored_files
-from penstock.checkpoint.savepoint_writer import write_savepoint
+from penstock.checkpoint.savepoint_writer import finish_savepoint, upload_savepoint
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_open import Storages
@@ -106,7 +106,7 @@ def test_a_checkpoint_becomes_a_savepoint(storages: Storages, tmp_path: Path) ->
     """Native, by copying: also what is shared lies in the savepoint's own directory."""
     driver = job_with_checkpoints(tmp_path)
     loaded = driver.loaded[4]
-    written = write_savepoint(
+    uploaded = upload_savepoint(
         storages,
         str(tmp_path / "target"),
         stored_snapshot(loaded),
@@ -115,6 +115,7 @@ def test_a_checkpoint_becomes_a_savepoint(storages: Storages, tmp_path: Path) ->
         inline=InlinePolicy(10),
         new_uuid=ids(),
     )
+    written = finish_savepoint(uploaded)
     shutil.rmtree(tmp_path / "ckpt")
     assert verify_snapshot(storages, written.directory).is_whole
     assert written.manifest.shared_files == {}
