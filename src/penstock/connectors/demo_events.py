@@ -10,26 +10,17 @@ Event times lag the clock by `lag_ms` and are out of order by up to `disorder_ms
 from __future__ import annotations
 
 from math import gcd
-from pathlib import Path
 from random import Random  # noqa: TID251 - only an instance with the user's seed
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.generator import (
     BLOCK,
+    GeneratedSource,
     check_rate,
-    discover_generated,
     index_ranges,
     plan_read,
 )
-from penstock.connectors.source import (
-    Boundedness,
-    Budget,
-    Discovery,
-    ReadResult,
-    Source,
-    SourceReader,
-    Split,
-)
+from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -131,7 +122,7 @@ class DemoEvents:
             yield self.lines(low, min(low + BLOCK, count))
 
 
-class DemoEventSource(Source):
+class DemoEventSource(GeneratedSource):
     """The demo's events as a source.
 
     Args:
@@ -158,10 +149,7 @@ class DemoEventSource(Source):
         ids: int = 1_000_000,
         num_splits: int | None = None,
     ) -> None:
-        check_rate(rate_per_second)
-        self._count = count
-        self._rate = rate_per_second
-        self._num_splits = num_splits
+        super().__init__(count, rate_per_second, num_splits)
         self._settings: dict[str, Any] = {
             "seed": seed,
             "events_per_second": rate_per_second or events_per_second,
@@ -170,21 +158,6 @@ class DemoEventSource(Source):
             "ids": ids,
         }
         DemoEvents(**self._settings)  # Wrong arguments fail here, in the program.
-
-    @property
-    def boundedness(self) -> Boundedness:
-        bounded = self._count is not None
-        return Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
-
-    def with_parallelism(self, parallelism: int) -> Source:
-        if self._num_splits is not None:
-            return self
-        return DemoEventSource(
-            self._count, rate_per_second=self._rate, num_splits=parallelism, **self._settings
-        )
-
-    def discover(self, state: Any, now_ms: int) -> Discovery:
-        return discover_generated(state, self._num_splits or 1)
 
     def create_reader(self) -> SourceReader:
         return _DemoReader(DemoEvents(**self._settings), self._count, self._rate)
@@ -213,11 +186,3 @@ class _DemoReader(SourceReader):
                 values += self._events.lines(low, high, reading.started_ms, turns)
             record += high - low
         return reading.result(values)
-
-
-def write_demo_file(path: str, count: int, **settings: Any) -> None:
-    """Writes the lines of `DemoEvents(**settings)` to a text file, ordered by index."""
-    with Path(path).open("w", encoding="utf-8", newline="") as file:
-        for lines in DemoEvents(**settings).blocks(count):
-            file.write("\n".join(lines))
-            file.write("\n")

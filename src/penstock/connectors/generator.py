@@ -8,6 +8,8 @@ while the job was down is made up for.
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
 from random import Random  # noqa: TID251 - only instances with the user's seed
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +31,49 @@ BLOCK: Final = 1024
 """Indexes that stay together in one split; with a seed, one random generator serves a block."""
 
 
-class DataGeneratorSource(Source):
+class GeneratedSource(Source):
+    """Base of sources that make records of their index.
+
+    Args:
+        count: How many records; None = without end.
+        rate_per_second: Upper bound over all splits; None = as fast as possible.
+        num_splits: Splits, read side by side; None = as many as subtasks.
+    """
+
+    def __init__(
+        self, count: int | None, rate_per_second: float | None, num_splits: int | None
+    ) -> None:
+        if count is not None and count < 0:
+            raise ProgramError(f"count is {count}; it must be 0 or more, or None for no end.")
+        check_rate(rate_per_second)
+        self._count = count
+        self._rate = rate_per_second
+        self._num_splits = num_splits
+
+    @property
+    def boundedness(self) -> Boundedness:
+        bounded = self._count is not None
+        return Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    def with_parallelism(self, parallelism: int) -> Source:
+        if self._num_splits is not None:
+            return self
+        cut = copy.copy(self)
+        cut._num_splits = parallelism
+        return cut
+
+    def discover(self, state: Any, now_ms: int) -> Discovery:
+        if state is not None:
+            return Discovery((), state, complete=True)
+        count = self._num_splits or 1
+        splits = tuple(
+            Split(f"generator-{number}-of-{count}", (number, count), (0, None), True)
+            for number in range(count)
+        )
+        return Discovery(splits, {"splits": count}, complete=True)
+
+
+class DataGeneratorSource(GeneratedSource):
     """Generates records; replayable because each is a function of its index.
 
     Args:
@@ -50,33 +94,9 @@ class DataGeneratorSource(Source):
         seed: int | None = None,
         num_splits: int | None = None,
     ) -> None:
-        if count is not None and count < 0:
-            raise ProgramError(f"count is {count}; it must be 0 or more, or None for no end.")
-        check_rate(rate_per_second)
+        super().__init__(count, rate_per_second, num_splits)
         self._function = function
-        self._count = count
-        self._rate = rate_per_second
         self._seed = seed
-        self._num_splits = num_splits
-
-    @property
-    def boundedness(self) -> Boundedness:
-        bounded = self._count is not None
-        return Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
-
-    def with_parallelism(self, parallelism: int) -> Source:
-        if self._num_splits is not None:
-            return self
-        return DataGeneratorSource(
-            self._function,
-            self._count,
-            rate_per_second=self._rate,
-            seed=self._seed,
-            num_splits=parallelism,
-        )
-
-    def discover(self, state: Any, now_ms: int) -> Discovery:
-        return discover_generated(state, self._num_splits or 1)
 
     def create_reader(self) -> SourceReader:
         return _GeneratorReader(self._function, self._count, self._rate, self._seed)
@@ -121,6 +141,7 @@ class _GeneratorReader(SourceReader):
 # -- index arithmetic, shared with the demo's events ----------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class PlannedRead:
     """Which records of a split one read makes.
 
@@ -128,40 +149,26 @@ class PlannedRead:
         first: Number of the first record, counted within the split.
         end: Number behind the last one.
         started_ms: When the split was first read.
+        finished: The split has no further record.
+        has_more: A further record is due already.
     """
 
-    __slots__ = ("_finished", "_has_more", "end", "first", "started_ms")
-
-    def __init__(
-        self, first: int, end: int, started_ms: int, *, finished: bool, has_more: bool
-    ) -> None:
-        self.first = first
-        self.end = end
-        self.started_ms = started_ms
-        self._finished = finished
-        self._has_more = has_more
+    first: int
+    end: int
+    started_ms: int
+    finished: bool
+    has_more: bool
 
     def result(self, values: list[Any]) -> ReadResult:
         """Returns the result of the read."""
         position = (self.end, self.started_ms)
-        return ReadResult(values, position, finished=self._finished, has_more=self._has_more)
+        return ReadResult(values, position, finished=self.finished, has_more=self.has_more)
 
 
 def check_rate(rate_per_second: float | None) -> None:
     """Refuses a rate that never emits."""
     if rate_per_second is not None and not rate_per_second > 0:
         raise ProgramError(f"rate_per_second is {rate_per_second}; it must be above 0, or None.")
-
-
-def discover_generated(state: Any, num_splits: int) -> Discovery:
-    """Returns the splits of a generator, all at once."""
-    if state is not None:
-        return Discovery((), state, complete=True)
-    splits = tuple(
-        Split(f"generator-{number}-of-{num_splits}", (number, num_splits), (0, None), True)
-        for number in range(num_splits)
-    )
-    return Discovery(splits, {"splits": num_splits}, complete=True)
 
 
 def plan_read(
@@ -179,7 +186,7 @@ def plan_read(
         available = min(available, max(first, due))
     end = min(first + budget.max_records, available)
     finished = total is not None and end >= total
-    return PlannedRead(first, end, started_ms, finished=finished, has_more=end < available)
+    return PlannedRead(first, end, started_ms, finished, end < available)
 
 
 def index_ranges(split: Split, first: int, end: int) -> list[tuple[int, int]]:

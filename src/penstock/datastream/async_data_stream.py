@@ -49,30 +49,8 @@ class AsyncDataStream:
             data_stream, async_function, timeout, async_retry_strategy, capacity, output_type
         )
 
-    @staticmethod
-    def ordered_wait(
-        data_stream: DataStream,
-        async_function: AsyncFunction,
-        timeout: Any,
-        capacity: int = 100,
-        output_type: TypeInformation | None = None,
-    ) -> DataStream:
-        """Calls a function for every record, up to `capacity` at once, and keeps their order."""
-        return _wait(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type)
-
-    @staticmethod
-    def ordered_wait_with_retry(  # noqa: PLR0913, PLR0917 - PyFlink's signature
-        data_stream: DataStream,
-        async_function: AsyncFunction,
-        timeout: Any,
-        async_retry_strategy: AsyncRetryStrategy,
-        capacity: int = 100,
-        output_type: TypeInformation | None = None,
-    ) -> DataStream:
-        """Calls a function for every record, again if the strategy says so, and keeps order."""
-        return _wait(
-            data_stream, async_function, timeout, async_retry_strategy, capacity, output_type
-        )
+    ordered_wait = unordered_wait
+    ordered_wait_with_retry = unordered_wait_with_retry
 
 
 def _wait(  # noqa: PLR0913, PLR0917 - one argument per setting

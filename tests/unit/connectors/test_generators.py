@@ -13,7 +13,7 @@ import pytest
 
 from penstock.connectors.collection import CollectionSource
 from penstock.connectors.custom import PythonSource, Timestamped, Watermark
-from penstock.connectors.demo_events import DemoEvents, DemoEventSource, write_demo_file
+from penstock.connectors.demo_events import DemoEvents, DemoEventSource
 from penstock.connectors.generator import DataGeneratorSource
 from penstock.connectors.number_seq import NumberSequenceSource
 from penstock.connectors.source import Boundedness, Budget, ReadResult, Source
@@ -22,7 +22,6 @@ from penstock.core.times import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 
 def read(source: Source, split: int, position: Any, budget: Budget) -> ReadResult:
@@ -204,15 +203,6 @@ def test_demo_events_follow_the_clock_with_a_rate() -> None:
         lags = [10**12 + 20 * (n + 1) + 10 * split - t for n, t in enumerate(times)]
         assert min(lags) >= 120_000
         assert max(lags) <= 170_000
-
-
-def test_the_demo_file_holds_the_lines_of_the_source(tmp_path: Path) -> None:
-    path = tmp_path / "demo.tsv"
-    write_demo_file(str(path), 2500, seed=4)
-    source = DemoEventSource(2500, seed=4)
-    assert path.read_text() == "".join(
-        f"{line}\n" for line in read(source, 0, None, Budget(10**6, 9, 0)).values
-    )
 
 
 # -- the user's own -------------------------------------------------------------------------------

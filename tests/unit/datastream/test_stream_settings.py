@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from program_nodes import node_of
 
 from penstock.common import Types
 from penstock.core.errors import ProgramError, UnsupportedError
@@ -14,19 +15,8 @@ from penstock.datastream import (
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
-from penstock.graph.nodes import Chaining, Input, Node, NodeKind
+from penstock.graph.nodes import Chaining, Input, NodeKind
 from penstock.operators.convert import ConvertOutputSpec
-
-
-def node_of(stream: Any) -> Node:
-    """The node behind a stream or sink."""
-    node_id = stream._own_node_id()
-    return stream._environment._program.nodes[node_id]
-
-
-@pytest.fixture
-def numbers(env: StreamExecutionEnvironment) -> DataStream:
-    return env.from_collection([1, 2, 3])
 
 
 def test_settings_replace_the_node(numbers: DataStream) -> None:

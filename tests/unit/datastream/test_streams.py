@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 import pytest
+from program_nodes import node_of
 
 from penstock.common import Row, Types, WatermarkStrategy
 from penstock.core.errors import ProgramError
@@ -35,19 +36,8 @@ from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.watermarks import TimestampsAndWatermarksSpec
 
 
-def node_of(stream: Any) -> Node:
-    """The node behind a stream or sink."""
-    node_id = stream._own_node_id()
-    return stream._environment._program.nodes[node_id]
-
-
 def nodes_of(env: StreamExecutionEnvironment) -> list[Node]:
     return list(env._program.nodes.values())
-
-
-@pytest.fixture
-def numbers(env: StreamExecutionEnvironment) -> DataStream:
-    return env.from_collection([1, 2, 3])
 
 
 def test_a_program_is_its_nodes(env: StreamExecutionEnvironment) -> None:

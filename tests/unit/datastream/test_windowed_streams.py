@@ -6,6 +6,7 @@ import datetime
 from typing import Any
 
 import pytest
+from program_nodes import node_of, spec_of
 
 from penstock.common import Duration, Time, Types
 from penstock.core.errors import ProgramError
@@ -34,24 +35,6 @@ from penstock.operators.windows.contents import AggregateContents, Buffer, Reduc
 from penstock.operators.windows.spec import WindowSpec
 
 MINUTE = TumblingEventTimeWindows.of(Time.minutes(1))
-
-
-def node_of(stream: Any) -> Any:
-    return stream._environment._program.nodes[stream._own_node_id()]
-
-
-def spec_of(stream: Any) -> Any:
-    return node_of(stream).spec
-
-
-@pytest.fixture
-def words(env: Any) -> DataStream:
-    return env.from_collection(["a", "b"], Types.STRING())
-
-
-@pytest.fixture
-def keyed(words: DataStream) -> KeyedStream:
-    return words.key_by(len)
 
 
 class Longest(AggregateFunction):
