@@ -97,8 +97,9 @@ def create_backend(name: str, *, pickles: Pickles = Pickles.ALLOW, **settings: A
         return HashMapBackend(policy, pickles)
     if name == ROCKSDB:
         require_rocksdict()
+        # Deltas over a base in RocksDB are bounded by themselves, however large it is.
         policy, limits, database = _take_settings(
-            name, settings, FoldPolicy, RocksLimits, RocksSettings
+            name, {"full_share": 0.0, **settings}, FoldPolicy, RocksLimits, RocksSettings
         )
         return RocksDbBackend(policy, limits, database, pickles)
     raise ConfigurationError(f"state.backend.type is {name!r}; it must be 'hashmap' or 'rocksdb'.")

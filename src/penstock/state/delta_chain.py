@@ -47,13 +47,14 @@ class DeltaChain:
             deltas=(*held.deltas, handle),
             delta_ids=(*held.delta_ids, version_id),
         )
-        if len(version.deltas) > 1 and self._policy.are_many(version):
-            version = self._merged(version, payload)
+        small = self._policy.small_deltas(version)
+        if len(small) > 1 and self._policy.are_many(version):
+            first = len(version.deltas) - len(small) + first_to_merge(small)
+            version = self._merged(version, payload, first)
         return version, handle.size_bytes
 
-    def _merged(self, version: KeyedStateVersion, newest: Payload) -> KeyedStateVersion:
-        """Returns the same version with its newest deltas in one file."""
-        first = first_to_merge(version.deltas)
+    def _merged(self, version: KeyedStateVersion, newest: Payload, first: int) -> KeyedStateVersion:
+        """Returns the same version with its deltas from `first` on in one file."""
         older = [self.read(handle) for handle in version.deltas[first:-1]]
         reached = [
             _mark(version_id, handle)

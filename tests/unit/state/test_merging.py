@@ -70,6 +70,37 @@ def test_deltas_stay_few_and_are_rewritten_few_times(tmp_path: Path) -> None:
     assert [fresh.value_table("v").get(key) for key in (0, 299, 300)] == ["0", "299", 300]
 
 
+def test_what_a_commit_merges_is_bounded(tmp_path: Path) -> None:
+    """However much has changed since the base: the epoch waits for it."""
+    area = FileArea(tmp_path, 0)
+    full = {"full_bytes": 2_000, "full_share": 0.0, "min_bytes": 1 << 20}
+    state = make("hashmap", area, max_deltas=4, **full)
+    for key in range(5_000):
+        state.value_table("v").put(key, None, 0)
+    state._needs_base = True
+    version = state.commit("base")
+    merged = 0
+    for number in range(200):
+        for key in range(20 * number, 20 * number + 20):
+            state.value_table("v").put(key, None, 1_000_000 + key)
+        before, version = version, state.commit(f"v{number}")
+        newest = version.deltas[-1]
+        if len(version.deltas) <= len(before.deltas):
+            merged += 1
+            assert newest.size_bytes < 2 * 2_000
+        kept = version.deltas[:-1]
+        assert kept == before.deltas[: len(kept)], "older deltas stay as they are"
+    assert merged > 40
+    assert sum(delta.size_bytes >= 2_000 for delta in version.deltas) > 5
+    fresh = make("hashmap", area)
+    fresh.restore((version,))
+    assert [fresh.value_table("v").get(key) for key in (0, 3_999, 4_000)] == [
+        1_000_000,
+        1_003_999,
+        0,
+    ]
+
+
 def test_a_worker_inside_a_merged_stretch_still_catches_up(tmp_path: Path) -> None:
     area = CountingArea(tmp_path)
     state = make("hashmap", area, max_deltas=4)
