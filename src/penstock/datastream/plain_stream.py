@@ -266,7 +266,13 @@ class DataStream(RefusedMethods, StreamView):
     def to_spark(
         self, function: Callable[[Any, int], None] | None = None, **settings: Any
     ) -> DataStreamSink:
-        """Writes through Spark: `function(df, epoch_id)`, or a format; see `SparkSink`."""
+        """Writes through Spark, by a function or in a format.
+
+        Args:
+            function: Called as `function(df, epoch_id)`, as with `foreachBatch`.
+            **settings: Of a `SparkSink`: `output_format`, `path`, `options`, `partition_by`, and
+                `schema`, which names the columns of records that are tuples.
+        """
         from penstock.connectors.spark_sink import SparkSink
 
         return self._sink(SparkSink(function, **settings))
