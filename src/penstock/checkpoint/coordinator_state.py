@@ -147,9 +147,10 @@ class CoordinatorState:
         """Answers a request that is not even queued."""
         self.emit(CompleteRequest(request_id, failure=CheckpointFailure(reason, message)))
 
-    def decline(self, request: TriggerRequest, failure: CheckpointFailure) -> None:
+    def decline(self, declined: TriggerDeclined) -> None:
         """Turns down a request that has no id."""
-        self.announce(TriggerDeclined(request, failure))
+        self.announce(declined)
+        request, failure = declined.request, declined.failure
         if request.request_id is not None:
             self.emit(CompleteRequest(request.request_id, failure=failure))
         if request.stop:
@@ -215,7 +216,7 @@ class CoordinatorState:
             self.discarded_reservation = True
         for request in waiting:
             shut = FailureReason.PERIODIC_SCHEDULER_SHUTDOWN if request.is_periodic else queued
-            self.decline(request, CheckpointFailure(shut))
+            self.decline(TriggerDeclined(request, CheckpointFailure(shut)))
         for pending in list(self.pending.values()):
             if pending.is_abortable:
                 self.abort(pending, CheckpointFailure(reason))

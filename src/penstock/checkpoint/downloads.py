@@ -7,12 +7,14 @@ local directory is only a cache of what the snapshot holds.
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import FIRST_EXCEPTION, Executor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.parallel import run_all
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
@@ -59,17 +61,7 @@ def download_files(
         storage.download(key, target, handle.size_bytes, handle.sha256)
         return True
 
-    if executor is None:
-        fetched = [fetch(handle) for handle in wanted.values()]
-    else:
-        futures = [executor.submit(fetch, handle) for handle in wanted.values()]
-        for future in wait(futures, return_when=FIRST_EXCEPTION).not_done:
-            future.cancel()
-        wait(futures)
-        for future in futures:
-            if not future.cancelled() and (error := future.exception()) is not None:
-                raise error
-        fetched = [future.result() for future in futures]
+    fetched = run_all(executor, fetch, wanted.values())
     return [name for name, is_new in zip(wanted, fetched, strict=True) if is_new]
 
 

@@ -35,30 +35,29 @@ class StorageError(CheckpointError):
         retryable: Whether the same request may succeed a moment later.
     """
 
+    retryable = True
+
     def __init__(self, message: str, *, retryable: bool = True) -> None:
         super().__init__(message)
-        self.retryable = retryable
+        self.retryable = self.retryable and retryable
 
 
 class ObjectExistsError(StorageError):
     """The name is taken."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retryable=False)
+    retryable = False
 
 
 class ObjectMissingError(StorageError):
     """The file or its directory does not exist."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retryable=False)
+    retryable = False
 
 
 class CapabilityError(StorageError):
     """The storage cannot do what is needed."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retryable=False)
+    retryable = False
 
 
 class SnapshotDamagedError(CheckpointError):

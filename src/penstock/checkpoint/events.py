@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.completed import CompletedCheckpoint, SavepointFormat, SnapshotKind
-from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.figures import CheckpointFigures
 
 if TYPE_CHECKING:
@@ -165,7 +164,6 @@ class UploadFailed:
 
     checkpoint_id: int
     message: str
-    reason: FailureReason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
 
 
 @dataclass(frozen=True, slots=True)

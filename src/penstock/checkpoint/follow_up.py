@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from penstock.checkpoint.commit_steps import publish
 from penstock.checkpoint.coordinator_state import CoordinatorState, Life
-from penstock.checkpoint.facts import CheckpointRestored
+from penstock.checkpoint.facts import CheckpointRestored, TriggerDeclined
 from penstock.checkpoint.failures import CheckpointFailure, FailureReason
 from penstock.checkpoint.instructions import (
     Close,
@@ -24,7 +24,6 @@ from penstock.checkpoint.instructions import (
 )
 from penstock.checkpoint.pending import Phase
 from penstock.checkpoint.retention import is_kept
-from penstock.checkpoint.triggering import Declined
 from penstock.core.duration import format_millis
 
 
@@ -108,15 +107,15 @@ def _trigger(state: CoordinatorState) -> None:
         return
     too_many = state.triggering.add_periodic(state.now_ms)
     if too_many is not None:
-        state.decline(too_many.request, too_many.failure)
+        state.decline(too_many)
     while state.publication is None and not state.reserving and not state.discarded_reservation:
         chosen = state.triggering.choose(
             state.now_ms, pending=len(state.pending), deleting=state.deletions.unfinished
         )
         if chosen is None:
             return
-        if isinstance(chosen, Declined):
-            state.decline(chosen.request, chosen.failure)
+        if isinstance(chosen, TriggerDeclined):
+            state.decline(chosen)
             continue
         state.reserving = chosen
         state.emit(ReserveId(state.last_id + 1))

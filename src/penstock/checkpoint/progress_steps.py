@@ -81,7 +81,8 @@ def on_upload_failed(state: CoordinatorState, event: UploadFailed) -> None:
     """Gives the checkpoint up."""
     pending = state.find(event.checkpoint_id, "UploadFailed", Phase.UPLOADING)
     if pending is not None:
-        state.abort(pending, CheckpointFailure(event.reason, event.message))
+        reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        state.abort(pending, CheckpointFailure(reason, event.message))
 
 
 def on_metadata_written(state: CoordinatorState, event: MetadataWritten) -> None:

@@ -55,7 +55,6 @@ class CheckpointSettings:
         savepoint_directory: Where savepoints go when a request names no target, or None.
         create_subdirectory: Whether the job id is a level of the path.
         inline_threshold_bytes: Largest state chunk that is stored inside `_metadata`.
-        write_buffer_bytes: Buffer of a file being written; never below the threshold.
         incremental: Whether a checkpoint may refer to files of earlier ones.
         history_size: Checkpoints that the history shows.
         max_queued_requests: Requests that may wait.
@@ -77,7 +76,6 @@ class CheckpointSettings:
     savepoint_directory: str | None = None
     create_subdirectory: bool = True
     inline_threshold_bytes: int = 20 * 1024
-    write_buffer_bytes: int = 20 * 1024
     incremental: bool = False
     history_size: int = 10
     max_queued_requests: int = MAX_QUEUED_REQUESTS
@@ -165,7 +163,6 @@ class CheckpointSettings:
 
         directory = read("dir")
         storage = read("storage") or ("filesystem" if directory else "jobmanager")
-        threshold = read("data-inline-threshold")
         return cls(
             interval_ms=read("interval"),
             timeout_ms=read("timeout"),
@@ -180,8 +177,7 @@ class CheckpointSettings:
             directory=directory,
             savepoint_directory=read("savepoint-dir"),
             create_subdirectory=read("create-subdir"),
-            inline_threshold_bytes=threshold,
-            write_buffer_bytes=max(read("write-buffer-size"), threshold),
+            inline_threshold_bytes=read("data-inline-threshold"),
             incremental=read("incremental"),
             history_size=configuration.read("web.checkpoints.history"),
             orphan_ttl_ms=configuration.read("penstock.checkpoint.orphan-ttl"),

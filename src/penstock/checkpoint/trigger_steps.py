@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.completed import SnapshotKind
 from penstock.checkpoint.coordinator_state import CoordinatorState, Life
-from penstock.checkpoint.facts import CheckpointTriggered
+from penstock.checkpoint.facts import CheckpointTriggered, TriggerDeclined
 from penstock.checkpoint.failures import CheckpointFailure, FailureReason
 from penstock.checkpoint.instructions import RequestSnapshot
 from penstock.checkpoint.pending import PendingCheckpoint
@@ -59,7 +59,8 @@ def on_tasks_finished(state: CoordinatorState, _event: TasksFinished) -> None:
         return
     state.some_tasks_finished = True
     for request in state.triggering.stop():
-        state.decline(request, CheckpointFailure(FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING))
+        failure = CheckpointFailure(FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING)
+        state.decline(TriggerDeclined(request, failure))
 
 
 def on_trigger_requested(state: CoordinatorState, event: TriggerRequested) -> None:
@@ -82,7 +83,7 @@ def on_trigger_requested(state: CoordinatorState, event: TriggerRequested) -> No
     )
     declined = state.triggering.add(request)
     if declined is not None:
-        state.decline(declined.request, declined.failure)
+        state.decline(declined)
 
 
 def on_stop_requested(state: CoordinatorState, event: StopRequested) -> None:
@@ -133,7 +134,7 @@ def on_id_reservation_failed(state: CoordinatorState, event: IdReservationFailed
         state.discarded_reservation = False
         return
     failure = CheckpointFailure(FailureReason.IO_EXCEPTION, event.message)
-    state.decline(request, failure)
+    state.decline(TriggerDeclined(request, failure))
     if request.kind is SnapshotKind.CHECKPOINT:
         state.count_failure(None, failure)
 

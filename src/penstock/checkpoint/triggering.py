@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.completed import SavepointFormat, SnapshotKind
+from penstock.checkpoint.facts import TriggerDeclined
 from penstock.checkpoint.failures import CheckpointFailure, FailureReason
 from penstock.core.duration import format_millis
 
@@ -71,14 +72,6 @@ class TriggerRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Declined:
-    """A request that was turned down before it got an id."""
-
-    request: TriggerRequest
-    failure: CheckpointFailure
-
-
 class Triggering:
     """Queue and timetable."""
 
@@ -118,7 +111,7 @@ class Triggering:
         self._arrivals += 1
         return self._arrivals
 
-    def add(self, request: TriggerRequest) -> Declined | None:
+    def add(self, request: TriggerRequest) -> TriggerDeclined | None:
         """Queues a request; returns the one that had to give way, if any."""
         limit = self._settings.max_queued_requests
         last = None
@@ -131,11 +124,11 @@ class Triggering:
         if last.is_periodic:
             self.next_periodic_ms = request.arrived_ms + (self._period_ms or 0)
         message = f"{limit} requests wait already; wait for some to finish"
-        return Declined(
+        return TriggerDeclined(
             last, CheckpointFailure(FailureReason.TOO_MANY_CHECKPOINT_REQUESTS, message)
         )
 
-    def add_periodic(self, now_ms: int) -> Declined | None:
+    def add_periodic(self, now_ms: int) -> TriggerDeclined | None:
         """Queues the periodic request if it is due."""
         if self.next_periodic_ms is None or now_ms < self.next_periodic_ms:
             return None
@@ -144,7 +137,7 @@ class Triggering:
 
     def choose(
         self, now_ms: int, *, pending: int, deleting: int
-    ) -> TriggerRequest | Declined | None:
+    ) -> TriggerRequest | TriggerDeclined | None:
         """Takes the next request that may be triggered now from the queue.
 
         Args:
@@ -165,7 +158,7 @@ class Triggering:
             self.next_periodic_ms = now_ms + early_ms
             message = f"{format_millis(early_ms)} of the pause are left"
             reason = FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
-            return Declined(first, CheckpointFailure(reason, message))
+            return TriggerDeclined(first, CheckpointFailure(reason, message))
         if self._period_ms is not None:
             self.next_periodic_ms = now_ms + self._period_ms
         return first

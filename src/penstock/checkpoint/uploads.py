@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,9 +18,11 @@ from penstock.checkpoint.errors import (
     StorageError,
     UnknownOutcomeError,
 )
+from penstock.checkpoint.parallel import run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.snapshot import JobSnapshot
@@ -111,7 +112,8 @@ def run_upload(
         StorageError: Not everything could be written; the snapshot has failed.
     """
 
-    def put(key: str, handle: StoredHandle) -> None:
+    def put(item: tuple[str, StoredHandle]) -> None:
+        key, handle = item
         if is_cancelled():
             raise UploadCancelledError(f"{storage.url_of(key)} is not needed any more.")
         content = _content(handle, open_content)
@@ -126,11 +128,7 @@ def run_upload(
             # later, it is an orphan.
             raise StorageError(str(error)) from error
 
-    if executor is None:
-        for key, handle in plan.puts.items():
-            put(key, handle)
-    else:
-        _wait([executor.submit(put, key, handle) for key, handle in plan.puts.items()])
+    run_all(executor, put, plan.puts.items())
     for directory in plan.directories:
         try:
             storage.flush(directory)
@@ -144,17 +142,3 @@ def _content(handle: StoredHandle, open_content: OpenContent) -> Content:
         data = handle.inline
         return Content(handle.size_bytes, handle.sha256, lambda: iter((data,)))
     return open_content(handle)
-
-
-def _wait(futures: list[Future[None]]) -> None:
-    """Waits for all, and raises the first error after the writers under way have ended.
-
-    Waiting matters: whoever cleans up after the error must not race with a write.
-    """
-    _, rest = wait(futures, return_when=FIRST_EXCEPTION)
-    for future in rest:
-        future.cancel()
-    wait(rest)
-    for future in futures:
-        if not future.cancelled():
-            future.result()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.errors import CheckpointError, ContentError, ObjectMissingError
+from penstock.checkpoint.parallel import run_all
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.core.errors import PenstockError, StateError
 
@@ -78,7 +79,8 @@ def verify_loaded(
     places = {loaded.url_of(h): h for h in manifest.handles if h.path is not None}
     users = _users(loaded)
 
-    def check(place: str, handle: StoredHandle) -> Problem | None:
+    def check(item: tuple[str, StoredHandle]) -> Problem | None:
+        place, handle = item
         try:
             storage, key = storages.locate(place)
             storage.check(key, handle.size_bytes, handle.sha256)
@@ -89,8 +91,7 @@ def verify_loaded(
             return Problem(place, str(error), users[place], isinstance(error, ContentError))
         return None
 
-    run = map if executor is None else executor.map
-    found = run(check, places.keys(), places.values())
+    found = run_all(executor, check, places.items())
     return VerifyReport(
         loaded.directory,
         manifest.checkpoint_id,

@@ -35,7 +35,6 @@ def test_defaults_are_flinks() -> None:
         savepoint_directory=None,
         create_subdirectory=True,
         inline_threshold_bytes=20_480,
-        write_buffer_bytes=20_480,
         incremental=False,
         history_size=10,
     )
@@ -57,7 +56,6 @@ def test_every_key() -> None:
         savepoint_dir="s3://bucket/savepoints",
         create_subdir="false",
         data_inline_threshold="1kb",
-        write_buffer_size="32kb",
         incremental="true",
     )
     assert settings == CheckpointSettings(
@@ -75,7 +73,6 @@ def test_every_key() -> None:
         savepoint_directory="s3://bucket/savepoints",
         create_subdirectory=False,
         inline_threshold_bytes=1_024,
-        write_buffer_bytes=32_768,
         incremental=True,
     )
 

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.facts import TriggerDeclined
 from penstock.checkpoint.settings import CheckpointSettings
-from penstock.checkpoint.triggering import Declined, Triggering, TriggerRequest
+from penstock.checkpoint.triggering import Triggering, TriggerRequest
 
 CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT
 
@@ -106,6 +107,6 @@ def test_pause(since_ms: int, is_early: bool) -> None:
     queue.last_completion_ms = 10_000
     queue.add(periodic(1))
     chosen = queue.choose(10_000 + since_ms, pending=0, deleting=0)
-    assert isinstance(chosen, Declined) is is_early
+    assert isinstance(chosen, TriggerDeclined) is is_early
     expected = 10_500 if is_early else 10_000 + since_ms + 1_000
     assert queue.next_periodic_ms == expected
