@@ -142,3 +142,10 @@ def test_page_runs(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
     run(path, tmp_path)
+
+
+def test_examples_are_listed_and_short() -> None:
+    index = (ROOT / "examples/README.md").read_text(encoding="utf-8")
+    for path in EXAMPLES:
+        assert index.count(f"]({path.name})") == 1, f"examples/README.md has no row for {path.name}"
+        assert len(path.read_text(encoding="utf-8").splitlines()) < 60, path.name
