@@ -154,6 +154,16 @@ class OperatorRecord(_Record, frozen=True, kw_only=True):
     states: tuple[StateRecord, ...] = ()
     subtasks: tuple[SubtaskRecord, ...] = ()
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether some subtask has keyed state."""
+        return any(subtask.keyed is not None for subtask in self.subtasks)
+
+    @property
+    def handles(self) -> tuple[StoredHandle, ...]:
+        """Every handle, in order."""
+        return tuple(handle for subtask in self.subtasks for handle in subtask.handles)
+
 
 class CheckpointProperties(_Record, frozen=True, kw_only=True):
     """How a snapshot came about and what may become of it.
@@ -211,12 +221,7 @@ class Manifest(_Record, frozen=True, kw_only=True):
     @property
     def handles(self) -> tuple[StoredHandle, ...]:
         """Every handle, in order; a file may be named more than once."""
-        return tuple(
-            handle
-            for operator in self.operators
-            for subtask in operator.subtasks
-            for handle in subtask.handles
-        )
+        return tuple(handle for operator in self.operators for handle in operator.handles)
 
     @property
     def shared_files(self) -> dict[str, StoredHandle]:

@@ -14,8 +14,6 @@ from penstock.checkpoint.manifest import StoredHandle, StoredKeyedState
 from penstock.core.handles import FileHandle, KeyedStateVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.checkpoint.manifest import OperatorRecord
 
 
@@ -40,11 +38,9 @@ class JobSnapshot:
     times: Any = field(default=None, compare=False, repr=False)
 
     @property
-    def handles(self) -> Iterator[StoredHandle]:
+    def handles(self) -> tuple[StoredHandle, ...]:
         """Every handle, in order."""
-        for operator in self.operators:
-            for subtask in operator.subtasks:
-                yield from subtask.handles
+        return tuple(handle for operator in self.operators for handle in operator.handles)
 
 
 def handle_record(handle: FileHandle) -> StoredHandle:

@@ -70,6 +70,11 @@ class CheckpointRecord:
     def is_savepoint(self) -> bool:
         return self.kind is SnapshotKind.SAVEPOINT
 
+    @property
+    def ended_ms(self) -> int:
+        """Wall time of the end, or of now."""
+        return self.triggered_ms + self.duration_ms
+
 
 @dataclass(frozen=True, slots=True)
 class RestoredRecord:

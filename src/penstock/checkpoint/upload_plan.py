@@ -57,8 +57,7 @@ class UploadPlan:
         return frozenset(
             handle.path
             for operator in self.operators
-            for subtask in operator.subtasks
-            for handle in subtask.handles
+            for handle in operator.handles
             if handle.shared and handle.path is not None
         )
 
@@ -187,8 +186,7 @@ def _plan(
         inline_bytes=sum(
             len(handle.inline)
             for operator in operators
-            for subtask in operator.subtasks
-            for handle in subtask.handles
+            for handle in operator.handles
             if handle.inline is not None
         ),
         new_bytes=sum(handle.size_bytes for handle in planner.puts.values()),

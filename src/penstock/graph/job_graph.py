@@ -114,6 +114,11 @@ class JobGraph:
     edges: tuple[Edge, ...]
 
     @property
+    def operators(self) -> tuple[ChainedOperator, ...]:
+        """All operators, stage by stage."""
+        return tuple(operator for stage in self.stages for operator in stage.operators)
+
+    @property
     def levels(self) -> tuple[tuple[Stage, ...], ...]:
         """Stages by level."""
         count = 1 + max(stage.level for stage in self.stages)

@@ -145,13 +145,12 @@ def banner_warnings(facts: BannerFacts, settings: JobSettings) -> list[str]:
 
 def facts_of(job_id: str, graph: JobGraph, settings: JobSettings, engine: str) -> BannerFacts:
     """Looks at a job."""
-    operators = [operator for stage in graph.stages for operator in stage.operators]
     stateful = [
         operator
-        for operator in operators
+        for operator in graph.operators
         if operator.kind is NodeKind.OPERATOR and operator.spec.is_keyed
     ]
-    sources = [operator for operator in operators if operator.kind is NodeKind.SOURCE]
+    sources = [operator for operator in graph.operators if operator.kind is NodeKind.SOURCE]
     return BannerFacts(
         job_id,
         graph.job_name,

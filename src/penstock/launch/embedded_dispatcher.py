@@ -93,7 +93,7 @@ class EmbeddedDispatcher:
                 facts.entered[facts.status],
                 task_counts(facts),
                 job.restarts,
-                None if completed is None else completed.triggered_ms + completed.duration_ms,
+                None if completed is None else completed.ended_ms,
             )
         ]
 

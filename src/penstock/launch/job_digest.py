@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.statistics import CheckpointRecord
     from penstock.core.job import JobStatus
     from penstock.launch.local_job import LocalJob
     from penstock.rest.views.facts import JobFacts
@@ -71,14 +70,10 @@ def digest_of(job: LocalJob, now_ms: int) -> JobDigest:
         watermark_lag_ms=None if watermark is None else max(now_ms - watermark, 0),
         restarts=job.restarts,
         checkpoint_id=None if latest is None else latest.checkpoint_id,
-        checkpoint_age_ms=None if latest is None else max(now_ms - _completed_ms(latest), 0),
+        checkpoint_age_ms=None if latest is None else max(now_ms - latest.ended_ms, 0),
         checkpoints_completed=0 if statistics is None else statistics.counts.completed,
         checkpoints_failed=0 if statistics is None else statistics.counts.failed,
     )
-
-
-def _completed_ms(record: CheckpointRecord) -> int:
-    return record.triggered_ms + record.duration_ms
 
 
 def _records_per_second(facts: JobFacts) -> float:

@@ -200,7 +200,7 @@ def _decoded(content: bytes | None) -> Any:
 
 def _last_checkpoint_ms(statistics: CheckpointStatistics | None) -> int | None:
     completed = None if statistics is None else statistics.latest.completed
-    return None if completed is None else completed.triggered_ms + completed.duration_ms
+    return None if completed is None else completed.ended_ms
 
 
 def _result(job: LocalJob) -> JobExecutionResult | None:

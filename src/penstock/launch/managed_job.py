@@ -314,7 +314,7 @@ class ManagedJob:
             failures=job.settings.restart_strategy.memory.moved(self._wall_ahead_ms),
             tasks=task_counts(facts),
             last_checkpoint_ms=(
-                None if completed is None else completed.triggered_ms + completed.duration_ms
+                None if completed is None else completed.ended_ms
             ),
             restart_settings={
                 key: value

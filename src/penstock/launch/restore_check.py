@@ -165,8 +165,7 @@ def _generated(graph: JobGraph) -> list[str]:
     return [
         f"operator '{operator.name}' has no uid of its own; '{operator.uid}' was made from the "
         "shape of the program, and a changed program may not find its state."
-        for stage in graph.stages
-        for operator in stage.operators
+        for operator in graph.operators
         if operator.uid_is_generated
     ]
 

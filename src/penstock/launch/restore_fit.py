@@ -198,8 +198,7 @@ def _ranges(stage: Stage) -> tuple[tuple[int, int], ...]:
 def _operator_problems(
     graph: JobGraph, stage: Stage, record: OperatorRecord, place: str
 ) -> Iterable[str]:
-    has_keys = any(subtask.keyed is not None for subtask in record.subtasks)
-    if has_keys and stage.max_parallelism != record.max_parallelism:
+    if record.has_keys and stage.max_parallelism != record.max_parallelism:
         yield (
             f"{place} has max parallelism {stage.max_parallelism} in the program and "
             f"{record.max_parallelism} in the snapshot, which cannot be changed. Set "
@@ -264,8 +263,7 @@ def _pickled(record: OperatorRecord, place: str) -> Iterable[str]:
 def _unclaimed(
     record: OperatorRecord, manifest: Manifest, *, allow_non_restored: bool
 ) -> list[str]:
-    has_keys = any(subtask.keyed is not None for subtask in record.subtasks)
-    has_state = has_keys or bool(record.states) or record.uid in manifest.sources
+    has_state = record.has_keys or bool(record.states) or record.uid in manifest.sources
     owes = manifest.sinks.get(record.uid, {}).get("pending")
     if allow_non_restored or not (has_state or owes):
         return []

@@ -155,8 +155,8 @@ def _operator(
     uid = edit.renamed.get(operator.uid, operator.uid)
     change = edit.operators.get(uid)
     limit = edit.max_parallelism
-    has_keys = any(subtask.keyed is not None for subtask in operator.subtasks)
-    if change is None and (limit is None or limit == operator.max_parallelism or not has_keys):
+    is_kept = limit in (None, operator.max_parallelism) or not operator.has_keys
+    if change is None and is_kept:
         limit = max(limit or operator.max_parallelism, operator.parallelism)
         return msgspec.structs.replace(
             operator, uid=uid, uid_hash=uid_hash(uid), max_parallelism=limit

@@ -145,7 +145,7 @@ class Snapshot:
     def fetch(self, uid: str) -> OperatorRecord:
         """Brings the files of an operator here, checked; returns its record."""
         record = self.operator(uid)
-        self._bring([handle for subtask in record.subtasks for handle in subtask.handles])
+        self._bring(record.handles)
         return record
 
     def _bring(self, handles: Sequence[StoredHandle]) -> None:

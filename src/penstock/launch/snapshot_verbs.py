@@ -77,7 +77,7 @@ def list_states(
 
 def _operator(snapshot: Snapshot, record: OperatorRecord, *, count: bool) -> dict[str, Any]:
     manifest = snapshot.manifest
-    handles = [handle for subtask in record.subtasks for handle in subtask.handles]
+    handles = record.handles
     files = {handle.path: handle.size_bytes for handle in handles if handle.path is not None}
     counts, note = _counts(snapshot, record.uid) if count else (None, "")
     states = [_state(state, counts) for state in record.states]

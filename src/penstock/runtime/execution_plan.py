@@ -37,9 +37,7 @@ def _remarks(graph: StreamGraph) -> dict[int, str]:
         compiled = compile_graph(graph)
     except ProgramError:
         return {}  # The plan of an unfinished program is still worth seeing.
-    ids = {
-        operator.uid: operator.node_id for stage in compiled.stages for operator in stage.operators
-    }
+    ids = {operator.uid: operator.node_id for operator in compiled.operators}
     remarks = lower(compiled).remarks
     return {
         ids[uid]: f"not lowered: {remark}" if remark else "lowered"

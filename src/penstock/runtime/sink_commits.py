@@ -32,8 +32,7 @@ class SinkCommits:
         self._lock = threading.RLock()
         self._committers: dict[str, Committer] = {
             operator.uid: operator.spec.sink.create_committer()
-            for stage in graph.stages
-            for operator in stage.operators
+            for operator in graph.operators
             if operator.kind is NodeKind.SINK
         }
         self._pending: dict[str, list[tuple[int, Any]]] = {}

@@ -78,9 +78,7 @@ def job_figures(
         "lastCheckpointFilesNew": completed.figures.files_new if completed else -1,
         "lastCheckpointFilesReused": completed.figures.files_reused if completed else -1,
         "lastCompletedCheckpointId": completed.checkpoint_id if completed else -1,
-        "lastCheckpointCompletedTimestamp": (
-            completed.triggered_ms + completed.duration_ms if completed else -1
-        ),
+        "lastCheckpointCompletedTimestamp": (completed.ended_ms if completed else -1),
         "lastCheckpointExternalPath": completed.location if completed else "n/a",
         "lastCheckpointRestoreTimestamp": (
             latest.restored.restored_ms if latest.restored is not None else -1
