@@ -138,6 +138,44 @@ def test_a_process_that_does_not_obey_a_cancellation_is_killed(
     assert job.state in ("RUNNING", "CANCELLING")
     job.wait_for_state("CANCELED")
     wait_for(lambda: not is_alive(pid), job.trouble)
+    # It could not clean up, so the job manager has.
+    wait_for(lambda: not left_of(job), lambda: f"{left_of(job)}\n{job.trouble()}")
+
+
+def left_of(job: Job) -> list[Path]:
+    """What a job must not leave when it ends, its checkpoints included."""
+    base = job.manager.directory
+    local, checkpoints = base.parent / "tmp", base / "checkpoints" / job.job_id
+    found = [*local.glob(f"{job.job_id}*"), *job.directory.glob("program-*")]
+    return [*found, *checkpoints.glob("chk-*"), *checkpoints.glob("shared/*")]
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "deleted"])
+def test_checkpoints_of_a_job_whose_process_died_for_the_last_time(
+    manager: Manager, tmp_path: Path, is_kept: bool
+) -> None:
+    policy = "DELETE_ON_CANCELLATION" if is_kept else "NO_EXTERNALIZED_CHECKPOINTS"
+    settings = {
+        "execution.checkpointing.externalized-checkpoint-retention": policy,
+        "restart-strategy.type": "disable",
+    }
+    job = start(manager, tmp_path, 1_000, **settings)
+    os.kill(job.pid(), signal.SIGKILL)
+    job.wait_for_state("FAILED")
+    local = manager.directory.parent / "tmp"
+    wait_for(
+        lambda: not [*local.glob(f"{job.job_id}*"), *job.directory.glob("program-*")], job.trouble
+    )
+    if not is_kept:
+        wait_for(lambda: not left_of(job), lambda: f"{left_of(job)}\n{job.trouble()}")
+        return
+    open_gate(tmp_path, END)
+    [checkpoint] = (manager.directory / "checkpoints" / job.job_id).glob("chk-*")
+    after = manager.submit(
+        PROGRAM, tmp_path, END, **{"execution.state-recovery.path": str(checkpoint)}
+    )
+    after.wait_for_state("FINISHED")
+    assert lines(tmp_path) == expected(END)
 
 
 def test_the_same_trigger_twice_is_one_operation(manager: Manager, tmp_path: Path) -> None:

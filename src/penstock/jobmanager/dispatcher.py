@@ -19,12 +19,13 @@ import logging
 import shutil
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.configuration import Configuration
 from penstock.core.job import JobStatus
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.attempt_epochs import attempt_epoch
+from penstock.jobmanager.clean_ups import CleanUps
 from penstock.jobmanager.dispatching import (
     CommandKind,
     Leadership,
@@ -34,6 +35,7 @@ from penstock.jobmanager.dispatching import (
 from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail
 from penstock.jobmanager.job_output import read_output
 from penstock.jobmanager.savepoint_disposals import SavepointDisposals
+from penstock.jobmanager.shared_jobs import note_end
 from penstock.jobmanager.supervised_job import SupervisedJob
 
 if TYPE_CHECKING:
@@ -41,11 +43,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.core.clock import Clock
+    from penstock.jobmanager.clean_ups import CleanUp
     from penstock.jobmanager.dispatching import Command, JobSummary, Operation, Submission
     from penstock.jobmanager.driver_launcher import Launcher
     from penstock.jobmanager.job_output import OutputPiece
-    from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
-    from penstock.jobmanager.supervision import Ending
+    from penstock.jobmanager.job_records import JobRecord
+    from penstock.jobmanager.shared_jobs import SharedJobs
 
 _EVENTS_S: Final = 0.3
 _log = logging.getLogger("penstock.jobmanager")
@@ -70,22 +73,6 @@ class DispatcherSettings:
     look_ms: int = 200
 
 
-class SharedJobs(Protocol):
-    """Jobs of a cluster of job managers, as its leader keeps them for a successor."""
-
-    def add(self, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
-        """Keeps a job that was submitted; nothing of it has run yet."""
-
-    def request_cancel(self, job_id: str, now_ms: int) -> None:
-        """Notes that a job is to end, before anything is done about it."""
-
-    def end(self, record: JobRecord) -> None:
-        """Notes that a job has ended for good."""
-
-    def confirmed(self, own: Leadership) -> Leadership:
-        """Returns who leads at this moment, given what this dispatcher was told last."""
-
-
 class JobDispatcher:
     """The `Dispatcher` of a job manager.
 
@@ -97,6 +84,7 @@ class JobDispatcher:
         random: Gives numbers from 0 to 1, for delays.
         shared: Where jobs are kept for other job managers; None without any.
         url: Where this job manager's REST interface is.
+        clean: Removes what the dead processes of an ended job left.
     """
 
     def __init__(  # noqa: PLR0913 - clock, ids and chance are arguments
@@ -109,6 +97,7 @@ class JobDispatcher:
         random: Callable[[], float],
         shared: SharedJobs | None = None,
         url: str | None = None,
+        clean: CleanUp = lambda *_: None,
     ) -> None:
         self._settings = settings
         self._launcher = launcher
@@ -126,6 +115,7 @@ class JobDispatcher:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         options = settings.configuration.to_dict()
         self._disposals = SavepointDisposals(options, self._is_running)
+        self._clean_ups = CleanUps(clean, self._lock)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-dispatcher", daemon=True)
         job_intake.remove_drafts(self._root)
@@ -159,6 +149,9 @@ class JobDispatcher:
                     job.kill()
                 self._jobs[record.job_id] = job
                 _log.info("Job %s (%s) is taken over.", record.job_id, record.name)
+            for job in self._jobs.values():
+                if job.record.leftover:
+                    self._clean_ups.begin(job)
 
     def stand_by(self) -> None:
         """Ends the leadership: drivers are killed, and whoever asks is sent away."""
@@ -191,6 +184,7 @@ class JobDispatcher:
         if self._thread.is_alive():
             self._thread.join()
         self._disposals.close()
+        self._clean_ups.close()
         with self._lock:
             living = [(job.job_id, job.process) for job in self._jobs.values()]
         return [(job_id, process.pid) for job_id, process in living if process is not None]
@@ -293,13 +287,12 @@ class JobDispatcher:
         return job is not None and not job.has_ended
 
     def _supervised(self, record: JobRecord, *, is_recovered: bool = False) -> SupervisedJob:
-        epoch = self._leadership.epoch
         return SupervisedJob(
             JobDirectory(self._root / record.job_id),
             record,
             launcher=self._launcher,
             clock=self._clock,
-            attempt_epoch=lambda attempt: attempt_epoch(epoch, attempt),
+            attempt_epoch=lambda attempt: attempt_epoch(self._leadership.epoch, attempt),
             configuration=self._settings.configuration,
             is_recovered=is_recovered,
         )
@@ -321,7 +314,9 @@ class JobDispatcher:
                     return
                 ending = job.look(self._random())
             if ending is not None:
-                self._ended(job, ending)
+                if ending.status.is_globally_terminal_state():
+                    self._clean_ups.begin(job, lambda: note_end(self._shared, job.record))
+                self._forget_surplus()
             self._troubles.pop(job.job_id, None)
         except Exception as error:
             # One job must not keep the others from being looked after; it is tried again, and
@@ -330,18 +325,12 @@ class JobDispatcher:
                 self._troubles[job.job_id] = str(error)
                 _log.exception("Job %s cannot be looked after.", job.job_id)
 
-    def _ended(self, job: SupervisedJob, ending: Ending) -> None:
-        if self._shared is not None and ending.status.is_globally_terminal_state():
-            try:
-                self._shared.end(job.record)
-            except NotLeaderError as error:
-                _log.warning("The end of job %s is not recorded: %s", job.job_id, error)
-        self._forget_surplus()
-
     def _forget_surplus(self) -> None:
         """Removes the oldest ended jobs beyond the limit, and their directories."""
         with self._lock:
-            ended = [job for job in self._jobs.values() if job.has_ended]
+            ended = [
+                job for job in self._jobs.values() if job.has_ended and not job.record.leftover
+            ]
             ended.sort(key=lambda job: (job.record.ended_ms or 0, job.job_id))
             for job in ended[: max(len(ended) - self._settings.max_ended, 0)]:
                 with contextlib.suppress(OSError):

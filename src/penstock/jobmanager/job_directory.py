@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from penstock.core.errors import PenstockError
+from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import RefusedError
 from penstock.jobmanager.job_records import (
     CommandRecord,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 _DOCUMENT: Final = re.compile(r"[a-z0-9-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,2}")
-_ANY = TypeVar("_ANY", bound=msgspec.Struct)
+_ANY = TypeVar("_ANY")
 
 MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -112,6 +113,13 @@ class JobDirectory:
     def write_end(self, record: EndRecord) -> None:
         replace_file(self.path / "end.json", msgspec.json.encode(record), durable=True)
 
+    def settings(self) -> dict[str, str] | None:
+        """Returns the settings of the job as its driver knows them, the program's included."""
+        return _decoded(self.path / "settings.json", dict[str, str])
+
+    def write_settings(self, settings: dict[str, str]) -> None:
+        replace_file(self.path / "settings.json", msgspec.json.encode(settings))
+
     def _read(self, name: str, kind: type[_ANY]) -> _ANY | None:
         return _decoded(self.path / name, kind)
 
@@ -171,9 +179,14 @@ class JobDirectory:
             (self.documents / f"{name}.json").unlink(missing_ok=True)
 
     def document_versions(self) -> dict[str, int]:
-        """Returns a number for each document that changes when it is written."""
+        """Returns a number for each document that changes when it is written.
+
+        Those of single checkpoints are left out: there may be thousands, and none of them changes
+        without the list of all.
+        """
         found: dict[str, int] = {}
-        for directory, _, names in os.walk(self.documents):
+        for directory, inner, names in os.walk(self.documents):
+            inner[:] = [name for name in inner if name != documents.CHECKPOINTS]
             for name in names:
                 if not name.endswith(".json"):
                     continue

@@ -10,10 +10,32 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.job import JobStatus
+from penstock.jobmanager.dispatching import JobSummary
+from penstock.jobmanager.restart_counts import counted
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.dispatching import JobSummary
-    from penstock.jobmanager.job_records import JobRecord
+    from penstock.jobmanager.job_records import JobRecord, StatusRecord
+
+
+def summary_of(record: JobRecord, said: StatusRecord | None, status: JobStatus) -> JobSummary:
+    """Returns a job as lists show it.
+
+    Args:
+        record: What is known of it.
+        said: What its driver has said last.
+        status: Where it stands.
+    """
+    return JobSummary(
+        record.job_id,
+        record.name,
+        status,
+        record.submitted_ms,
+        record.ended_ms,
+        record.changed_ms,
+        {} if said is None else said.tasks,
+        counted(record, said).restarts,
+        None if said is None else said.last_checkpoint_ms,
+    )
 
 
 def job_document(

@@ -120,6 +120,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         counted_attempt: The last attempt that these two contain.
         cancel_requested_ms: Wall time at which somebody asked for the end; never taken back.
         ended_ms: Wall time of the end.
+        leftover: Above 0 while what its dead processes left is to be removed: which try is next.
         error: Why it failed.
         error_type: Name of the exception.
     """
@@ -136,6 +137,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     counted_attempt: int = 0
     cancel_requested_ms: int | None = None
     ended_ms: int | None = None
+    leftover: int = 0
     error: str | None = None
     error_type: str | None = None
 

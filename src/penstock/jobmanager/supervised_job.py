@@ -23,7 +23,7 @@ from penstock.jobmanager.dispatching import (
 )
 from penstock.jobmanager.driver_launcher import exit_text
 from penstock.jobmanager.job_operations import find_operation, make_room
-from penstock.jobmanager.job_overview import exceptions_document, job_document
+from penstock.jobmanager.job_overview import exceptions_document, job_document, summary_of
 from penstock.jobmanager.job_records import (
     CommandRecord,
     JobRecord,
@@ -134,18 +134,7 @@ class SupervisedJob:
 
     def summary(self) -> JobSummary:
         """Returns the job as lists show it."""
-        record, status = self.record, self._status
-        return JobSummary(
-            self.job_id,
-            record.name,
-            self.status,
-            record.submitted_ms,
-            record.ended_ms,
-            record.changed_ms,
-            {} if status is None else status.tasks,
-            counted(record, status).restarts,
-            None if status is None else status.last_checkpoint_ms,
-        )
+        return summary_of(self.record, self._status, self.status)
 
     def document(self, name: str) -> bytes | None:
         """Returns a document; that of the job itself says what the job manager knows."""
@@ -212,6 +201,16 @@ class SupervisedJob:
             ending = self._obey(instruction) or ending
         self._note(now_ms, ending, has_died=self._supervisor.process_restarts > restarts)
         return ending
+
+    def clean_up_begins(self) -> int:
+        """Returns the epoch in which to remove what its processes left: each try has its own."""
+        tries = self.record.leftover
+        self._save(msgspec.structs.replace(self.record, leftover=tries + 1))
+        return self._attempt_epoch(self.record.attempt + tries)
+
+    def clean_up_ends(self) -> None:
+        """Nothing is left."""
+        self._save(msgspec.structs.replace(self.record, leftover=0))
 
     def kill(self) -> None:
         """Kills the process, if one lives: the leadership of this job manager is over."""
@@ -318,7 +317,11 @@ class SupervisedJob:
         if ending is not None:
             ended_ms = ending.ended_ms or now_ms
             noted = msgspec.structs.replace(
-                noted, ended_ms=ended_ms, error=ending.error, error_type=ending.error_type
+                noted,
+                ended_ms=ended_ms,
+                leftover=int(ending.is_left_to_us and record.attempt > 0),
+                error=ending.error,
+                error_type=ending.error_type,
             )
         if noted != self.record:
             self._save(noted)

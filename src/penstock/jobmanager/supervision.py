@@ -39,12 +39,15 @@ class Ending:
         error: What people read.
         error_type: Name of the exception.
         ended_ms: Wall time; None for now.
+        is_left_to_us: Whether the process could not clean up, as it is dead, or did so for another
+            ending.
     """
 
     status: JobStatus
     error: str | None = None
     error_type: str | None = None
     ended_ms: int | None = None
+    is_left_to_us: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +201,8 @@ class JobSupervisor:
         decision = self.strategy.failed(monotonic_ms, random)
         if isinstance(decision, GiveUp):
             error = f"{how}; the job is not started again: {decision.reason}."
-            return self._ended(
-                Ending(JobStatus.FAILED, error, "JobExecutionError"), monotonic_ms, wall_ms
-            )
+            ending = Ending(JobStatus.FAILED, error, "JobExecutionError", is_left_to_us=True)
+            return self._ended(ending, monotonic_ms, wall_ms)
         self.enter(JobStatus.RESTARTING, wall_ms)
         self.process_restarts += 1
         self._start_at_ms = monotonic_ms + decision.delay_ms
@@ -220,7 +222,9 @@ class JobSupervisor:
         if self.life.status is not JobStatus.CANCELLING:
             self.enter(JobStatus.CANCELLING, wall_ms)
         if seen.ending is not None or not seen.is_alive:
-            return self._ended(Ending(JobStatus.CANCELED), monotonic_ms, wall_ms)
+            has_cleaned = seen.ending is not None and seen.ending.status is JobStatus.CANCELED
+            ending = Ending(JobStatus.CANCELED, is_left_to_us=not has_cleaned)
+            return self._ended(ending, monotonic_ms, wall_ms)
         timeout_ms = self._timeout_ms()
         if monotonic_ms - self._cancelling_since_ms >= timeout_ms:
             return [

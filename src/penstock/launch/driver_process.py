@@ -29,6 +29,7 @@ from penstock.core.setting_values import parse_list
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.processes import start_time
 from penstock.launch import local
+from penstock.launch.ended_jobs import PROGRAM, remove_programs
 from penstock.launch.job_package import resolve, unpack_package
 from penstock.launch.job_record import failure_of
 from penstock.launch.managed_job import OVERRULED, ManagedJob
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.job")
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
-_PROGRAM: Final = "program-"
 _OUTPUT: Final = 1
 _LOG: Final = 2
 """Where the job manager has led the standard output and standard error."""
@@ -113,9 +113,8 @@ def _registered(directory: JobDirectory, attempt: int) -> ProcessRecord | None:
 
 def _private_directory(directory: JobDirectory, process: ProcessRecord) -> Path:
     """Makes the directory of the program's files; those of killed attempts go."""
-    for old in directory.path.glob(f"{_PROGRAM}*"):
-        shutil.rmtree(old, ignore_errors=True)
-    private = directory.path / f"{_PROGRAM}{process.attempt}"
+    remove_programs(directory)
+    private = directory.path / f"{PROGRAM}{process.attempt}"
     private.mkdir(mode=0o700)
     return private
 

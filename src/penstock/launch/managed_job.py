@@ -114,6 +114,7 @@ class ManagedJob:
                 # Among several job managers, where the next one finds them.
                 place = shared_checkpoints(configuration) or self._checkpoints
                 configuration.put(_CHECKPOINT_PLACES[0], place, Rank.FILE, "job manager")
+            self._directory.write_settings(configuration.to_dict())
             job = start_job(
                 graph,
                 configuration,

@@ -25,6 +25,7 @@ from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
+from penstock.launch.ended_jobs import clean_up
 from penstock.launch.ha_member import join_cluster, url_for_others
 from penstock.launch.snapshot_pages import SnapshotPages
 
@@ -68,6 +69,7 @@ def run_job_manager(
             new_id=lambda: uuid.uuid4().hex,  # noqa: TID251 - the composition root
             random=random.random,
             shared=None if member is None else member.jobs,
+            clean=clean_up,
         )
         server = open_server(dispatcher, settings)
         dispatcher.url = server.url

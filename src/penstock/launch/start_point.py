@@ -77,9 +77,8 @@ def find_start(settings: JobSettings, effects: SnapshotEffects) -> StartPoint | 
         pointer, last_id = effects.take_over()
         if pointer.ended_job == effects.job_id:
             raise JobEndedError(JobStatus[pointer.ended_status])
-        own = _own(pointer, last_id, effects) if pointer.completed else None
-        # Without a directory for each job, another job may have left its pointer here.
-        if own is not None and own.loaded.manifest.job_id == effects.job_id:
+        own = own_start(pointer, last_id, effects)
+        if own is not None:
             return own
     if settings.restore_path is None:
         return None
@@ -94,7 +93,10 @@ def find_start(settings: JobSettings, effects: SnapshotEffects) -> StartPoint | 
     return StartPoint(loaded, restored, mode, registry)
 
 
-def _own(pointer: Pointer, last_id: int, effects: SnapshotEffects) -> StartPoint:
+def own_start(pointer: Pointer, last_id: int, effects: SnapshotEffects) -> StartPoint | None:
+    """Returns the latest of the job's own checkpoints; None when there is none."""
+    if not pointer.completed:
+        return None
     snapshots = load_completed(effects.storages, pointer).snapshots
     owned = [entry.is_owned for entry in pointer.completed]
     foreign = [entry.checkpoint_id for entry in pointer.completed if not entry.is_owned]
@@ -107,7 +109,9 @@ def _own(pointer: Pointer, last_id: int, effects: SnapshotEffects) -> StartPoint
         last_id,
         subsumed=tuple(_subsumed(entry) for entry in pointer.subsumed),
     )
-    return StartPoint(snapshots[-1], restored, None, registry)
+    # Without a directory for each job, another job may have left its pointer here.
+    is_ours = snapshots[-1].manifest.job_id == effects.job_id
+    return StartPoint(snapshots[-1], restored, None, registry) if is_ours else None
 
 
 def _completed(loaded: LoadedSnapshot, is_owned: bool) -> CompletedCheckpoint:

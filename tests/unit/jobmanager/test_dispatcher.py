@@ -72,6 +72,13 @@ class World:
         self.launcher = Launcher()
         self.made: list[JobDispatcher] = []
         self.ids = 0
+        self.cleaned: list[tuple[str, str, int]] = []
+        self.trouble: Exception | None = None
+
+    def clean(self, directory: JobDirectory, status: JobStatus, epoch: int) -> None:
+        self.cleaned.append((directory.job_id, status.name, epoch))
+        if self.trouble is not None:
+            raise self.trouble
 
     def new_id(self) -> str:
         self.ids += 1
@@ -84,6 +91,7 @@ class World:
             SystemClock(),
             new_id=self.new_id,
             random=lambda: 0.5,
+            clean=self.clean,
         )
         made.start()
         if leads:
@@ -281,6 +289,33 @@ def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) 
     document = second.document(job_id, "exceptions")
     assert document is not None
     assert "this was failure 4" in json.loads(document)["root-exception"]
+
+
+def test_what_dead_processes_left_is_removed_by_this_job_manager_or_the_next(
+    world: World,
+) -> None:
+    first = world.dispatcher()
+    finished = started(world, first)
+    world.launcher.end(finished, "FINISHED")
+    world.wait(lambda: first.jobs()[0].status is JobStatus.FINISHED)
+    failed = started(world, first)
+    world.launcher.children[failed, 1].status = -9
+    world.wait(lambda: (failed, "FAILED", 2) in world.cleaned)
+    world.trouble = OSError("no route to the storage")
+    cancelled = started(world, first)
+    first.trigger(cancelled, Command(CommandKind.CANCEL))
+    world.launcher.children[cancelled, 1].status = -9
+    # Each try is in a higher epoch, whatever became of the one before.
+    world.wait(lambda: (cancelled, "CANCELED", 2) in world.cleaned)
+    first.close()
+    world.trouble = None
+    second = world.dispatcher()
+    world.wait(lambda: (cancelled, "CANCELED", 3) in world.cleaned)
+    directory = world.launcher.directories[cancelled]
+    world.wait(lambda: not getattr(directory.job(), "leftover", 1))
+    second.close()
+    world.dispatcher().close()
+    assert [each[0] for each in world.cleaned] == [failed, cancelled, cancelled]
 
 
 def test_a_job_that_ended_while_nobody_looked_ended_then(world: World) -> None:

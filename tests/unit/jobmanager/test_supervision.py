@@ -23,6 +23,8 @@ from penstock.jobmanager.supervision import (
 ALIVE = Observation(is_alive=True)
 RUNNING = Observation(is_alive=True, reported=JobStatus.RUNNING)
 GONE = Observation(is_alive=False, died_how="by signal 9")
+UNCLEAN = Ending(JobStatus.CANCELED, is_left_to_us=True)
+"""Nobody is left to clean up but the job manager."""
 
 
 class Watched:
@@ -149,7 +151,7 @@ def test_a_driver_that_does_not_obey_is_killed_after_the_timeout() -> None:
     (kill,) = job.see(RUNNING, after_ms=1)
     assert isinstance(kill, KillDriver)
     assert "180 s" in kill.reason
-    assert job.see(GONE) == [EndJob(Ending(JobStatus.CANCELED))]
+    assert job.see(GONE) == [EndJob(UNCLEAN)]
 
 
 def test_a_cancelled_job_never_starts_again() -> None:
@@ -158,10 +160,10 @@ def test_a_cancelled_job_never_starts_again() -> None:
     waiting.see(GONE)
     assert waiting.status is JobStatus.RESTARTING
     waiting.supervisor.cancel()
-    assert waiting.see(GONE, after_ms=10_000) == [EndJob(Ending(JobStatus.CANCELED))]
+    assert waiting.see(GONE, after_ms=10_000) == [EndJob(UNCLEAN)]
 
     never_started = Watched(cancel_requested=True)
-    assert never_started.see(GONE) == [EndJob(Ending(JobStatus.CANCELED))]
+    assert never_started.see(GONE) == [EndJob(UNCLEAN)]
 
     found_again = Watched(
         FixedDelay(9, 500),
@@ -170,7 +172,7 @@ def test_a_cancelled_job_never_starts_again() -> None:
         is_recovered=True,
         cancel_requested=True,
     )
-    assert found_again.see(GONE) == [EndJob(Ending(JobStatus.CANCELED))]
+    assert found_again.see(GONE) == [EndJob(UNCLEAN)]
 
 
 def test_a_new_job_manager_takes_over_what_lives_and_starts_what_died() -> None:

@@ -1,0 +1,139 @@
+"""Cleans up for a job whose process died for the last time, or before it could.
+
+What the process would have done at its end: checkpoints go or stay as the retention policy says,
+and local directories go. Nothing of the program is run for that: its driver has left the settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.checkpoint import events, instructions
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.settings import StorageKind
+from penstock.checkpoint.storage_open import Storages
+from penstock.core.clock import SystemClock
+from penstock.core.configuration import Configuration, Rank
+from penstock.core.errors import PenstockError
+from penstock.core.versioned import Committed
+from penstock.launch.attempt_directories import remove_earlier_attempts
+from penstock.launch.high_availability import open_job_records, open_records
+from penstock.launch.settings import read_settings
+from penstock.launch.snapshot_details import loaded_of
+from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
+from penstock.launch.start_point import own_start
+
+if TYPE_CHECKING:
+    from penstock.core.job import JobStatus
+    from penstock.jobmanager.job_directory import JobDirectory
+    from penstock.launch.settings import JobSettings
+
+PROGRAM: Final = "program-"
+"""Begins the names of the directories into which programs are unpacked."""
+
+
+def clean_up(directory: JobDirectory, status: JobStatus, leader_epoch: int) -> None:
+    """Cleans up after the processes of a job, which are dead.
+
+    Args:
+        directory: Of the job.
+        status: How it ended.
+        leader_epoch: Above that of every process: should one live, it is locked out.
+
+    Raises:
+        PenstockError: Something is left; the next try may have more luck.
+    """
+    remove_programs(directory)
+    given = directory.settings()
+    if given is None:
+        return  # The program got no further than its first lines.
+    configuration = Configuration()
+    for key, value in given.items():
+        configuration.put(key, value, Rank.CODE, "program")
+    settings = read_settings(configuration, directory.job_id, leader_epoch)
+    local = Path(settings.state.directory).parent
+    try:
+        _end_checkpoints(directory.job_id, settings, status)
+    finally:
+        remove_earlier_attempts(local, directory.job_id)
+        shutil.rmtree(local, ignore_errors=True)
+
+
+def remove_programs(directory: JobDirectory) -> None:
+    """Removes the unpacked files of the program."""
+    for program in directory.path.glob(f"{PROGRAM}*"):
+        shutil.rmtree(program, ignore_errors=True)
+
+
+def _end_checkpoints(job_id: str, settings: JobSettings, status: JobStatus) -> None:
+    # Whatever lies about was written by processes that are dead by now, and need not grow old.
+    checkpoints = dataclasses.replace(settings.checkpoints, orphan_ttl_ms=0, timeout_ms=10)
+    place = checkpoints.directory
+    if checkpoints.storage is not StorageKind.FILE_SYSTEM or not place:
+        return
+    storages = Storages(settings.storage_options)
+    records = open_job_records(settings.coordination, job_id, place)
+    try:
+        layout = layout_of(job_id, create_subdir=checkpoints.create_subdirectory)
+        if open_records(records, storages.at(place), layout)[0].read() is None:
+            return
+        identity = JobIdentity(job_id, "", settings.state.directory, settings.leader_epoch, records)
+        effects = SnapshotEffects(identity, checkpoints, SystemClock(), storages)
+        try:
+            _end(effects, CheckpointCoordinator(checkpoints), status)
+        finally:
+            effects.close()
+    finally:
+        if records is not None:
+            records.close()
+
+
+def _end(effects: SnapshotEffects, coordinator: CheckpointCoordinator, status: JobStatus) -> None:
+    """Has the coordinator end the job from where its checkpoints stand."""
+    effects.pointer.ending = status.name
+    pointer, last_id = effects.take_over()
+    own = own_start(pointer, last_id, effects)
+    if own is None:
+        effects.orphans.finish(last_id, ())
+        return
+    effects.registry = own.registry
+    coming: deque[events.Event] = deque([own.restored, events.JobEnded(status)])
+    left = ["their coordinator did not come to an end."]
+    while coming:
+        for instruction in coordinator.handle(coming.popleft(), now_ms=0):
+            if isinstance(instruction, instructions.Close):
+                effects.orphans.finish(coordinator.last_id, map(loaded_of, coordinator.needed))
+                left.clear()
+            try:
+                coming.extend(_obeyed(effects, instruction))
+            except PenstockError as error:
+                left.append(str(error))
+    if left:
+        raise CheckpointError(f"checkpoints of job {effects.job_id} are left: {left[-1]}")
+
+
+def _obeyed(effects: SnapshotEffects, instruction: instructions.Instruction) -> list[events.Event]:
+    """Does what the coordinator says about files; returns what follows."""
+    match instruction:
+        case instructions.RemovePointers(checkpoint_ids):
+            if not isinstance(effects.pointer.end(checkpoint_ids), Committed):
+                raise CheckpointError("their pointer could not be changed.")
+            return [events.PointersRemoved()]
+        case instructions.DeleteCheckpoint(checkpoint):
+            effects.delete(checkpoint)
+            return [events.DeletionCompleted(checkpoint.checkpoint_id)]
+        case instructions.ReleaseSharedFiles(lowest_id):
+            effects.release_shared(lowest_id)
+            return [events.SharedFilesReleased()]
+        case instructions.CommitSinks(checkpoint):
+            # Its output can only be committed by the program. A checkpoint that is kept still has
+            # it; with one that goes it is lost, as for Flink.
+            return [events.SinksCommitted(checkpoint.checkpoint_id)]
+        case _:
+            return []
