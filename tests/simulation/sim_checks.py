@@ -1,4 +1,4 @@
-"""The invariants of `faults.md` section 3, watched from outside: storage, sinks, ids."""
+"""The invariants, watched from outside: storage, sinks, ids."""
 
 from __future__ import annotations
 

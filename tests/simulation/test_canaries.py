@@ -1,7 +1,7 @@
 """Deliberately broken builds: the simulation has to catch each of them.
 
 A check that nothing can fail proves nothing. Each break is a mistake that has corrupted some older
-system (`faults.md` section 2), or the removal of a rule of the coordinator.
+system, or the removal of a rule of the coordinator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who leads: a pure decider over one lease record (`semantics.md` section 11, `faults.md` B12).
+"""Who leads: a pure decider over one lease record.
 
 1. A candidate reads the lease again and again. A version that it has seen unchanged for the whole
    timeout, by its own clock, belongs to a leader that is gone; one that was released, to nobody.

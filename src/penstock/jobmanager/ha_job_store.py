@@ -1,4 +1,4 @@
-"""Submitted jobs, kept for whichever job manager leads (`semantics.md` section 11).
+"""Submitted jobs, kept for whichever job manager leads.
 
     <storageDir>/<cluster-id>/submittedExecutionPlan<12 hex>   package and submission of one job
                              /elected                          somebody has led here before

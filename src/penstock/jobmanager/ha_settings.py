@@ -1,4 +1,4 @@
-"""Settings of high availability (`semantics.md` sections 1 and 11)."""
+"""Settings of high availability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restart strategies: whether and when a failed job starts again (`semantics.md` section 10).
+"""Restart strategies: whether and when a failed job starts again.
 
     disable             gives up at the first failure
     fixed-delay         after `attempts` restarts

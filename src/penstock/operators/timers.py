@@ -1,4 +1,4 @@
-"""Timers of keyed operators, in both time domains (`semantics.md` section 7)."""
+"""Timers of keyed operators, in both time domains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event time of records, and watermarks made from it (`semantics.md` section 5)."""
+"""Event time of records, and watermarks made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges the watermarks and states of several inputs into one (`semantics.md` section 5).
+"""Merges the watermarks and states of several inputs into one.
 
     output = min over active, aligned inputs, when that rises
 

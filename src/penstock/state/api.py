@@ -1,4 +1,4 @@
-"""What users see of state: PyFlink's interfaces (`semantics.md` section 8)."""
+"""What users see of state: PyFlink's interfaces."""
 
 from __future__ import annotations
 

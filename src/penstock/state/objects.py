@@ -1,4 +1,4 @@
-"""State objects of users, bound to whatever key and namespace are current (`semantics.md` 8).
+"""State objects of users, bound to whatever key and namespace are current.
 
 They look the key up at each call, so one object serves all keys. Value state without a namespace
 reads and writes the table's dicts directly: this is the hottest code of many jobs.

@@ -1,7 +1,7 @@
 """State of a subtask that belongs to no key: lists, union lists, broadcast maps.
 
 A snapshot is plain data by state name and mode. Restoring deals it out anew when the parallelism
-changed (`semantics.md` section 8):
+changed:
 
 * split: all elements, in the order of the old subtasks, in contiguous runs; the first `T mod p` new
   subtasks get one more, and the next state begins where the extras stopped.

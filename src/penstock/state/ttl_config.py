@@ -1,4 +1,4 @@
-"""Time to live of state, as PyFlink's builder spells it (`semantics.md` section 8)."""
+"""Time to live of state, as PyFlink's builder spells it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State objects with a time to live (`semantics.md` section 8).
+"""State objects with a time to live.
 
 Tables hold `(value, last access)`; each list element and each map entry has a last access of its
 own. An entry is expired when `last access + ttl <= now`, in processing time. An access that finds

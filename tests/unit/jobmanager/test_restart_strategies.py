@@ -1,4 +1,4 @@
-"""Restart strategies at their edges (`semantics.md` section 10, `faults.md` F44)."""
+"""Restart strategies at their edges."""
 
 from __future__ import annotations
 

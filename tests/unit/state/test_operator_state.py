@@ -1,4 +1,4 @@
-"""Operator state: its rules of redistribution against `semantics.md` section 8, by hand."""
+"""Operator state: its rules of redistribution, by hand."""
 
 from __future__ import annotations
 

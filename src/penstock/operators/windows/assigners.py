@@ -1,4 +1,4 @@
-"""Window assigners: which windows a record belongs to (`semantics.md` section 6.1).
+"""Window assigners: which windows a record belongs to.
 
 Assigners hold settings only. Time-based ones without merging also answer `windows_of(time)`: all
 windows of an instant, latest first, which is what lets a batch be assigned without a call per

@@ -1,4 +1,4 @@
-"""Count windows: windows of a number of records per key (`semantics.md` section 6.5).
+"""Count windows: windows of a number of records per key.
 
 Record number `c` of a key, from 0, lies in each window `k` with
 `k * slide <= c < k * slide + size`.

@@ -1,4 +1,4 @@
-"""Evictors: which records of a window go before or after the function (`semantics.md` 6.5).
+"""Evictors: which records of a window go before or after the function.
 
 PyFlink has none; names and rules are those of Flink's Java classes. An evictor removes records from
 the list it is given, in place; what is left is what the function sees and what state keeps.

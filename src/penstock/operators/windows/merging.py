@@ -1,7 +1,7 @@
 """Which windows of a key are in flight, and under which namespace each keeps its contents.
 
 When windows merge, one of their *state windows* stays the home of the contents and only the others
-are moved, so a window that grows is never rewritten (`semantics.md` section 6.4). The home is that
+are moved, so a window that grows is never rewritten. The home is that
 of the earliest window, which keeps contents in order of their windows.
 """
 

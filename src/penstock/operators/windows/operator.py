@@ -3,7 +3,7 @@
 This is the general path, which takes every program; `choice.py` says which programs run by whole
 batches instead, with equal results.
 
-1. A record is assigned to windows; windows that are over (`semantics.md` 6.2) are skipped.
+1. A record is assigned to windows; windows that are over are skipped.
 2. It is added to their contents, and the trigger says whether to evaluate and whether to purge.
 3. Timers call the trigger again; at the cleanup time everything of the window goes.
 

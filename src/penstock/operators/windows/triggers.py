@@ -1,4 +1,4 @@
-"""Triggers: when a window is evaluated, and whether its contents go then (`semantics.md` 6.3).
+"""Triggers: when a window is evaluated, and whether its contents go then.
 
 A trigger object is shared by all keys and windows: what it must remember is partitioned state,
 scoped to the key and the window of the call.

@@ -40,7 +40,7 @@ class TimeWindow(_Interval, Window):
         return self[1] - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the windows overlap or touch; touching counts (`semantics.md` section 6.4)."""
+        """Whether the windows overlap or touch; touching counts."""
         return self[0] <= other[1] and self[1] >= other[0]
 
     def cover(self, other: TimeWindow) -> TimeWindow:

@@ -1,4 +1,4 @@
-"""Window starts, checks and durations, by hand (`semantics.md` section 6.1)."""
+"""Window starts, checks and durations, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evictors by hand (`semantics.md` section 6.5)."""
+"""Evictors by hand."""
 
 from __future__ import annotations
 

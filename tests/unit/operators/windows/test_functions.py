@@ -1,4 +1,4 @@
-"""What window functions are given and what becomes of their results (`semantics.md` 6.5)."""
+"""What window functions are given and what becomes of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When windows fire, what is late and what stays (`semantics.md` section 6.2), by hand."""
+"""When windows fire, what is late and what stays, by hand."""
 
 from __future__ import annotations
 

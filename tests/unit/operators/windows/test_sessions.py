@@ -1,4 +1,4 @@
-"""Session windows by hand (`semantics.md` section 6.4), on both paths."""
+"""Session windows by hand, on both paths."""
 
 from __future__ import annotations
 

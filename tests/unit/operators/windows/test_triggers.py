@@ -1,4 +1,4 @@
-"""Each trigger by hand (`semantics.md` section 6.3); all run record by record."""
+"""Each trigger by hand; all run record by record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second, naive reading of `semantics.md` section 6, to test the window operator against.
+"""A second, naive window operator, to test the real one against.
 
 It knows no operators, state tables or timers: it keeps plain lists and searches them. Times are
 found by trying every candidate instead of by formula, so it is slow and for small numbers only.
