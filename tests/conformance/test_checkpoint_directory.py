@@ -1,4 +1,4 @@
-"""What a job checks and cleans in its checkpoint directory (F26, I7), and sinks that fail for ever.
+"""What a job checks and cleans in its checkpoint directory, and sinks that fail for ever.
 
 Jobs run in this process; files are put into the directory behind the job's back.
 """

@@ -174,7 +174,7 @@ def test_deleted_files_are_gone(storage: CheckpointStorage) -> None:
 def test_a_late_writer_does_not_bring_a_directory_back(
     storage: CheckpointStorage, row: str
 ) -> None:
-    """B14: the checkpoint was aborted; its slow writer finds no directory and makes none."""
+    """The checkpoint was aborted; its slow writer finds no directory and makes none."""
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
     storage.delete("job/chk-1/a")
     storage.remove_directory("job/chk-1")

@@ -1,4 +1,4 @@
-"""The wall clock jumps by an hour, forth and back (F36).
+"""The wall clock jumps by an hour, forth and back.
 
 Checkpoints go by the monotonic clock; a timer in processing time fires once in any case.
 """

@@ -1,4 +1,4 @@
-"""Checkpoint storage that goes away under a running job, and comes back (F19, F21)."""
+"""Checkpoint storage that goes away under a running job, and comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancelled and stopped in the middle of a checkpoint, a savepoint or a restore (F50, F51)."""
+"""Cancelled and stopped in the middle of a checkpoint, a savepoint or a restore."""
 
 from __future__ import annotations
 

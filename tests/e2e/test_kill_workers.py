@@ -1,4 +1,4 @@
-"""Executors and Python workers die in the middle of an epoch; Spark's retries suffice (F05, F06).
+"""Executors and Python workers die in the middle of an epoch; Spark's retries suffice.
 
 The cluster is one of processes on this machine, and state files are not shared between workers, as
 on machines of their own: a new worker fetches what the dead one had.

@@ -1,4 +1,4 @@
-"""A full disk, an upload and a whole process that sleep too long (F08, F22, F25).
+"""A full disk, an upload and a whole process that sleep too long.
 
 No restart strategy: all of it is survived by one attempt.
 """

@@ -302,7 +302,7 @@ class StorageWork:
             self._confirmed_delete(0, doomed)
 
     def _check_registry(self, lowest_id: int) -> None:
-        """I6: what a rebuilt registry knows is known, equally."""
+        """What a rebuilt registry knows is known, equally."""
         manifests = [checkpoint.details for checkpoint in self.coordinator.retained]
         rebuilt = SharedRegistry.rebuilt(manifests)  # type: ignore[arg-type]
         for path, entry in rebuilt.files.items():

@@ -250,7 +250,7 @@ class World:
         return TriggerRequested(name, SnapshotKind.CHECKPOINT, full=self.chance(0.3))
 
     def _heal(self) -> None:
-        """I8: a new checkpoint within two intervals and a timeout, after the last reply is in."""
+        """A new checkpoint within two intervals and a timeout, after the last reply is in."""
         self.healed = True
         before = max(self.checks.published, default=0)
         grace_ms = 3 * TAKEOVER_MS + 6 * TIMEOUT_MS + 2 * INTERVAL_MS + 2 * LONGEST_BACKOFF_MS
@@ -313,7 +313,7 @@ class World:
             self._check_no_orphan()
 
     def _check_no_orphan(self) -> None:
-        """I7: without faults only shared files of aborted checkpoints are left to the sweep."""
+        """Without faults only shared files of aborted checkpoints are left to the sweep."""
         orphans = sorted(
             path
             for path in self.store.objects

@@ -249,7 +249,7 @@ def check_recovery(root: CheckpointStorage, before: Driver, tried: int) -> Drive
         number = one.manifest.epoch
         named = {h.name for h in one.manifest.handles}
         assert named == {*LIVE[(number - 1) % 4], f"w{number}", f"b{number}"}
-    # I3: ids rise, and life goes on (I8).
+    # Ids rise, and life goes on.
     new = driver.checkpoint(LIVE[0], 1 + 4 * 10)
     assert new > max([*before.reserved, latest.checkpoint_id if latest else 0, 0])
     assert verify_loaded(driver.storages, driver.loaded[new]).is_whole

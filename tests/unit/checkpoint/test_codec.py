@@ -1,4 +1,4 @@
-"""`_metadata`: what is written is read, and every damage is found (F15, F16, F48, F55)."""
+"""`_metadata`: what is written is read, and every damage is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commit protocol under faults: every storage call fails once, in every way (F19, F20, F29).
+"""The commit protocol under faults: every storage call fails once, in every way.
 
 Whatever happens, a new leader finds every committed checkpoint whole, and life goes on.
 """
@@ -122,7 +122,7 @@ def test_content_that_comes_back_gets_a_new_name() -> None:
 
 
 def test_files_of_a_checkpoint_that_failed_are_not_reused() -> None:
-    """B2: only a completed parent's manifest says what is stored."""
+    """Only a completed parent's manifest says what is stored."""
     inner = MemoryStorage()
     storage = FaultyStorage(inner)
     driver = Driver(storage, attempts=1)
@@ -149,7 +149,7 @@ def test_files_of_a_checkpoint_that_failed_are_not_reused() -> None:
 
 
 def test_two_leaders() -> None:
-    """F31: a leader that slept through a take-over changes and deletes nothing any more."""
+    """A leader that slept through a take-over changes and deletes nothing any more."""
     storage = MemoryStorage()
     old = Driver(storage, leader_epoch=1, num_retained=1)
     old.start()
@@ -229,7 +229,7 @@ def test_the_process_dies_or_the_storage_is_gone_at_every_call(fault: Fault) -> 
         with contextlib.suppress(SimulatedCrash, CheckpointError):
             run_job(driver)
         successor = check_recovery(inner, driver, _last_tried(driver))
-        # I7: after healing and sweep nothing is left that nobody names.
+        # After healing and sweep nothing is left that nobody names.
         sweep(successor, now_ms=10, grace_ms=5)
         named = {
             f"{LAYOUT.shared}/{h.path.rpartition('/')[2]}"
@@ -243,7 +243,7 @@ def test_the_process_dies_or_the_storage_is_gone_at_every_call(fault: Fault) -> 
 
 
 def test_killed_again_in_every_recovery() -> None:
-    """F03: recovery is idempotent, wherever it is interrupted."""
+    """Recovery is idempotent, wherever it is interrupted."""
     for first in range(1, CALLS + 1, 7):
         inner = MemoryStorage()
         driver = Driver(FaultyStorage(inner, {first: Fault.CRASH_AFTER}))
@@ -318,7 +318,7 @@ def test_a_damaged_newest_checkpoint_stops_recovery() -> None:
 
 
 def test_exchanged_metadata_stops_recovery() -> None:
-    """F18: both are valid, and neither is what was published there."""
+    """Both are valid, and neither is what was published there."""
     storage = MemoryStorage()
     run_job(Driver(storage))
     three, four = LAYOUT.metadata(3), LAYOUT.metadata(4)

@@ -1,4 +1,4 @@
-"""The sweep: what it takes, and above all what it leaves (F62, I7)."""
+"""The sweep: what it takes, and above all what it leaves."""
 
 from __future__ import annotations
 

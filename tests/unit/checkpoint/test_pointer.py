@@ -1,4 +1,4 @@
-"""The pointer and the counter: what counts, and which number comes next (I3)."""
+"""The pointer and the counter: what counts, and which number comes next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of shared files: a table by hand, and rebuilding (I6)."""
+"""The registry of shared files: a table by hand, and rebuilding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Savepoints hold all they need, can be moved, and leave nothing when they fail (F51)."""
+"""Savepoints hold all they need, can be moved, and leave nothing when they fail."""
 
 from __future__ import annotations
 

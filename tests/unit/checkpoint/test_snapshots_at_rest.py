@@ -1,4 +1,4 @@
-"""Snapshots at rest: finding, verifying, disposing, claiming, fetching (F17, F49)."""
+"""Snapshots at rest: finding, verifying, disposing, claiming, fetching."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_an_aborted_upload_without_a_plan(tmp_path: Path) -> None:
 
 
 def test_an_aborted_checkpoint_is_gone_and_stays_gone(tmp_path: Path) -> None:
-    """B14: a writer that comes late finds no directory, and makes none."""
+    """A writer that comes late finds no directory, and makes none."""
     storage = LocalStorage(str(tmp_path))
     prepare_directories(storage, LAYOUT, 3)
     assert {path.name for path in (tmp_path / JOB).iterdir()} == {"shared", "taskowned", "chk-3"}

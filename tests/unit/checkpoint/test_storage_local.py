@@ -1,4 +1,4 @@
-"""Local storage: durability, permissions, failures (F25, F26, F28, B11)."""
+"""Local storage: durability, permissions, failures."""
 
 from __future__ import annotations
 

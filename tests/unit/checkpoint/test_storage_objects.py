@@ -1,4 +1,4 @@
-"""S3 through a network that misbehaves: lost replies, 409, 412, 500, 503 (F20, F21, F23).
+"""S3 through a network that misbehaves: lost replies, 409, 412, 500, 503.
 
 A real S3 server (moto) behind a proxy that answers as told. The client is the real one.
 """

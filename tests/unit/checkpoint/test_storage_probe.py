@@ -1,4 +1,4 @@
-"""Trying a checkpoint directory before a job starts (F26)."""
+"""Trying a checkpoint directory before a job starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trying again: which failures are repeated, and what is reported in the end (F19, F20, F23)."""
+"""Trying again: which failures are repeated, and what is reported in the end."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def handles_of(one: Manifest) -> dict[str, StoredHandle]:
 
 
 def test_same_name_and_size_but_other_content_is_not_reused() -> None:
-    """B1: a retry of a task gave its file the same name and size; metadata named the old one."""
+    """A retry of a task gave its file the same name and size; metadata named the old one."""
     local = LocalFiles()
     first = as_manifest(
         2, planned(job_snapshot(local.handle("000012.sst", LARGE)), local, number=2)

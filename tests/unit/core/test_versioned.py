@@ -1,4 +1,4 @@
-"""The versioned record: three outcomes, a fence, and lost replies (B4, B12, F20, F31)."""
+"""The versioned record: three outcomes, a fence, and lost replies."""
 
 from __future__ import annotations
 
