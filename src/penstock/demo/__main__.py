@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import logging
 import select
 import shutil
 import sys
@@ -29,7 +31,11 @@ _PAGE_SECONDS = 600.0
 def main(arguments: list[str] | None = None) -> int:
     """Runs the demo; returns the exit code."""
     options = _parse(arguments)
-    console = Console()
+    console = Console(quiet=options.as_json or options.is_quiet)
+    if console.quiet:
+        # Who wants the result alone wants neither a page nor to hear of the failure on purpose.
+        options.page = False
+        logging.getLogger("penstock").setLevel(logging.ERROR)
     count = max(1, options.seconds) * _EVENTS_PER_SECOND
     with _directory() as directory:
         env = StreamExecutionEnvironment.get_execution_environment(
@@ -48,12 +54,17 @@ def main(arguments: list[str] | None = None) -> int:
         show = Show(console, results.get_job_client(), count)
         with results:
             show.follow(results, started)
-        complete = show.report(time.monotonic() - started)
+        outcome = show.outcome(time.monotonic() - started)
+        show.report(outcome)
+        if options.as_json:
+            print(json.dumps(outcome, indent=2))
+        elif options.is_quiet:
+            print(outcome["counted"])
         if options.page:
             page = f"{current_url()}/#/jobs/{results.get_job_client().get_job_id()}/checkpoints"
             console.print(f"Its checkpoints: {page}", soft_wrap=True, highlight=False)
             _linger(console)
-    return 0 if complete else 1
+    return 0 if outcome["is_exact"] else 1
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -65,6 +76,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--unbroken", action="store_true", help="without the failure half-way")
     parser.add_argument(
         "--no-page", dest="page", action="store_false", help="without the web page of the job"
+    )
+    parser.add_argument("--json", dest="as_json", action="store_true", help="print one document")
+    parser.add_argument(
+        "-q", "--quiet", dest="is_quiet", action="store_true", help="print how many events counted"
     )
     parser.add_argument("-D", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     return parser.parse_args(arguments)

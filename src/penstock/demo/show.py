@@ -51,25 +51,38 @@ class Show:
                 self._counts[int(start)][channel, behavior] = int(count)
                 self._lines += 1
 
-    def report(self, seconds: float) -> bool:
-        """Writes the table and what happened; says whether every event was counted once."""
+    def outcome(self, seconds: float) -> dict[str, Any]:
+        """Returns what became of the events, for scripts and for `report`."""
+        digest = self._digest()
+        counted = sum(sum(window.values()) for window in self._counts.values())
+        distinct = sum(map(len, self._counts.values()))
+        return {
+            "job_id": str(self._client.get_job_id()),
+            "events": self._count,
+            "counted": counted,
+            "results": self._lines,
+            "is_exact": counted == self._count and distinct == self._lines,
+            "checkpoints": digest.checkpoints_completed,
+            "restarts": digest.restarts,
+            "seconds": round(seconds, 1),
+        }
+
+    def report(self, outcome: dict[str, Any]) -> None:
+        """Writes the table and what happened."""
         console = self._console
         console.print(self._table())
-        total = sum(sum(window.values()) for window in self._counts.values())
-        distinct = sum(map(len, self._counts.values()))
         console.print(
-            f"{self._lines:,} results from {total:,} events in {seconds:.1f} s, Spark's start "
-            "included.",
+            f"{outcome['results']:,} results from {outcome['counted']:,} events in "
+            f"{outcome['seconds']} s, Spark's start included.",
             highlight=False,
         )
-        console.print(self._story(), highlight=False)
-        if total != self._count or distinct != self._lines:
+        console.print(_story(outcome), highlight=False)
+        if outcome["is_exact"]:
+            console.print("[bold green]Every event was counted exactly once.[/]")
+        else:
             console.print(
                 f"[bold red]{self._count:,} events were sent: some are lost or doubled.[/]"
             )
-            return False
-        console.print("[bold green]Every event was counted exactly once.[/]")
-        return True
 
     def _progress(self, started: float) -> Text:
         text = progress_text(self._digest())
@@ -77,17 +90,6 @@ class Show:
 
     def _digest(self) -> Any:
         return digest_of(self._client._job, SystemClock().wall_ms())  # type: ignore[arg-type]
-
-    def _story(self) -> str:
-        digest = self._digest()
-        story = f"{digest.checkpoints_completed} checkpoints were completed"
-        if digest.restarts:
-            times = "once" if digest.restarts == 1 else f"{digest.restarts} times"
-            story += (
-                f"; the job broke {times} and went on from its latest checkpoint, with nothing "
-                "written twice"
-            )
-        return story + "."
 
     def _table(self) -> Table:
         behaviors = sorted({key[1] for window in self._counts.values() for key in window})
@@ -104,3 +106,15 @@ class Show:
             begin = datetime.fromtimestamp(start / 1000, UTC)
             table.add_row(f"{begin:%H:%M}", *(f"{cell:,}" for cell in cells))
         return table
+
+
+def _story(outcome: dict[str, Any]) -> str:
+    story = f"{outcome['checkpoints']} checkpoints were completed"
+    restarts = outcome["restarts"]
+    if restarts:
+        times = "once" if restarts == 1 else f"{restarts} times"
+        story += (
+            f"; the job broke {times} and went on from its latest checkpoint, with nothing "
+            "written twice"
+        )
+    return story + "."
