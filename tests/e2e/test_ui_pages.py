@@ -264,3 +264,27 @@ def test_a_log_is_followed_and_searched(
     assert started.value.path().read_text() == server.look.texts[path]
     tab.page.get_by_role("searchbox").fill("newest")
     tab.until(lambda: "1 line" in tab.text(), "the search")
+
+
+def test_a_longer_history_is_shown_in_parts(
+    serve: Callable[..., Any], open_tab: Callable[..., Any]
+) -> None:
+    server = serve("normal")
+    path = f"jobs/{server.look.jobs[0].jid}/checkpoints"
+    line = server.look.documents[path]["history"][1]
+    history = [line | {"id": number} for number in range(5_000, 0, -1)]
+    server.look.documents[path]["history"] = history
+    tab = open_tab(server.url, f"#/{path}/history")
+    first = tab.page.locator(".row-id").first
+    parts = tab.page.get_by_label("Parts of the history")
+    tab.until(lambda: "Checkpoints 1\N{EN DASH}2,000 of 5,000" in parts.inner_text(), "no parts")
+    assert first.inner_text() == "5000"
+    parts.get_by_role("button", name="Older").click()
+    tab.until(lambda: first.inner_text() == "3000", "the older part is not shown")
+    # New checkpoints move nothing.
+    history.insert(0, line | {"id": 5_001})
+    server.tell("checkpoints")
+    tab.until(lambda: "2,002\N{EN DASH}4,001 of 5,001" in parts.inner_text(), "not told of")
+    assert first.inner_text() == "3000"
+    parts.get_by_role("button", name="Newer").click()
+    tab.until(lambda: first.inner_text() == "5001", "the newest part is not shown")

@@ -84,6 +84,15 @@ class UiServer:
         self._start()
 
 
+def _part(document: dict[str, Any], newest: int, older_than: str | None) -> dict[str, Any]:
+    """Returns a part of the history, as the service does."""
+    history = document["history"]
+    numbers = [line["id"] for line in history]
+    first = 0 if older_than is None else sum(number >= int(older_than) for number in numbers)
+    shown = history[first : first + newest]
+    return document | {"history": shown, "history_total": len(history), "history_first": first}
+
+
 class _Handler(BaseHTTPRequestHandler):
     ui: UiServer
     protocol_version = "HTTP/1.1"
@@ -111,8 +120,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in look.documents:
             self.ui.fetched.append(path)
             found = look.documents[path]
+            query = dict(parse_qsl(urlsplit(self.path).query))
             if callable(found):
-                found = found(dict(parse_qsl(urlsplit(self.path).query)))
+                found = found(query)
+            if "newest" in query:
+                found = _part(found, int(query["newest"]), query.get("older_than"))
             self._json(*found) if isinstance(found, tuple) else self._json(200, found)
         elif path in look.texts:
             self._send(200, "text/plain; charset=utf-8", look.texts[path].encode())

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from penstock.core.clock import SystemClock
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import UnknownJobError
+from penstock.rest.history import CheckpointsDocument
 from penstock.rest.views.current import current_job, stub_job
 
 if TYPE_CHECKING:
@@ -68,6 +69,14 @@ class RestContext:
                 404, f"Job {job_id} has no document '{name}': not yet, or not any more."
             )
         return found
+
+    def checkpoints(self, job_id: str) -> CheckpointsDocument | None:
+        """Returns the document of a job's checkpoints, or None while there is none."""
+        content = self.dispatcher.document(job_id, documents.CHECKPOINTS)
+        if content is None:
+            self.summary(job_id)
+            return None
+        return CheckpointsDocument(content)
 
     def job(self, job_id: str) -> dict[str, Any]:
         """Returns the document of a job as of now, whatever its driver wrote last."""

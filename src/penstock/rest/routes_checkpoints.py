@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -10,21 +10,32 @@ from starlette.exceptions import HTTPException
 
 from penstock.jobmanager import documents
 from penstock.rest.context import CheckpointId, JobId, RestContext, VertexId
+from penstock.rest.history import CheckpointsDocument
 from penstock.rest.routes_jobs import Context
 from penstock.rest.timeline_svg import timeline_svg
 from penstock.rest.views.checkpoints import checkpoints_view
 
 router = APIRouter()
+_MOST_LINES: Final = 10_000
 
 
 @router.get("/jobs/{job_id}/checkpoints")
-def checkpoints(job_id: JobId, context: Context) -> Any:
-    """Counts, summary, the latest of each kind, history."""
+def checkpoints(
+    job_id: JobId,
+    context: Context,
+    newest: Annotated[int | None, Query(ge=0, le=_MOST_LINES)] = None,
+    older_than: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
+) -> Any:
+    """Counts, summary, the latest of each kind, history: all of it, or a part of `newest` lines."""
     # Not parsed: a long history is handed on as it is.
     content = context.dispatcher.document(job_id, documents.CHECKPOINTS)
     if content is None:
         context.summary(job_id)
         return checkpoints_view(None, [])
+    if newest is not None or older_than is not None:
+        content = CheckpointsDocument(content).part(
+            _MOST_LINES if newest is None else newest, older_than
+        )
     return Response(content, media_type="application/json")
 
 
@@ -37,11 +48,9 @@ def checkpoint_config(job_id: JobId, context: Context) -> Any:
 @router.get("/jobs/{job_id}/checkpoints/timeline.svg", response_class=Response)
 def checkpoint_timeline(job_id: JobId, context: Context) -> Response:
     """Recent checkpoints as bars in time."""
-    found = context.find(job_id, documents.CHECKPOINTS)
-    history = [] if found is None else found["history"]
-    if found is None:
-        context.summary(job_id)
-    return Response(timeline_svg(history), media_type="image/svg+xml")
+    found = context.checkpoints(job_id)
+    lines = iter(()) if found is None else found.lines()
+    return Response(timeline_svg(lines), media_type="image/svg+xml")
 
 
 @router.get("/jobs/{job_id}/checkpoints/details/latest")
@@ -51,7 +60,8 @@ def latest_checkpoint_details(
     status: Annotated[Literal["COMPLETED", "FAILED", "IN_PROGRESS"] | None, Query()] = None,
 ) -> Any:
     """The newest checkpoint, or the newest of a status."""
-    for line in context.document(job_id, documents.CHECKPOINTS)["history"]:
+    found = context.checkpoints(job_id)
+    for line in () if found is None else found.lines():
         if status in (None, line["status"]):
             return checkpoint_details(job_id, line["id"], context)
     raise HTTPException(404, f"Job {job_id} has no such checkpoint yet.")

@@ -22,7 +22,9 @@ from penstock.rest.routes_jobs import Context
 from penstock.rest.views.configuration import pairs_view, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
+
+    from penstock.jobmanager.dispatching import JobSummary
 
 router = APIRouter()
 plain_router = APIRouter()
@@ -72,8 +74,9 @@ def dashboard_config(context: Context) -> dict[str, Any]:
 @router.get("/overview")
 def overview(context: Context) -> dict[str, Any]:
     """How many jobs there are, and what they run on."""
-    statuses = [summary.status for summary in context.dispatcher.jobs()]
-    engines = _engines(context)
+    summaries = context.dispatcher.jobs()
+    statuses = [summary.status for summary in summaries]
+    engines = _engines(context, summaries)
     cores = sum(engine["cores"] for engine in engines)
     return {
         "taskmanagers": sum(engine["executors"] for engine in engines),
@@ -90,9 +93,9 @@ def overview(context: Context) -> dict[str, Any]:
     }
 
 
-def _engines(context: RestContext) -> list[dict[str, Any]]:
+def _engines(context: RestContext, summaries: Iterable[JobSummary]) -> list[dict[str, Any]]:
     engines = []
-    for summary in context.dispatcher.jobs():
+    for summary in summaries:
         if not summary.status.is_terminal_state():
             found = context.find(summary.job_id, documents.JOB) or {}
             engine = found.get("engine")
@@ -116,7 +119,7 @@ def task_managers(context: Context) -> dict[str, Any]:
                 "freeSlots": 0,
                 "blocked": False,
             }
-            for engine in _engines(context)
+            for engine in _engines(context, context.dispatcher.jobs())
         ]
     }
 

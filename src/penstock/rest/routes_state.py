@@ -8,19 +8,19 @@ loaded: a pickled value is shown by its size.
 from __future__ import annotations
 
 import threading
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from starlette.exceptions import HTTPException
 
 from penstock.core.errors import PenstockError
-from penstock.jobmanager import documents
 from penstock.rest.context import JobId, RestContext
 from penstock.rest.routes_jobs import Context
 from penstock.rest.views.configuration import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from penstock.rest.settings import SnapshotReader
 
@@ -98,12 +98,15 @@ def _has_successor(job_id: str, context: RestContext, checkpoint: int | None, pl
 
 
 def _place(job_id: str, context: RestContext, checkpoint: int | None) -> str:
-    found = context.document(job_id, documents.CHECKPOINTS)
-    latest = found.get("latest", {})
-    # A savepoint outlives its line of the history, and so does what the job started from.
-    lasting = [latest.get(name) for name in ("completed", "savepoint", "restored")]
-    lines = [line for line in found["history"] if line["status"] == "COMPLETED"]
-    for line in [*lines, *filter(None, lasting)]:
+    found = context.checkpoints(job_id)
+    lines: Iterator[dict[str, Any]] = iter(())
+    lasting: list[Any] = []
+    if found is not None:
+        latest = found.latest()
+        lines = (line for line in found.lines() if line["status"] == "COMPLETED")
+        # A savepoint outlives its line of the history, and so does what the job started from.
+        lasting = [latest.get(name) for name in ("completed", "savepoint", "restored")]
+    for line in chain(lines, filter(None, lasting)):
         if checkpoint in (None, line["id"]) and not line.get("discarded", False):
             place = str(line["external_path"])
             if place.startswith("memory:"):

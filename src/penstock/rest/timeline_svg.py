@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 _MOST: Final = 100
 _WIDTH: Final = 960
@@ -14,9 +15,9 @@ _HEIGHT: Final = 72
 _COLOURS: Final = {"COMPLETED": "#2e7d4f", "FAILED": "#c0392b", "IN_PROGRESS": "#2b6cb0"}
 
 
-def timeline_svg(history: Sequence[dict[str, Any]]) -> str:
+def timeline_svg(history: Iterable[dict[str, Any]]) -> str:
     """Returns the picture of the newest lines of a history."""
-    lines = list(history[:_MOST])
+    lines = list(islice(history, _MOST))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'width="{_WIDTH}" height="{_HEIGHT}" font-family="sans-serif" role="img" '

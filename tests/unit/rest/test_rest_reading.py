@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -220,6 +221,35 @@ def test_states_are_read_where_the_history_says(dispatcher: MemoryDispatcher) ->
     }
     with served(dispatcher) as service:
         assert service.get(path).status == 404
+
+
+def test_a_long_history_is_handed_out_in_parts(dispatcher: MemoryDispatcher) -> None:
+    whole = {
+        "counts": {"total": 9},
+        "latest": {"completed": None},
+        "history": [completed(number, f"/c/chk-{number}") for number in (9, 8, 7, 5, 4)],
+    }
+    dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints=whole)
+    path = f"/jobs/{JOB_ID}/checkpoints"
+
+    def part(query: str) -> tuple[list[int], int, int]:
+        found = service.get(path + query).json
+        assert found["counts"] == {"total": 9}
+        numbers = [line["id"] for line in found["history"]]
+        return numbers, found["history_first"], found["history_total"]
+
+    with served(dispatcher) as service:
+        assert service.get(path).json == whole
+        assert part("?newest=2") == ([9, 8], 0, 5)
+        # The part below 6 stays the same when newer ones come.
+        assert part("?newest=1&older_than=6") == ([5], 3, 5)
+        assert part("?older_than=5") == ([4], 4, 5)
+        assert part("?newest=0") == ([], 0, 5)
+        assert part("?older_than=0") == ([], 5, 5)
+        for wrong in ("?newest=-1", "?newest=10001", "?older_than=x"):
+            assert service.get(path + wrong).status == 400
+        # An algorithm that collects small packets would make kept connections wait.
+        assert service.server._bound.proto == socket.IPPROTO_TCP
 
 
 def test_a_snapshot_that_is_gone_gives_way_to_its_successor(dispatcher: MemoryDispatcher) -> None:

@@ -14,8 +14,47 @@ export function needs() {
   return {};
 }
 
-export function view(page, job, { history = [] }) {
-  if (history.length === 0) return noCheckpoints(page);
+// A long history is fetched in parts. One is named by the number that it begins below, so that it
+// stays the same while new checkpoints come.
+const PART = 2_000;
+
+const partsOf = (local) => (local.historyParts ??= []);
+
+/** Where the part of the history is that is shown now. */
+export function windowPath(path, local) {
+  const below = partsOf(local).at(-1);
+  return `${path}?newest=${PART}${below === undefined ? "" : `&older_than=${below}`}`;
+}
+
+export function view(page, job, checkpoints) {
+  const { history = [] } = checkpoints;
+  if (history.length === 0 && partsOf(page.local).length === 0) return noCheckpoints(page);
+  return [historyTable(page, job, history), parts(page, checkpoints)];
+}
+
+function parts(page, { history, history_total: total = 0, history_first: first = 0 }) {
+  if (total <= PART) return null;
+  const known = partsOf(page.local);
+  const last = first + history.length;
+  const go = (change) => () =>
+    page.update(() => {
+      change();
+      page.local.history = { ...page.local.history, page: 0 };
+    });
+  return h(
+    "nav",
+    { class: "pager", "aria-label": "Parts of the history" },
+    h("span", null, `Checkpoints ${count(first + 1)}–${count(last)} of ${count(total)}, newest first`),
+    h("button", { type: "button", disabled: known.length === 0, onclick: go(() => known.pop()) }, "Newer"),
+    h(
+      "button",
+      { type: "button", disabled: last >= total, onclick: go(() => known.push(history.at(-1).id)) },
+      "Older",
+    ),
+  );
+}
+
+function historyTable(page, job, history) {
   return table(
     {
       id: "history",

@@ -44,7 +44,12 @@ export class Live {
       names.every(same) &&
       eventsPath === this.eventsPath;
     if (unchanged) return;
-    const kept = names.filter((name) => same(name) && name in this.data);
+    // Another part of the same document: what is known stays until the new part is here.
+    const isPart = (name) =>
+      eventsPath === this.eventsPath &&
+      resources[name].document !== undefined &&
+      resources[name].document === this.resources[name]?.document;
+    const kept = names.filter((name) => (same(name) || isPart(name)) && name in this.data);
     this.data = Object.fromEntries(kept.map((name) => [name, this.data[name]]));
     this.errors = {};
     this.resources = resources;

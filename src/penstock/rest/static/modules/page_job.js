@@ -30,7 +30,7 @@ export function needs(route, local) {
   return {
     resources: {
       job: { path: base, document: "job" },
-      checkpoints: { path: `${base}/checkpoints`, document: "checkpoints" },
+      checkpoints: { path: checkpoints.documentPath(base, route, local), document: "checkpoints" },
       exceptions: { path: `${base}/exceptions`, document: "exceptions" },
       checkpointConfig: { path: `${base}/checkpoints/config`, document: "checkpoint-config" },
       ...TABS[route.tab].needs(base, route, local),

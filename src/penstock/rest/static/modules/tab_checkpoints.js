@@ -28,6 +28,14 @@ const NAMES = {
   timeline: "Timeline",
 };
 
+const NEWEST = 200;
+
+/** Where the part of the history is that a page shows. */
+export function documentPath(base, route, local) {
+  const path = `${base}/checkpoints`;
+  return route.view === "history" ? history.windowPath(path, local) : `${path}?newest=${NEWEST}`;
+}
+
 export function needs(base, route, local) {
   return VIEWS[route.view].needs(base, route, local);
 }
