@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
-from penstock.core.errors import PenstockError
+from penstock.common import Configuration, Time, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.connectors import FileSink
-from penstock.datastream.functions import MapFunction
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.spark.session import get_session
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.spark
@@ -64,66 +62,6 @@ def test_windows_over_a_streaming_dataframe() -> None:
         for key in (0, 1)
     ]
     assert sorted(found) == expected
-
-
-class FailOnce(MapFunction):
-    """Fails at one value; a file remembers it, since workers are processes."""
-
-    def __init__(self, mark: str) -> None:
-        self.mark = mark
-
-    def map(self, value: Any) -> Any:
-        if value == 130 and not Path(self.mark).exists():
-            Path(self.mark).touch()
-            raise RuntimeError("once")
-        return value
-
-
-def lines(directory: Path) -> list[int]:
-    return [
-        int(line)
-        for path in directory.rglob("*")
-        if path.is_file() and not path.name.startswith(".")
-        for line in path.read_text().splitlines()
-    ]
-
-
-def test_a_streaming_dataframe_is_read_once_over_a_failure(tmp_path: Path) -> None:
-    env = environment(
-        execution__checkpointing__interval="50 ms",
-        execution__checkpointing__dir=str(tmp_path / "checkpoints"),
-        **{"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "10 ms"},
-    )
-    values = env.from_spark(numbered_batches(20)).map(lambda row: row["value"])
-    checked = values.map(FailOnce(str(tmp_path / "failed")))
-    encoder = Encoder.simple_string_encoder()
-    checked.sink_to(FileSink.for_row_format(str(tmp_path / "out"), encoder).build())
-    client = env.execute_async()
-    wait_for(client, lambda: len(lines(tmp_path / "out")) >= 160)
-    savepoint = client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(60)
-    client.get_job_execution_result().result(60)
-    assert (tmp_path / "failed").exists()
-    found = sorted(lines(tmp_path / "out"))
-    assert found == list(range(len(found)))
-
-    # Said before the first record, rather than reading everything again in silence.
-    env = environment()
-    env.get_configuration().set_string("execution.state-recovery.path", savepoint)
-    env.from_spark(numbered_batches(20)).print()
-    with pytest.raises(PenstockError, match="does not hold the offsets"):
-        env.execute()
-
-
-def wait_for(client: Any, condition: Any) -> None:
-    import time
-
-    deadline = time.monotonic() + 90
-    while not condition():
-        assert time.monotonic() < deadline
-        if client._job.result.done():
-            client.get_job_execution_result().result(0)
-            raise AssertionError("the job has ended")
-        time.sleep(0.05)
 
 
 def test_a_function_is_given_each_epoch_once() -> None:

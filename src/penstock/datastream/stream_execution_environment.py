@@ -162,8 +162,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     ) -> DataStream:
         """Makes a stream of the rows of a Spark DataFrame, streaming or not; records are Rows.
 
-        A streaming one is read once over failures of the job. Its offsets are not part of
-        checkpoints and savepoints, so another job cannot go on where this one was.
+        Checkpoints and savepoints hold the offsets of a streaming one, by the uid of the source:
+        a job that starts from them goes on exactly there. Its query must keep no state in Spark,
+        as aggregations and deduplications do, and its input must be there to be read again.
 
         Args:
             data_frame: The DataFrame; nothing of it is computed before `execute()`.

@@ -54,7 +54,7 @@ class Engine:
     def check_restored(self, state: JobState) -> None:
         """Refuses a snapshot that does not say where sources of this engine's go on."""
         for uid, feed in self.feeds.items():
-            feed.check_restored(uid, state.sources[uid])
+            feed.check_restored(state.sources[uid])
 
     def close(self) -> None:
         for feed in self.feeds.values():
@@ -89,7 +89,11 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     spark = get_session(graph.job_name, settings.master, settings.spark, light=light)
     engine = Engine(graph, spark)
     engine.worker_path = ship(spark.sparkContext, settings.dependencies)
-    graph, engine.feeds = with_dataframes_as_files(graph, settings.state.scratch_directory)
+    graph, engine.feeds = with_dataframes_as_files(
+        graph,
+        settings.state.scratch_directory,
+        takes_checkpoints=settings.checkpoints.is_enabled,
+    )
     engine.graph = with_sources_cut(_lowered(graph, settings))
     return engine
 

@@ -320,7 +320,7 @@ class LocalJob(JobRecord):
         if self._cancelled.is_set():
             return JobStatus.CANCELED
         for uid, feed in engine.feeds.items():
-            feed.start(functools.partial(self._progress, uid))
+            feed.start(functools.partial(self._progress, uid), self._cancelled)
         service.attempt_started(driver)
         self.status = JobStatus.RUNNING
         self._is_running.set()

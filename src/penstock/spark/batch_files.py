@@ -1,0 +1,211 @@
+"""A batch of a streaming DataFrame as Parquet files, and the source that reads them.
+
+Small batches come to the driver as Arrow and are written there: Spark's own writer starts several
+processes for the permissions of each file, which takes longer than everything else about such a
+batch. Large ones, and the first, whose size nobody knows, are written by Spark's tasks.
+
+Files are named relative to the source's directory: a job that goes on elsewhere writes the batch
+again, and positions in it still stand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.connectors.files.storage import LocalStorage
+from penstock.connectors.source import (
+    Boundedness,
+    Budget,
+    Discovery,
+    ReadResult,
+    Source,
+    SourceReader,
+    Split,
+)
+from penstock.core.errors import JobExecutionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from penstock.connectors.files.formats import BulkFormat
+    from penstock.core.columns import ColumnName
+
+SMALL_ROWS: Final = 20_000
+"""A batch is expected to be small if the one before had at most so many rows."""
+_SAME_IN_ARROW: Final = frozenset(
+    {
+        *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal"),
+        *("string", "char", "varchar", "binary", "date", "timestamp", "timestamp_ntz"),
+        *("array", "map", "struct"),
+    }
+)
+"""Types whose values are the same whether Spark writes Parquet or Arrow does."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFiles(Source):
+    """Reads the batches of a streaming DataFrame.
+
+    Attributes:
+        directory: Where their files are.
+        records: Reads them.
+        discovers: Finds splits; lives in the driver and does not travel.
+    """
+
+    directory: str
+    records: BulkFormat
+    discovers: Callable[[Any], Discovery] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BatchFiles, (self.directory, self.records)
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def discover(self, state: Any, now_ms: int) -> Discovery:
+        assert self.discovers is not None
+        return self.discovers(state)
+
+    def create_reader(self) -> SourceReader:
+        return _BatchReader(self.directory, self.records.create_reader())
+
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> Source:
+        return replace(self, records=self.records.with_columns(columns))
+
+    def default_name(self) -> str:
+        return "Streaming DataFrame"
+
+
+class _BatchReader(SourceReader):
+    def __init__(self, directory: str, reader: SourceReader) -> None:
+        self._directory = directory
+        self._reader = reader
+
+    def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
+        path = f"{self._directory}/{split.data['file']}"
+        file = LocalStorage().look_up(path)
+        if file is None:
+            raise JobExecutionError(
+                f"the rows of a streaming DataFrame are not at {path}: penstock.state.local.dir "
+                "must be a directory that Spark's driver and all executors share."
+            )
+        data = {"path": path, "size": file.size_bytes, "version": file.version}
+        found = replace(split, data={**data, "groups": split.data["groups"]})
+        return self._reader.read(found, position, budget)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBatch:
+    """A batch as it lies there.
+
+    Attributes:
+        splits: What subtasks read.
+        rows: By split.
+        group_rows: Rows that were put into one split; 0 when Spark wrote the files.
+    """
+
+    splits: tuple[Split, ...]
+    rows: tuple[int, ...]
+    group_rows: int
+
+
+def comes_as_arrow(df: DataFrame) -> bool:
+    """Whether rows read from files that Arrow writes equal those of files that Spark writes."""
+    kinds = _kinds(df.schema)
+    return kinds <= _SAME_IN_ARROW
+
+
+def _kinds(kind: Any) -> set[str]:
+    parts = [field.dataType for field in getattr(kind, "fields", ())]
+    parts += [
+        getattr(kind, name)
+        for name in ("elementType", "keyType", "valueType")
+        if hasattr(kind, name)
+    ]
+    return {kind.typeName()}.union(*map(_kinds, parts))
+
+
+def write_batch(
+    df: DataFrame, directory: str, name: str, *, group_rows: int = 0, parts: int = 0
+) -> WrittenBatch:
+    """Writes a batch.
+
+    Args:
+        df: Its rows.
+        directory: That of the source.
+        name: A directory of the batch in there; replaced if it exists.
+        group_rows: Rows of each split, for a batch that was cut so before.
+        parts: Number of splits, for a small batch that is written the first time.
+    """
+    target = Path(directory, name)
+    shutil.rmtree(target, ignore_errors=True)
+    table = _collected(df) if group_rows or parts else None
+    if table is None:
+        group_rows = 0
+        # Spark names the files at random, but numbers them first.
+        df.write.parquet(str(target))
+        files = sorted(path for path in target.iterdir() if path.name.startswith("part-"))
+    else:
+        group_rows = group_rows or max(1, -(-table.num_rows // parts))
+        target.mkdir(parents=True)
+        files = [target / "rows"]
+        _parquet().write_table(table, files[0], row_group_size=group_rows)
+    splits: list[Split] = []
+    rows: list[int] = []
+    for number, path in enumerate(files):
+        file = f"{name}/part-{number}.parquet"
+        metadata = _parquet().read_metadata(path)
+        path.rename(Path(directory, file))
+        groups = range(metadata.num_row_groups)
+        for part in [(group,) for group in groups] if group_rows else [tuple(groups)]:
+            count = sum(metadata.row_group(group).num_rows for group in part)
+            if count:
+                splits.append(Split(f"{file}#{part[0]}", {"file": file, "groups": part}))
+                rows.append(count)
+    return WrittenBatch(tuple(splits), tuple(rows), group_rows)
+
+
+def _parquet() -> Any:
+    return importlib.import_module("pyarrow.parquet")
+
+
+def _collected(df: DataFrame) -> Any:
+    """Returns the rows as an Arrow table; None if there are too many, or times out of range."""
+    arrow: Any = importlib.import_module("pyarrow")
+    try:
+        table = df.toArrow()
+    except Exception as error:
+        if "maxResultSize" not in str(error):
+            raise
+        return None
+    plain = arrow.schema(
+        [field.with_type(_as_parquet(field.type, arrow)) for field in table.schema]
+    )
+    try:
+        return table if plain == table.schema else table.cast(plain)
+    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
+        return None
+
+
+def _as_parquet(kind: Any, arrow: Any) -> Any:
+    """Returns the type that is read from what Spark writes: timestamps in UTC without a zone."""
+    if arrow.types.is_timestamp(kind) and kind.tz is not None:
+        return arrow.timestamp("ns")
+    if arrow.types.is_list(kind):
+        return arrow.list_(kind.value_field.with_type(_as_parquet(kind.value_type, arrow)))
+    if arrow.types.is_map(kind):
+        return arrow.map_(_as_parquet(kind.key_type, arrow), _as_parquet(kind.item_type, arrow))
+    if arrow.types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return arrow.struct([field.with_type(_as_parquet(field.type, arrow)) for field in fields])
+    return kind
