@@ -19,6 +19,9 @@ import msgspec
 
 FORMAT_VERSION = 1
 
+LOGIC = "logic"
+"""Name of the chunk that holds what an operator keeps besides keyed state."""
+
 
 class ManifestKind(Enum):
     """What a snapshot is."""
@@ -158,6 +161,12 @@ class OperatorRecord(_Record, frozen=True, kw_only=True):
     def has_keys(self) -> bool:
         """Whether some subtask has keyed state."""
         return any(subtask.keyed is not None for subtask in self.subtasks)
+
+    @property
+    def logic(self) -> tuple[StoredHandle, ...]:
+        """What each subtask keeps besides keyed state."""
+        chunks = (chunk for subtask in self.subtasks for chunk in subtask.chunks)
+        return tuple(chunk.handle for chunk in chunks if chunk.name == LOGIC)
 
     @property
     def handles(self) -> tuple[StoredHandle, ...]:

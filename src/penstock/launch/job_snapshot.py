@@ -7,9 +7,10 @@ does not fit is found before the first record and said in one list.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.manifest import (
+    LOGIC,
     ChunkCodec,
     Manifest,
     OperatorRecord,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
     from penstock.runtime.records import EpochTimes
     from penstock.state.facts import StateFacts
-
-_LOGIC: Final = "logic"
 
 
 def uid_hash(uid: str) -> str:
@@ -88,7 +87,7 @@ def _operator(
 
 def subtask_record(keyed: KeyedStateVersion | None, logic: FileHandle) -> SubtaskRecord:
     """Returns the record of a subtask: its keyed state, and what its operator keeps besides."""
-    chunk = StoredChunk(name=_LOGIC, codec=ChunkCodec.MSGPACK, handle=handle_record(logic))
+    chunk = StoredChunk(name=LOGIC, codec=ChunkCodec.MSGPACK, handle=handle_record(logic))
     return SubtaskRecord(keyed=None if keyed is None else keyed_record(keyed), chunks=(chunk,))
 
 
@@ -154,12 +153,7 @@ def _subtask(
                 for each in keyed
                 if each.first_key_group <= last and each.last_key_group >= first
             ),
-            logic=tuple(
-                local_handle(chunk.handle)
-                for subtask in record.subtasks
-                for chunk in subtask.chunks
-                if chunk.name == _LOGIC
-            ),
+            logic=tuple(map(local_handle, record.logic)),
         )
     # The epoch is part of the name: a worker that holds another version must not keep it.
     name = f"restored-{manifest.job_id}-{manifest.checkpoint_id}-{stage.stage_id}-{index}"

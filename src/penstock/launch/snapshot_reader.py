@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     )
     from penstock.checkpoint.storage_open import Storages
 
-LOGIC = "logic"
-"""Name of the chunk that holds what an operator keeps besides keyed state."""
-
 
 class StateRow(NamedTuple):
     """One entry of keyed state.
@@ -129,7 +126,7 @@ class Snapshot:
 
     def logic(self, uid: str) -> list[LogicState]:
         """Returns what each subtask of an operator keeps besides keyed state."""
-        stored = logic_handles(self.operator(uid))
+        stored = self.operator(uid).logic
         self._bring(stored)
         return read_logic(list(map(local_handle, stored)), self.area, self.pickles)
 
@@ -152,16 +149,6 @@ class Snapshot:
         missing = [handle for handle in handles if handle.name not in self._fetched]
         download_files(self._storages, self.loaded, self.area.directory, handles=missing)
         self._fetched.update(handle.name for handle in missing)
-
-
-def logic_handles(record: OperatorRecord) -> list[StoredHandle]:
-    """Returns the bytes of what each subtask keeps besides keyed state."""
-    return [
-        chunk.handle
-        for subtask in record.subtasks
-        for chunk in subtask.chunks
-        if chunk.name == LOGIC
-    ]
 
 
 @contextmanager

@@ -116,9 +116,8 @@ def own_start(pointer: Pointer, last_id: int, effects: SnapshotEffects) -> Start
 
 def _completed(loaded: LoadedSnapshot, is_owned: bool) -> CompletedCheckpoint:
     """Returns a checkpoint of the job; one that is not its own is treated with most caution."""
-    mode = ClaimMode.CLAIM if is_owned else ClaimMode.NO_CLAIM
     found = completed_from(loaded)
-    return found if is_owned else claimed(found, mode)
+    return found if is_owned else claimed(found, ClaimMode.NO_CLAIM)
 
 
 def _subsumed(entry: PointerEntry) -> CompletedCheckpoint:

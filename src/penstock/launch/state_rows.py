@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.checkpoint.storage_open import Storages
 from penstock.core.errors import PenstockError
-from penstock.launch.snapshot_reader import Snapshot, logic_handles, open_snapshot
+from penstock.launch.snapshot_reader import Snapshot, open_snapshot
 from penstock.launch.snapshot_verbs import keyed_entry, operator_entry
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class _Reading:
     def entries(self) -> Iterator[dict[str, Any]]:
         snapshot, wanted = self._snapshot, self._request.state
         record = snapshot.operator(self._request.uid)
-        if self._may_read(logic_handles(record)):
+        if self._may_read(record.logic):
             for own in snapshot.operator_state(record.uid):
                 if wanted in (None, own.state):
                     yield operator_entry(own)
