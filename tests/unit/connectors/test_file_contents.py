@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import io
 import sys
@@ -82,6 +83,15 @@ def test_parquet_row_groups(tmp_path: Path) -> None:
     assert [split.data["groups"] for split in discovery.splits] == [(0, 1, 2)]
     rows = lines(joined, discovery)
     assert [row.as_dict() for row in rows] == [{"n": n, "s": f"s{n}"} for n in range(10)]
+
+
+def test_timestamps_as_spark_writes_them_are_datetimes(tmp_path: Path) -> None:
+    moment = datetime.datetime(2023, 11, 14, 22, 13, 20, 5, datetime.UTC)
+    table = arrow.table({"at": [moment]})
+    parquet.write_table(table, tmp_path / "t", use_deprecated_int96_timestamps=True)
+    source = parquet_source(tmp_path, records="tuple")
+    ((found,),) = lines(source, source.discover(None, 0))
+    assert (type(found), found) == (datetime.datetime, moment.replace(tzinfo=None))
 
 
 def test_parquet_errors(tmp_path: Path) -> None:

@@ -98,7 +98,9 @@ class _ParquetFile:
         parquet: Any = importlib.import_module("pyarrow.parquet")
         self._stream = storage.open(path)
         try:
-            self._file: Any = parquet.ParquetFile(self._stream)
+            # Spark's timestamps; nanoseconds would come as pandas' own class where there is pandas.
+            unit = {"coerce_int96_timestamp_unit": "us"}
+            self._file: Any = parquet.ParquetFile(self._stream, **unit)
         except Exception as error:
             self._stream.close()
             raise JobExecutionError(f"{path} cannot be read as Parquet: {error}.") from error
