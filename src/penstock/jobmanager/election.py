@@ -22,19 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.core.versioned import Committed, Rejected
-from penstock.jobmanager.election_events import (
-    Event,
-    Grant,
-    Instruction,
-    LeaseRead,
-    LeaseUnavailable,
-    LeaseWritten,
-    ReadLease,
-    Revoke,
-    StopRequested,
-    Ticked,
-    WriteLease,
-)
+from penstock.jobmanager import election_events as events
 from penstock.jobmanager.election_lease import Lease, LeaseTimes, decode_lease, encode_lease
 
 if TYPE_CHECKING:
@@ -97,45 +85,45 @@ class Election:
 
     # -- deciding -----------------------------------------------------------------------------
 
-    def handle(self, event: Event) -> list[Instruction]:
+    def handle(self, event: events.Event) -> list[events.Instruction]:
         """Takes in what has happened and says what to do, in this order."""
-        found: list[Instruction] = []
-        if not isinstance(event, Ticked | StopRequested):
+        found: list[events.Instruction] = []
+        if not isinstance(event, events.Ticked | events.StopRequested):
             self._is_busy = False
         # An answer that comes after the end of the time changes nothing about that.
         if self._epoch is not None and event.now_ms >= self._deadline_ms:
             late_ms = event.now_ms - self._deadline_ms + self.times.step_down_ms
             found.append(self._revoke(f"the lease was not renewed for {late_ms} ms"))
         match event:
-            case LeaseRead(now_ms, current):
+            case events.LeaseRead(now_ms, current):
                 self.problem = None
                 found.extend(self._on_read(now_ms, current))
-            case LeaseWritten():
+            case events.LeaseWritten():
                 found.extend(self._on_written(event))
-            case LeaseUnavailable(now_ms, reason):
+            case events.LeaseUnavailable(now_ms, reason):
                 self.problem = reason
                 self._claimed = None
                 self._next_ms = now_ms + self.times.poll_ms
                 self.is_stopped = self._is_stopping
-            case StopRequested():
+            case events.StopRequested():
                 self._is_stopping = True
                 self._next_ms = event.now_ms
                 if self._epoch is not None:
                     found.append(self._revoke("this job manager is stopping"))
-            case Ticked():
+            case events.Ticked():
                 pass
         if not self._is_busy and not self.is_stopped and event.now_ms >= self._next_ms:
             found.append(self._ask())
         return found
 
-    def _ask(self) -> Instruction:
+    def _ask(self) -> events.Instruction:
         # The leader knows what the record says, unless its last write had no clear outcome.
         if self._epoch is not None and self._seen is not None and self.problem is None:
             return self._write(self._seen, self._epoch)
         self._is_busy = True
-        return ReadLease()
+        return events.ReadLease()
 
-    def _on_read(self, now_ms: int, current: RecordVersion | None) -> list[Instruction]:
+    def _on_read(self, now_ms: int, current: RecordVersion | None) -> list[events.Instruction]:
         self._see(now_ms, current)
         lease = self._lease
         is_ours = lease is not None and lease.holder == self.candidate
@@ -156,7 +144,7 @@ class Election:
         self._next_ms = min(now_ms + self.times.poll_ms, self._takeover_ms(lease))
         return []
 
-    def _on_written(self, event: LeaseWritten) -> list[Instruction]:
+    def _on_written(self, event: events.LeaseWritten) -> list[events.Instruction]:
         claimed, self._claimed = self._claimed, None
         now_ms = event.now_ms
         # Read next, unless it is known what the record says.
@@ -176,8 +164,8 @@ class Election:
         return self._on_confirmed(event, outcome.current, claimed)
 
     def _on_confirmed(
-        self, event: LeaseWritten, current: RecordVersion, claimed: int | None
-    ) -> list[Instruction]:
+        self, event: events.LeaseWritten, current: RecordVersion, claimed: int | None
+    ) -> list[events.Instruction]:
         now_ms = event.now_ms
         self.problem = None
         self._see(now_ms, current)
@@ -193,11 +181,11 @@ class Election:
         if claimed is None:
             return []
         self._epoch = epoch
-        return [Grant(epoch)]
+        return [events.Grant(epoch)]
 
     # -- details ------------------------------------------------------------------------------
 
-    def _unless_ours(self, current: RecordVersion | None) -> list[Instruction]:
+    def _unless_ours(self, current: RecordVersion | None) -> list[events.Instruction]:
         """Steps down when the record says that another leadership has begun."""
         lease = self._lease
         is_ours = lease is not None and lease.holder == self.candidate
@@ -223,7 +211,7 @@ class Election:
 
     def _write(
         self, expected: RecordVersion | None, epoch: int, *, is_released: bool = False
-    ) -> WriteLease:
+    ) -> events.WriteLease:
         self._is_busy = True
         self._writes += 1
         lease = Lease(
@@ -232,9 +220,11 @@ class Election:
             timeout_ms=self.times.timeout_ms,
             is_released=is_released,
         )
-        return WriteLease(expected, encode_lease(lease), epoch, f"{self.candidate}-{self._writes}")
+        return events.WriteLease(
+            expected, encode_lease(lease), epoch, f"{self.candidate}-{self._writes}"
+        )
 
-    def _revoke(self, reason: str) -> Revoke:
+    def _revoke(self, reason: str) -> events.Revoke:
         assert self._epoch is not None
         epoch, self._epoch = self._epoch, None
-        return Revoke(epoch, reason)
+        return events.Revoke(epoch, reason)

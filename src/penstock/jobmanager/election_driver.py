@@ -19,20 +19,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Rejected
+from penstock.jobmanager import election_events as events
 from penstock.jobmanager.dispatching import Leadership
-from penstock.jobmanager.election_events import (
-    Event,
-    Grant,
-    Instruction,
-    LeaseRead,
-    LeaseUnavailable,
-    LeaseWritten,
-    ReadLease,
-    Revoke,
-    StopRequested,
-    Ticked,
-    WriteLease,
-)
 from penstock.jobmanager.election_lease import decode_lease
 
 if TYPE_CHECKING:
@@ -86,8 +74,8 @@ class LeaderElection:
         self._listener: LeadershipListener | None = None
         self._before_first = before_first
         self._clock_ms = clock_ms
-        self._events: queue.Queue[Event | None] = queue.Queue()
-        self._requests: queue.Queue[ReadLease | WriteLease | None] = queue.Queue()
+        self._events: queue.Queue[events.Event | None] = queue.Queue()
+        self._requests: queue.Queue[events.ReadLease | events.WriteLease | None] = queue.Queue()
         self._grants: queue.Queue[int | None] = queue.Queue()
         self._ended = threading.Event()
         self._told_problem: str | None = None
@@ -111,11 +99,11 @@ class LeaderElection:
         self._election.address = address
         for thread in self._threads:
             thread.start()
-        self._events.put(Ticked(self._clock_ms()))
+        self._events.put(events.Ticked(self._clock_ms()))
 
     def stop(self) -> None:
         """Ends the leadership, gives the lease up so that another can lead at once, and ends."""
-        self._events.put(StopRequested(self._clock_ms()))
+        self._events.put(events.StopRequested(self._clock_ms()))
         if not self._ended.wait(_STOP_SECONDS):
             _log.warning(
                 "The lease %s could not be given up; others wait until it has run out.",
@@ -149,7 +137,7 @@ class LeaderElection:
             try:
                 event = self._events.get(timeout=wait)
             except queue.Empty:
-                event = Ticked(self._clock_ms())
+                event = events.Ticked(self._clock_ms())
             if event is None:
                 break
             # An answer may have waited here while the process was asleep: it is now that counts.
@@ -158,14 +146,14 @@ class LeaderElection:
             self._tell_problem()
         self._ended.set()
 
-    def _obey(self, instruction: Instruction) -> None:
+    def _obey(self, instruction: events.Instruction) -> None:
         match instruction:
-            case ReadLease() | WriteLease():
+            case events.ReadLease() | events.WriteLease():
                 self._requests.put(instruction)
-            case Grant(epoch):
+            case events.Grant(epoch):
                 _log.info("This job manager was granted leadership in epoch %d.", epoch)
                 self._grants.put(epoch)
-            case Revoke(epoch, reason):
+            case events.Revoke(epoch, reason):
                 _log.warning("The leadership of epoch %d has ended: %s.", epoch, reason)
                 assert self._listener is not None
                 try:
@@ -187,16 +175,18 @@ class LeaderElection:
             try:
                 event = self._answer(request, started_ms)
             except PenstockError as error:
-                event = LeaseUnavailable(self._clock_ms(), str(error))
+                event = events.LeaseUnavailable(self._clock_ms(), str(error))
             except Exception as error:
                 _log.exception("A request to the lease %s failed.", self._record.place)
-                event = LeaseUnavailable(self._clock_ms(), repr(error))
+                event = events.LeaseUnavailable(self._clock_ms(), repr(error))
             self._events.put(event)
 
-    def _answer(self, request: ReadLease | WriteLease, started_ms: int) -> Event:
-        if isinstance(request, ReadLease):
+    def _answer(
+        self, request: events.ReadLease | events.WriteLease, started_ms: int
+    ) -> events.Event:
+        if isinstance(request, events.ReadLease):
             current = _checked(self._record.read())
-            return LeaseRead(self._clock_ms(), current)
+            return events.LeaseRead(self._clock_ms(), current)
         if request.expected is None:
             self._before_first()
         outcome = self._record.compare_and_set(
@@ -206,7 +196,7 @@ class LeaderElection:
             write_id=request.write_id,
         )
         _check_outcome(outcome)
-        return LeaseWritten(self._clock_ms(), started_ms, outcome)
+        return events.LeaseWritten(self._clock_ms(), started_ms, outcome)
 
     def _serve_grants(self) -> None:
         while (epoch := self._grants.get()) is not None:

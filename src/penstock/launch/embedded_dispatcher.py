@@ -10,34 +10,31 @@ import collections
 import logging
 import threading
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.errors import PenstockError
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
     JobSummary,
     Leadership,
     Operation,
-    OperationStatus,
     RefusedError,
     Submission,
     UnknownJobError,
 )
+from penstock.jobmanager.operations import Operations
 from penstock.jobmanager.savepoint_disposals import SavepointDisposals
 from penstock.launch.job_views import JobViews
 from penstock.rest.views.job import task_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.job_output import OutputPiece
     from penstock.launch.local_job import LocalJob
 
 _REFRESH_S: Final = 0.3
-_MOST_OPERATIONS: Final = 1_000
 _MOST_LOG_LINES: Final = 5_000
 
 
@@ -57,8 +54,7 @@ class EmbeddedDispatcher:
         self._changed = threading.Condition()
         self._change = 0
         self._changes: dict[str, int] = {}
-        self._operations: collections.OrderedDict[str, Operation] = collections.OrderedDict()
-        self._workers = ThreadPoolExecutor(2, "penstock-commands")
+        self._operations = Operations("commands", workers=2, most_open=1_000, kept=1_000)
         self._log = _LogLines()
         self._closed = threading.Event()
         self._is_over = False
@@ -69,7 +65,7 @@ class EmbeddedDispatcher:
         """Ends the threads; documents stay as they are."""
         self._closed.set()
         self._thread.join()
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._operations.close()
         self._disposals.close()
         self._log.close()
 
@@ -111,10 +107,12 @@ class EmbeddedDispatcher:
         self._check(job_id)
         if self._job.status.is_terminal_state():
             raise RefusedError(f"job {job_id} is {self._job.status.name}; nothing can be asked.")
+        trigger_id = trigger_id or _new_id()
         if command.kind is CommandKind.CANCEL:
-            self._job.cancel()
-            return self._started(trigger_id, OperationStatus.COMPLETED)[0]
-        return self._perform(trigger_id, lambda: self._obey(command))
+            self._operations.done(trigger_id, self._job.cancel)
+        else:
+            self._operations.begin(trigger_id, lambda: self._obey(command))
+        return trigger_id
 
     def operation(self, job_id: str, trigger_id: str) -> Operation | None:
         self._check(job_id)
@@ -159,35 +157,6 @@ class EmbeddedDispatcher:
 
     def _is_running(self, job_id: str) -> bool:
         return job_id == self._job.job_id and not self._job.status.is_terminal_state()
-
-    def _started(
-        self, trigger_id: str | None, status: OperationStatus = OperationStatus.IN_PROGRESS
-    ) -> tuple[str, bool]:
-        """Notes an operation; says whether it is new."""
-        trigger_id = trigger_id or _new_id()
-        with self._changed:
-            if trigger_id in self._operations:
-                return trigger_id, False
-            self._operations[trigger_id] = Operation(trigger_id, status)
-            while len(self._operations) > _MOST_OPERATIONS:
-                self._operations.popitem(last=False)
-        return trigger_id, True
-
-    def _perform(self, trigger_id: str | None, work: Callable[[], dict[str, Any]]) -> str:
-        trigger_id, is_new = self._started(trigger_id)
-        if is_new:
-            self._workers.submit(self._complete, trigger_id, work)
-        return trigger_id
-
-    def _complete(self, trigger_id: str, work: Callable[[], dict[str, Any]]) -> None:
-        try:
-            done = Operation(trigger_id, OperationStatus.COMPLETED, **work())
-        except PenstockError as error:
-            done = Operation(trigger_id, OperationStatus.FAILED, error=str(error))
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            done = Operation(trigger_id, OperationStatus.FAILED, error=text)
-        self._operations[trigger_id] = done
 
     def _obey(self, command: Command) -> dict[str, Any]:
         job = self._job
