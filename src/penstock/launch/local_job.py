@@ -12,49 +12,34 @@ from __future__ import annotations
 import functools
 import logging
 import random  # noqa: TID251 - the composition root is where chance comes from
-import shutil
 import threading
 from concurrent.futures import Future
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.errors import LASTING_DAMAGE
-from penstock.checkpoint.retention import is_kept
-from penstock.checkpoint.snapshot_load import load_entry
-from penstock.checkpoint.storage_open import Storages
 from penstock.checkpoint.take_over import is_superseded
 from penstock.core.errors import JobExecutionError
-from penstock.core.fault_points import fault_span
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.jobmanager.restart_strategies import GiveUp
 from penstock.launch.checkpoint_results import chain, place_of, take_last_checkpoint
-from penstock.launch.checkpoint_service import CheckpointService
-from penstock.launch.engine import Engine, open_engine
-from penstock.launch.high_availability import open_job_records
+from penstock.launch.engine import open_engine
 from penstock.launch.job_record import JobRecord, engine_facts, storage_facts
-from penstock.launch.job_snapshot import from_manifest
+from penstock.launch.job_resources import JobResources
 from penstock.launch.listeners import JobListeners
-from penstock.launch.restore_check import fitting_start
-from penstock.launch.snapshot_details import entry_of
-from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
 from penstock.launch.start_point import JobEndedError
-from penstock.runtime.driver import EpochSummary, JobDriver
-from penstock.runtime.records import JobProgram
-from penstock.runtime.sink_commits import SinkCommits
-from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.completed import CompletedCheckpoint
-    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.graph.job_graph import JobGraph
+    from penstock.launch.checkpoint_service import CheckpointService
     from penstock.launch.local import Listener
     from penstock.launch.settings import JobSettings
+    from penstock.runtime.driver import EpochSummary, JobDriver
     from penstock.runtime.job_state import JobState
     from penstock.runtime.source_progress import SourceProgress
 
 _log = logging.getLogger("penstock.job")
-_RESTORE = fault_span("job.restore")
 
 
 class LocalJob(JobRecord):
@@ -65,7 +50,6 @@ class LocalJob(JobRecord):
     ) -> None:
         super().__init__(graph, settings, job_id)
         self.result: Future[JobExecutionResult] = Future()
-        self._files = StateFiles(settings.state.directory)
         self.listeners = JobListeners.of(listener, self)
         self._driver: JobDriver | None = None
         self._service: CheckpointService | None = None
@@ -170,101 +154,37 @@ class LocalJob(JobRecord):
         status = JobStatus.FAILED
         engine = open_engine(self.graph, settings)
         self.engine_facts = engine_facts(settings.master, engine.spark)
-        sinks = SinkCommits(engine.graph, self.job_id, self._clock, engine.spark)
-        name, directory = self.graph.job_name, settings.state.directory
-        place = settings.checkpoints.directory
-        records = open_job_records(settings.coordination, self.job_id, place)
-        identity = JobIdentity(self.job_id, name, directory, settings.leader_epoch, records)
-        storages = Storages(settings.storage_options)
-        effects = SnapshotEffects(identity, settings.checkpoints, self._clock, storages)
-        self.storage_facts = functools.partial(storage_facts, effects)
-        service = CheckpointService(
-            self.job_id,
-            engine.graph,
-            settings.checkpoints,
-            effects,
-            sinks,
-            self._files,
-            self._clock,
-        )
+        resources = JobResources(engine, settings, self.job_id, self._clock)
+        self.storage_facts = functools.partial(storage_facts, resources.effects)
         try:
-            state = None
-            start = fitting_start(self.graph, settings, effects)
-            if start is not None:
-                state = self._state_of(start.loaded, engine, effects, sinks)
-                engine.check_restored(state)
-                # Last, since it leaves a mark: what does not fit must not be claimed.
-                start.adopt(effects, self.job_id)
-            service.journal.listener = self.listeners.checkpoint_fact
-            service.start(None if start is None else start.restored)
-            self._service = service
-            return (status := self._run_attempts(engine, service, effects, sinks, state))
+            resources.service.journal.listener = self.listeners.checkpoint_fact
+            state = resources.start(self.graph)
+            self._service = resources.service
+            return (status := self._run_attempts(resources, state))
         except JobEndedError as ended:
             if ended.status is JobStatus.FAILED:
                 raise
             return (status := ended.status)
         finally:
-            effects.pointer.ending = "" if status is JobStatus.SUSPENDED else status.name
-            service.close(status)
-            if records is not None:
-                records.close()
-            sinks.close()
-            engine.close()
-            self._remove_directories(status, sinks)
+            resources.close(status)
 
-    def _remove_directories(self, status: JobStatus, sinks: SinkCommits) -> None:
-        """Removes local files, except output that a snapshot which stays may still name."""
-        state = self.settings.state
-        job_directory = Path(state.directory).parent
-        checkpoints = self.settings.checkpoints
-        is_retained = checkpoints.is_enabled and is_kept(checkpoints.retention, status)
-        keeps = sinks.has_promised or is_retained
-        scratch = Path(state.scratch_directory)
-        if keeps and any(scratch.glob("sink-*")):
-            job_directory = Path(state.directory)
-            _log.info(
-                "Output of sinks that snapshots of job %s name stays in %s; delete it with them.",
-                self.job_id,
-                scratch,
-            )
-        shutil.rmtree(job_directory, ignore_errors=True)
-
-    def _state_of(
-        self, loaded: LoadedSnapshot, engine: Engine, effects: SnapshotEffects, sinks: SinkCommits
-    ) -> JobState:
-        state = from_manifest(
-            engine.graph,
-            loaded.manifest,
-            allow_non_restored=self.settings.ignore_unclaimed_state,
-        )
-        with _RESTORE:
-            effects.fetch(loaded)
-        sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)
-        return state
-
-    def _run_attempts(
-        self,
-        engine: Engine,
-        service: CheckpointService,
-        effects: SnapshotEffects,
-        sinks: SinkCommits,
-        state: JobState | None,
-    ) -> JobStatus:
-        initial, attempt = state, 0
+    def _run_attempts(self, resources: JobResources, initial: JobState | None) -> JobStatus:
+        state, attempt = initial, 0
         latest: CompletedCheckpoint | None = None
         while True:
             try:
                 if latest is not None:
                     # Storage that does not answer now is a failure as others are.
-                    found = load_entry(effects.storages, entry_of(latest))
-                    state = self._state_of(found, engine, effects, sinks)
-                driver = self._new_driver(engine, service, sinks, attempt, state)
-                return self._run_attempt(engine, service, sinks, driver)
+                    state = resources.restored(latest)
+                self.attempt_started(attempt)
+                return self._run_attempt(
+                    resources, resources.driver(attempt, state, self._epoch_done)
+                )
             except Exception as error:
                 if self._cancelled.is_set():
                     return JobStatus.CANCELED
-                service.is_fenced |= is_superseded(effects.confirm_lead)
-                if service.is_fenced or isinstance(error, LASTING_DAMAGE):
+                resources.service.is_fenced |= is_superseded(resources.effects.confirm_lead)
+                if resources.service.is_fenced or isinstance(error, LASTING_DAMAGE):
                     raise
                 decision = self.settings.restart_strategy.failed(
                     self._clock.monotonic_ms(), random.random()
@@ -276,52 +196,23 @@ class LocalJob(JobRecord):
                 _log.warning(
                     "Job %s restarts in %d ms after: %s", self.job_id, decision.delay_ms, error
                 )
-                latest = service.recover(str(error))
+                latest = resources.service.recover(str(error))
                 self.failed(error, None if latest is None else latest.checkpoint_id)
                 # What the latest checkpoint contains is not ours to take back.
                 start = latest.epoch if latest is not None else (initial.epoch if initial else 0)
-                sinks.abort_after(start)
+                resources.sinks.abort_after(start)
                 if self._cancelled.wait(decision.delay_ms / 1000):
                     return JobStatus.CANCELED
                 state = initial
                 attempt += 1
 
-    def _new_driver(
-        self,
-        engine: Engine,
-        service: CheckpointService,
-        sinks: SinkCommits,
-        attempt: int,
-        state: JobState | None,
-    ) -> JobDriver:
-        settings = self.settings
-        self.attempt_started(attempt)
-        self._files.keep_only(() if state is None else state.versions.values())
-        graph, lead = engine.graph, settings.leader_epoch
-        program = JobProgram(self.job_id, attempt, graph, settings.state, settings.parameters, lead)
-        return JobDriver(
-            program,
-            engine.runner(program),
-            sinks,
-            self._clock,
-            admission=settings.admission,
-            epoch_interval_ms=settings.epoch_interval_ms,
-            on_epoch=self._epoch_done,
-            state=state,
-            checkpoints=service,
-            files=self._files,
-            commits_epochs=not settings.checkpoints.is_enabled,
-        )
-
-    def _run_attempt(
-        self, engine: Engine, service: CheckpointService, sinks: SinkCommits, driver: JobDriver
-    ) -> JobStatus:
+    def _run_attempt(self, resources: JobResources, driver: JobDriver) -> JobStatus:
         self._driver = driver
         if self._cancelled.is_set():
             return JobStatus.CANCELED
-        for uid, feed in engine.feeds.items():
+        for uid, feed in resources.engine.feeds.items():
             feed.start(functools.partial(self._progress, uid), self._cancelled)
-        service.attempt_started(driver)
+        resources.service.attempt_started(driver)
         self.status = JobStatus.RUNNING
         self._is_running.set()
         self.listeners.attempt_started()
@@ -329,12 +220,12 @@ class LocalJob(JobRecord):
         if driver.is_cancelled:
             return JobStatus.CANCELED
         if driver.has_stopped:
-            service.wait_stopped()
+            resources.service.wait_stopped()
         elif self.settings.checkpoints.takes_last:
-            take_last_checkpoint(service, driver)
+            take_last_checkpoint(resources.service, driver)
             if driver.is_cancelled:
                 return JobStatus.CANCELED
-        sinks.commit(driver.state.epoch, final=True)
+        resources.sinks.commit(driver.state.epoch, final=True)
         return JobStatus.FINISHED
 
     def _progress(self, uid: str) -> SourceProgress:
