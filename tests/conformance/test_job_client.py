@@ -39,6 +39,16 @@ def test_savepoint_of_an_idle_job(tmp_path: Path) -> None:
     cancel(client)
 
 
+def test_who_waits_for_a_cancelled_job_sees_its_end_and_no_failure(tmp_path: Path) -> None:
+    client = build(tmp_path).execute_async()
+    assert not client.await_termination(0.001)
+    client.cancel()
+    assert client.await_termination(60)
+    assert client.exception() is None
+    with pytest.raises(PenstockError, match="was cancelled"):
+        client.get_job_execution_result().result(20)
+
+
 def test_two_savepoints_at_once(tmp_path: Path) -> None:
     client = build(tmp_path).execute_async()
     run_to(client, 200)

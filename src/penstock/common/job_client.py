@@ -112,17 +112,22 @@ class JobClient:
         return CompletableFuture(self._job.result)
 
     def exception(self) -> BaseException | None:
-        """Returns why the job failed; None if it did not, or has not ended."""
-        return self.get_job_execution_result().exception()
+        """Returns why the job failed; None if it did not, was cancelled, or has not ended."""
+        error = self.get_job_execution_result().exception()
+        return None if self._job.status is JobStatus.CANCELED else error
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Waits for the end, at most `timeout` seconds; says whether it came. Raises a failure."""
-        try:
-            self._job.result.result(timeout)
-        except TimeoutError:
-            if self._job.result.done():
-                raise
+        """Waits for the end, at most `timeout` seconds; says whether it came. Raises a failure.
+
+        To be cancelled is no failure here, as with Spark's queries; the future of
+        `get_job_execution_result()` raises then, as Flink's does.
+        """
+        with contextlib.suppress(TimeoutError):
+            self._job.result.exception(timeout)
+        if not self._job.result.done():
             return False
+        if self._job.status is not JobStatus.CANCELED:
+            self._job.result.result()
         return True
 
     def _wait_quietly(self) -> None:
