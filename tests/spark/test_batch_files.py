@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.connectors.files.formats import BulkFormat
 from penstock.connectors.source import Budget
-from penstock.spark.batch_files import BatchFiles, comes_as_arrow, write_batch
+from penstock.spark.batch_files import BatchFiles, comes_as_arrow, row_format, write_batch
 from penstock.spark.session import get_session
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ def spark() -> Any:
 
 def read(directory: Path, splits: Any, df: DataFrame) -> list[list[dict[str, Any]]]:
     """Returns the records of each split."""
-    records = BulkFormat.parquet_format(columns=list(df.columns), records="row")
-    reader = pickle.loads(pickle.dumps(BatchFiles(str(directory), records))).create_reader()
+    source = BatchFiles(str(directory), row_format(df), is_bounded=True)
+    reader = pickle.loads(pickle.dumps(source)).create_reader()
     found = [reader.read(split, 0, Budget(1000, 1 << 20, 0)).values for split in splits]
     reader.close()
     return [[row.as_dict() for row in values] for values in found]

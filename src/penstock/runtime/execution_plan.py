@@ -32,17 +32,21 @@ def execution_plan(graph: StreamGraph) -> str:
 
 
 def _remarks(graph: StreamGraph) -> dict[int, str]:
-    """Returns by window operator whether it works on columns, or why not."""
+    """Returns which operators work on columns, and of other window operators why not."""
     try:
         compiled = compile_graph(graph)
     except ProgramError:
         return {}  # The plan of an unfinished program is still worth seeing.
     ids = {operator.uid: operator.node_id for operator in compiled.operators}
-    remarks = lower(compiled).remarks
-    return {
+    lowered = lower(compiled)
+    remarks = {
         ids[uid]: f"not lowered: {remark}" if remark else "lowered"
-        for uid, remark in remarks.items()
+        for uid, remark in lowered.remarks.items()
     }
+    for stage in lowered.graph.stages:
+        if stage.is_source and stage.operators[0].spec.reads_columns:
+            remarks |= {operator.node_id: "lowered" for operator in stage.operators}
+    return remarks
 
 
 def _plan_node(node: Node, graph: StreamGraph) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""A batch of a streaming DataFrame as Parquet files, and the source that reads them.
+"""Rows of a DataFrame as Parquet files, one batch or all, and the source that reads them.
 
 Small batches come to the driver as Arrow and are written there: Spark's own writer starts several
 processes for the permissions of each file, which takes longer than everything else about such a
 batch. Large ones, and the first, whose size nobody knows, are written by Spark's tasks.
 
-Files are named relative to the source's directory: a job that goes on elsewhere writes the batch
-again, and positions in it still stand.
+Files are named relative to the source's directory: a job that goes on elsewhere writes the rows
+again, and positions in them still stand.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.connectors.files.formats import BulkFormat
 from penstock.connectors.files.storage import LocalStorage
 from penstock.connectors.source import (
     Boundedness,
@@ -26,14 +27,13 @@ from penstock.connectors.source import (
     SourceReader,
     Split,
 )
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import JobExecutionError, ProgramError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame
 
-    from penstock.connectors.files.formats import BulkFormat
     from penstock.core.columns import ColumnName
 
 SMALL_ROWS: Final = 20_000
@@ -50,24 +50,26 @@ _SAME_IN_ARROW: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BatchFiles(Source):
-    """Reads the batches of a streaming DataFrame.
+    """Reads the rows of a DataFrame.
 
     Attributes:
         directory: Where their files are.
         records: Reads them.
+        is_bounded: Whether the DataFrame ends.
         discovers: Finds splits; lives in the driver and does not travel.
     """
 
     directory: str
     records: BulkFormat
+    is_bounded: bool
     discovers: Callable[[Any], Discovery] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BatchFiles, (self.directory, self.records)
+        return BatchFiles, (self.directory, self.records, self.is_bounded)
 
     @property
     def boundedness(self) -> Boundedness:
-        return Boundedness.CONTINUOUS_UNBOUNDED
+        return Boundedness.BOUNDED if self.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def discover(self, state: Any, now_ms: int) -> Discovery:
         assert self.discovers is not None
@@ -80,7 +82,7 @@ class BatchFiles(Source):
         return replace(self, records=self.records.with_columns(columns))
 
     def default_name(self) -> str:
-        return "Streaming DataFrame"
+        return "Spark DataFrame"
 
 
 class _BatchReader(SourceReader):
@@ -93,8 +95,8 @@ class _BatchReader(SourceReader):
         file = LocalStorage().look_up(path)
         if file is None:
             raise JobExecutionError(
-                f"the rows of a streaming DataFrame are not at {path}: penstock.state.local.dir "
-                "must be a directory that Spark's driver and all executors share."
+                f"the rows of a DataFrame are not at {path}: io.tmp.dirs must be a directory that "
+                "Spark's driver and all executors share."
             )
         data = {"path": path, "size": file.size_bytes, "version": file.version}
         found = replace(split, data={**data, "groups": split.data["groups"]})
@@ -117,6 +119,21 @@ class WrittenBatch:
     splits: tuple[Split, ...]
     rows: tuple[int, ...]
     group_rows: int
+
+
+def row_format(df: DataFrame) -> BulkFormat:
+    """Returns what makes a DataFrame's rows of such files.
+
+    Raises:
+        ProgramError: Two columns have one name.
+    """
+    columns = list(df.columns)
+    if len(set(columns)) != len(columns):
+        twice = next(column for column in columns if columns.count(column) > 1)
+        raise ProgramError(
+            f"the DataFrame has two columns named {twice!r}; rename one with withColumnRenamed."
+        )
+    return BulkFormat.parquet_format(columns=columns, records="row")
 
 
 def comes_as_arrow(df: DataFrame) -> bool:
@@ -166,11 +183,10 @@ def write_batch(
         file = f"{name}/part-{number}.parquet"
         metadata = _parquet().read_metadata(path)
         path.rename(Path(directory, file))
-        groups = range(metadata.num_row_groups)
-        for part in [(group,) for group in groups] if group_rows else [tuple(groups)]:
-            count = sum(metadata.row_group(group).num_rows for group in part)
+        for group in range(metadata.num_row_groups):
+            count = metadata.row_group(group).num_rows
             if count:
-                splits.append(Split(f"{file}#{part[0]}", {"file": file, "groups": part}))
+                splits.append(Split(f"{file}#{group}", {"file": file, "groups": (group,)}))
                 rows.append(count)
     return WrittenBatch(tuple(splits), tuple(rows), group_rows)
 
@@ -200,7 +216,7 @@ def _collected(df: DataFrame) -> Any:
 def _as_parquet(kind: Any, arrow: Any) -> Any:
     """Returns the type that is read from what Spark writes: timestamps in UTC without a zone."""
     if arrow.types.is_timestamp(kind) and kind.tz is not None:
-        return arrow.timestamp("ns")
+        return arrow.timestamp("us")
     if arrow.types.is_list(kind):
         return arrow.list_(kind.value_field.with_type(_as_parquet(kind.value_type, arrow)))
     if arrow.types.is_map(kind):

@@ -1,27 +1,76 @@
 """DataFrames as sources: a bounded one is written once, a streaming one batch by batch.
 
-Either way the rows become Parquet files in the job's scratch directory, which are then read as any
-file source: in ranges, from positions, and the same again after a failure.
+Either way the rows become Parquet files in the job's scratch directory, which subtasks read from
+positions: from the same files after a failure, from files written again in another job.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.spark_source import SparkSource, materialise
+from penstock.connectors.source import Discovery
+from penstock.connectors.spark_source import SparkSource
 from penstock.core.errors import UnsupportedError
+from penstock.spark.batch_files import BatchFiles, row_format, write_batch
 from penstock.spark.streaming_feed import StreamingFeed
 
 if TYPE_CHECKING:
-    from penstock.connectors.source import Source
+    import threading
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
     from penstock.graph.job_graph import JobGraph, Stage
+    from penstock.runtime.source_progress import SourceProgress
+
+
+class BoundedRows:
+    """One bounded DataFrame of a job: all of its rows, written when the job starts.
+
+    Args:
+        df: The DataFrame.
+        directory: Where its rows go.
+        uid: Of the source.
+    """
+
+    def __init__(self, df: DataFrame, directory: Path, uid: str) -> None:
+        records = row_format(df)
+        self._uid = uid
+        self._written = write_batch(df, str(directory), "rows")
+        self.source = BatchFiles(str(directory), records, is_bounded=True, discovers=self._discover)
+
+    def _discover(self, state: Any) -> Discovery:
+        splits = self._written.splits if state is None else ()
+        return Discovery(splits, {"rows": list(self._written.rows)}, complete=True)
+
+    def check_restored(self, progress: SourceProgress) -> None:
+        """Refuses a snapshot whose positions mean nothing here.
+
+        Raises:
+            UnsupportedError: There are rows to read, but others than when it was taken.
+        """
+        unread = progress.waiting or any(progress.assigned.values())
+        if unread and progress.state.get("rows") != list(self._written.rows):
+            raise UnsupportedError(
+                f"the snapshot was taken inside the DataFrame of source '{self._uid}', which now "
+                f"has {sum(self._written.rows):,} rows, or lies in other partitions, so it cannot "
+                "be read on. Start with the query, the input and the Spark settings that the "
+                "snapshot was taken with; or give the source another uid, which reads it from the "
+                "beginning, and set execution.state-recovery.ignore-unclaimed-state: true."
+            )
+
+    def start(self, progress: Callable[[], SourceProgress], cancelled: threading.Event) -> None:
+        """There is nothing to start: what was written stays for all attempts."""
+
+    def stop(self) -> None:
+        """There is nothing to end."""
 
 
 def with_dataframes_as_files(
     graph: JobGraph, scratch_directory: str, *, takes_checkpoints: bool
-) -> tuple[JobGraph, dict[str, StreamingFeed]]:
+) -> tuple[JobGraph, dict[str, BoundedRows | StreamingFeed]]:
     """Replaces `SparkSource`s by sources of files.
 
     Returns:
@@ -30,28 +79,27 @@ def with_dataframes_as_files(
     Raises:
         UnsupportedError: Checkpoints are wanted of a query that keeps state in Spark.
     """
-    feeds: dict[str, StreamingFeed] = {}
+    feeds: dict[str, BoundedRows | StreamingFeed] = {}
+
+    def feed_of(df: DataFrame, uid: str, stage: Stage) -> BoundedRows | StreamingFeed:
+        directory = Path(scratch_directory) / f"source-{stage.stage_id}"
+        if not df.isStreaming:
+            return BoundedRows(df, directory, uid)
+        feed = StreamingFeed(df, directory, uid, stage.parallelism)
+        if takes_checkpoints and feed.stateful_part:
+            raise UnsupportedError(
+                f"the streaming DataFrame of source '{uid}' keeps state in Spark "
+                f"({feed.stateful_part}), which checkpoints do not hold. Do that part with "
+                "Penstock's keyed streams and windows, or run the job without checkpoints."
+            )
+        return feed
 
     def converted(stage: Stage) -> Stage:
         head = stage.operators[0]
         if not stage.is_source or not isinstance(head.spec.source, SparkSource):
             return stage
-        given = head.spec.source
-        source: Source
-        if given.is_streaming:
-            directory = Path(scratch_directory) / f"stream-{head.node_id}"
-            feed = StreamingFeed(given.df, directory, head.uid, stage.parallelism)
-            if takes_checkpoints and feed.stateful_part:
-                raise UnsupportedError(
-                    f"the streaming DataFrame of source '{head.uid}' keeps state in Spark "
-                    f"({feed.stateful_part}), which checkpoints do not hold. Do that part with "
-                    "Penstock's keyed streams and windows, or run the job without checkpoints."
-                )
-            feeds[head.uid] = feed
-            source = feed.source
-        else:
-            source = materialise(given.df, scratch_directory, head.uid)
-        spec = replace(head.spec, source=source)
+        feed = feeds[head.uid] = feed_of(head.spec.source.df, head.uid, stage)
+        spec = replace(head.spec, source=feed.source)
         return replace(stage, operators=(replace(head, spec=spec), *stage.operators[1:]))
 
     return replace(graph, stages=tuple(converted(stage) for stage in graph.stages)), feeds

@@ -17,11 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.files.formats import BulkFormat
 from penstock.connectors.source import Discovery
 from penstock.core.errors import JobExecutionError, UnsupportedError
 from penstock.spark import streaming_log
-from penstock.spark.batch_files import SMALL_ROWS, BatchFiles, comes_as_arrow, write_batch
+from penstock.spark.batch_files import (
+    SMALL_ROWS,
+    BatchFiles,
+    comes_as_arrow,
+    row_format,
+    write_batch,
+)
 from penstock.spark.query_plan import partitions_of, stateful_part, streaming_sources
 
 if TYPE_CHECKING:
@@ -76,8 +81,10 @@ class StreamingFeed:
         """After the first batch: a job that restarts from nothing begins with the same one."""
         self._progress: Callable[[], SourceProgress] | None = None
         self._run: _Run | None = None
-        records = BulkFormat.parquet_format(columns=list(df.columns), records="row")
-        self.source = BatchFiles(str(directory / "batches"), records, self._discover)
+        batches = str(directory / "batches")
+        self.source = BatchFiles(
+            batches, row_format(df), is_bounded=False, discovers=self._discover
+        )
 
     def check_restored(self, progress: SourceProgress) -> None:
         """Refuses a snapshot from which this DataFrame cannot go on.

@@ -14,14 +14,12 @@ from pyarrow import parquet
 from sink_job import at, write
 
 from penstock.connectors.arrow_tables import to_table
-from penstock.connectors.source import Budget
 from penstock.connectors.spark_sink import SparkSink
-from penstock.connectors.spark_source import SparkSource, materialise
+from penstock.connectors.spark_source import SparkSource
 from penstock.core.errors import (
     EnvironmentError_,
     JobExecutionError,
     ProgramError,
-    UnsupportedError,
 )
 from penstock.core.row import Row
 
@@ -194,48 +192,6 @@ def test_spark_sink_mistakes(tmp_path: Path) -> None:
         sink.create_committer().commit(committables, at(1, spark=FakeSpark()))
 
 
-class FakeFrame:
-    """A bounded DataFrame that can write itself to Parquet."""
-
-    isStreaming = False
-    columns = ["n", "s"]
-
-    def __init__(self, rows: int = 5) -> None:
-        self.write = self
-        self.schema = self
-        self.rows = rows
-
-    def json(self) -> str:
-        return "{}"
-
-    def mode(self, name: str) -> FakeFrame:
-        assert name == "overwrite"
-        return self
-
-    def parquet(self, path: str) -> None:
-        Path(path).mkdir(exist_ok=True)
-        (Path(path) / "_SUCCESS").touch()
-        table = arrow.table({"n": list(range(self.rows)), "s": ["x"] * self.rows})
-        parquet.write_table(table, Path(path) / "part-0.parquet")
-
-
-def test_a_data_frame_becomes_files(tmp_path: Path) -> None:
-    source = materialise(FakeFrame(), str(tmp_path), "uid")
-    (split,) = source.discover(None, 0).splits
-    reader = source.create_reader()
-    rows = reader.read(split, split.start, Budget(99, 1 << 20, 0)).values
-    reader.close()
-    assert [row.as_dict() for row in rows] == [{"n": n, "s": "x"} for n in range(5)]
-
-
-def test_data_frames_that_do_not_fit(tmp_path: Path) -> None:
-    assert not SparkSource(FakeFrame()).is_streaming
+def test_only_data_frames_are_sources_of_rows() -> None:
     with pytest.raises(ProgramError, match="needs a DataFrame, not list"):
         SparkSource([])
-    streaming, twice = FakeFrame(), FakeFrame()
-    streaming.isStreaming = True
-    twice.columns = ["n", "n"]
-    with pytest.raises(UnsupportedError, match=r"made by spark\.read"):
-        materialise(streaming, str(tmp_path))
-    with pytest.raises(ProgramError, match="two columns named 'n'"):
-        materialise(twice, str(tmp_path))
