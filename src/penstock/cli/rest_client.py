@@ -29,6 +29,7 @@ _TIMEOUT_SECONDS: Final = 30.0
 _MAX_HOPS: Final = 3
 _UNAVAILABLE: Final = 503
 _NOT_FOUND: Final = 404
+_INTERNAL_ERROR: Final = 500
 
 START_ADVICE: Final = "Start one with `penstock jobmanager`, or name its address with -m host:port."
 
@@ -209,7 +210,7 @@ class RestClient:
         try:
             return json.loads(content) if content.strip() else {}
         except ValueError:
-            if status >= 400:
+            if status >= _INTERNAL_ERROR:
                 return {"errors": []}
             raise NoManagerError(
                 f"{self.url} answers, but not as a job manager. Something else listens there; "

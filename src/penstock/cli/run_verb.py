@@ -118,6 +118,11 @@ def _restore_settings(options: dict[str, Any], given: Asked) -> dict[str, str]:
     if options["restore_mode"] is not None:
         given.report.notice("note: -rm is an old name of -cm (--claimMode).")
     mode = options["claim_mode"] or options["restore_mode"]
+    starts_anew = options["snapshot"] is None and f"{_RECOVERY}path" not in (given.settings or {})
+    if starts_anew and (mode is not None or options["drops"]):
+        given.report.notice(
+            "WARNING -cm and -n say how to start from a snapshot; without -s they change nothing."
+        )
     if mode is not None:
         if mode.lower().replace("-", "_") not in _CLAIM_MODES:
             raise WrongUsageError(

@@ -89,8 +89,8 @@ def _latest(job_id: str, checkpoints: dict[str, Any]) -> str:
         records.append(latest)
     if not records:
         raise RequestFailedError(
-            f"Job {job_id} has no completed checkpoint yet. Take one with "
-            f"`penstock savepoint {job_id}`."
+            f"Job {job_id} has no checkpoint that is still there. While it runs, "
+            f"`penstock savepoint {job_id}` takes a snapshot that stays."
         )
     return str(max(records, key=lambda record: record["id"])["external_path"])
 

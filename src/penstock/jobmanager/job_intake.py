@@ -7,8 +7,11 @@ import shutil
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.storage_open import Storages
 from penstock.core.configuration import Configuration, Rank
-from penstock.core.errors import ConfigurationError, PenstockError
+from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.jobmanager.dispatching import RefusedError
 from penstock.jobmanager.job_directory import (
     JobDirectory,
@@ -132,5 +135,9 @@ def _check(settings: dict[str, str]) -> None:
         restart_strategy(configuration, checkpointing=False)
         configuration.get_duration_ms("task.cancellation.timeout")
         configuration.get_duration_ms("execution.checkpointing.interval")
-    except ConfigurationError as error:
+        start = configuration.read("execution.state-recovery.path")
+        if start and "://" not in start:
+            # What the program starts from elsewhere, with keys of its own perhaps, it sees itself.
+            load_snapshot(Storages(), start)
+    except (ConfigurationError, CheckpointError, StateError) as error:
         raise RefusedError(str(error)) from None

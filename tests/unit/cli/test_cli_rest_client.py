@@ -171,5 +171,6 @@ def test_what_is_no_job_manager_is_said(manager: StubManager) -> None:
         def _json(self, content: bytes, status: int) -> Any:
             return super()._json(b"<html>hello</html>", status)
 
-    with pytest.raises(NoManagerError, match="Something else listens there"):
-        Page(f"http://{manager.url}").get("/config")
+    for path in ("/config", "/there-is-none"):
+        with pytest.raises(NoManagerError, match="Something else listens there"):
+            Page(f"http://{manager.url}").get(path)

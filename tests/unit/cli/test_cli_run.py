@@ -82,6 +82,17 @@ def test_options_become_settings(manager: StubManager, program: Path, tmp_path: 
     assert package.read("files/0/lib.py") == b"X = 1"
 
 
+@pytest.mark.parametrize(
+    ("option", "is_warned"), [("-n", True), ("-cm=claim", True), ("-d", False)]
+)
+def test_options_of_a_start_from_a_snapshot_alone_are_warned_of(
+    manager: StubManager, program: Path, option: str, is_warned: bool
+) -> None:
+    ran = penstock("run", "-d", *option.split("="), "-m", manager.url, str(program))
+    assert ran.code == 0, ran.err
+    assert ("without -s they change nothing" in ran.err) is is_warned
+
+
 def test_a_module(manager: StubManager, tmp_path: Path) -> None:
     (tmp_path / "jobs.py").write_text("X = 1")
     assert penstock(*f"run -d -m {manager.url} -pym jobs -pyfs jobs.py a".split()).code == 0

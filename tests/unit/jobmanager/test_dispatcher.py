@@ -157,6 +157,10 @@ def test_a_job_is_stored_before_it_is_started(world: World) -> None:
         ({"program": None, "module": "os; x"}, "not the name of a module"),
         ({"configuration": (("restart-strategy.type", "sometimes"),)}, "sometimes"),
         ({"configuration": (("task.cancellation.timeout", "soon"),)}, "soon"),
+        (
+            {"configuration": (("execution.state-recovery.path", "/nowhere/chk-1"),)},
+            "/nowhere/chk-1 is not a checkpoint or savepoint",
+        ),
     ],
 )
 def test_what_cannot_run_is_refused_and_leaves_nothing(
