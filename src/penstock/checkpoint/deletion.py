@@ -41,6 +41,14 @@ class DeletionReport:
     def is_complete(self) -> bool:
         return not self.failed
 
+    def check_complete(self) -> None:
+        """Raises when files are left."""
+        if self.failed:
+            place, reason = self.failed[0]
+            raise CheckpointError(
+                f"{len(self.failed)} files could not be deleted, among them {place}: {reason}"
+            )
+
 
 def _always() -> None:
     """Asks nobody: for a person who disposes of a snapshot."""

@@ -106,7 +106,7 @@ def upload_savepoint(  # noqa: PLR0913
         sinks=snapshot.sinks,
         job=snapshot.job,
         properties=msgspec.structs.replace(
-            draft.properties, incremental=False, new_bytes=plan.new_bytes + plan.inline_bytes
+            draft.properties, incremental=False, new_bytes=plan.figures.checkpointed_bytes
         ),
     )
     uploaded = UploadedSavepoint(storage, name, manifest, plan)

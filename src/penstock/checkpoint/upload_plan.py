@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle, SubtaskRecord
 from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
@@ -50,6 +51,18 @@ class UploadPlan:
     new_bytes: int
     reused_files: int
     reused_bytes: int
+
+    @property
+    def figures(self) -> CheckpointFigures:
+        """The sizes that history and log show."""
+        written = self.new_bytes + self.inline_bytes
+        return CheckpointFigures(
+            checkpointed_bytes=written,
+            state_bytes=written + self.reused_bytes,
+            files_new=len(self.puts),
+            files_reused=self.reused_files,
+            inline_bytes=self.inline_bytes,
+        )
 
     @property
     def shared_paths(self) -> frozenset[str]:

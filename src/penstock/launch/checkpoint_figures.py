@@ -42,7 +42,7 @@ class SnapshotTimes:
 
 
 class TaskFigureBook:
-    """Adds the figures of tasks to those of a checkpoint.
+    """Says what checkpoints took, in all and task by task.
 
     Args:
         graph: Which operators are in which task.
@@ -55,13 +55,10 @@ class TaskFigureBook:
         self._clock = clock
         self._statistics = statistics
 
-    def with_tasks(
-        self,
-        figures: CheckpointFigures,
-        wish: instructions.Upload,
-        uploaded: UploadPlan | UploadedSavepoint,
+    def figures(
+        self, wish: instructions.Upload, uploaded: UploadPlan | UploadedSavepoint
     ) -> CheckpointFigures:
-        """All files are safe: returns the figures with those of each task."""
+        """All files are safe: returns the figures, with those of each task."""
         plan = uploaded.plan if isinstance(uploaded, UploadedSavepoint) else uploaded
         now_ms = self._clock.wall_ms()
         epoch = wish.snapshot.times or EpochTimes(now_ms)
@@ -69,7 +66,7 @@ class TaskFigureBook:
         triggered_ms = epoch.ended_ms if record is None else record.triggered_ms
         times = SnapshotTimes(triggered_ms, epoch, now_ms)
         tasks = task_figures(self._graph, plan, wish.checkpoint_id, times)
-        return replace(figures, tasks=tasks)
+        return replace(plan.figures, tasks=tasks)
 
 
 def task_figures(

@@ -41,16 +41,10 @@ from penstock.core.errors import PenstockError
 from penstock.launch.high_availability import JobRecords, open_records
 from penstock.launch.job_pointer import JobPointer
 from penstock.launch.orphan_sweep import OrphanSweep
-from penstock.launch.snapshot_details import (
-    check_complete,
-    entry_of,
-    figures_of,
-    loaded_of,
-)
+from penstock.launch.snapshot_details import entry_of, loaded_of
 
 if TYPE_CHECKING:
     from penstock.checkpoint import instructions
-    from penstock.checkpoint.figures import CheckpointFigures
     from penstock.checkpoint.pointer import Pointer
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
@@ -140,7 +134,7 @@ class SnapshotEffects:
         self._storage.make_directory(self._layout.counter)
         return self._counter.reserve(at_least)
 
-    def upload(self, wish: instructions.Upload) -> tuple[Uploaded, CheckpointFigures]:
+    def upload(self, wish: instructions.Upload) -> Uploaded:
         """Writes the files of a checkpoint or savepoint."""
         if wish.request.kind is SnapshotKind.SAVEPOINT:
             return self._upload_savepoint(wish)
@@ -166,7 +160,7 @@ class SnapshotEffects:
             executor=self._threads,
             is_cancelled=lambda: number in self.aborted,
         )
-        return plan, figures_of(plan)
+        return plan
 
     def write_metadata(self, wish: instructions.WriteMetadata) -> LoadedSnapshot:
         """Writes `_metadata`; the snapshot is complete then."""
@@ -185,15 +179,13 @@ class SnapshotEffects:
                 trigger="periodic" if wish.request.is_periodic else "manual",
                 retention=self._settings.retention.value,
                 incremental=self._settings.incremental,
-                new_bytes=plan.new_bytes + plan.inline_bytes,
+                new_bytes=plan.figures.checkpointed_bytes,
             ),
         )
         directory = self._layout.checkpoint(wish.checkpoint_id)
         return write_metadata(self._storage, directory, manifest)
 
-    def _upload_savepoint(
-        self, wish: instructions.Upload
-    ) -> tuple[UploadedSavepoint, CheckpointFigures]:
+    def _upload_savepoint(self, wish: instructions.Upload) -> UploadedSavepoint:
         assert wish.request.target is not None, "the coordinator turns away who names no directory"
         is_native = wish.request.format is SavepointFormat.NATIVE
         kind = ManifestKind.SAVEPOINT_NATIVE if is_native else ManifestKind.SAVEPOINT_CANONICAL
@@ -203,7 +195,7 @@ class SnapshotEffects:
                 trigger="stop" if wish.request.stop else "savepoint", drained=wish.request.drain
             ),
         )
-        uploaded = upload_savepoint(
+        return upload_savepoint(
             self.storages,
             wish.request.target,
             wish.snapshot,
@@ -214,7 +206,6 @@ class SnapshotEffects:
             executor=self._threads,
             is_cancelled=lambda: wish.checkpoint_id in self.aborted,
         )
-        return uploaded, figures_of(uploaded.plan)
 
     def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:
         return Manifest(
@@ -277,23 +268,23 @@ class SnapshotEffects:
         self._under_way.pop(checkpoint.checkpoint_id, None)
         self.registry = self.registry.registered(loaded_of(checkpoint).manifest)
 
-    def discard(self, number: int, plan: Uploaded | None) -> None:
+    def discard(self, number: int, uploaded: Uploaded | None) -> None:
         """Removes what is private to an aborted checkpoint or savepoint."""
         self._under_way.pop(number, None)
-        if isinstance(plan, UploadedSavepoint):
-            discard_savepoint(plan)
+        if isinstance(uploaded, UploadedSavepoint):
+            discard_savepoint(uploaded)
             return
-        abort_checkpoint(self._storage, self._layout, number, plan)
+        abort_checkpoint(self._storage, self._layout, number, uploaded)
 
     def delete(self, checkpoint: CompletedCheckpoint) -> None:
         """Deletes a checkpoint that the pointer no longer names."""
-        check_complete(delete_entry(self.storages, entry_of(checkpoint), self.confirm_lead))
+        delete_entry(self.storages, entry_of(checkpoint), self.confirm_lead).check_complete()
 
     def release_shared(self, lowest_id: int) -> None:
         """Deletes shared files that no retained checkpoint uses, nor one that is under way."""
         in_use = {path for paths in list(self._under_way.values()) for path in paths}
         self.registry, gone = self.registry.unregistered_below(lowest_id, in_use=in_use)
-        check_complete(delete_shared(self.storages, gone, self.confirm_lead))
+        delete_shared(self.storages, gone, self.confirm_lead).check_complete()
 
     def probe(self) -> None:
         """Tries the directory before the first record.

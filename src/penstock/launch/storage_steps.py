@@ -64,7 +64,7 @@ class StorageSteps:
         self._post = post
         self._book = book
         self._log = logging.getLogger("penstock.checkpoint")
-        self._plans: dict[int, Any] = {}
+        self._uploads: dict[int, Any] = {}
         self._unknown: Unknown | None = None
         self._rewrites: dict[int, instructions.WriteMetadata] = {}
         self._publishing: instructions.Publish | None = None
@@ -90,13 +90,12 @@ class StorageSteps:
             number = wish.checkpoint_id
             try:
                 with _UPLOAD:
-                    plan, figures = self._effects.upload(wish)
+                    uploaded = self._effects.upload(wish)
             except PenstockError as error:
                 return events.UploadFailed(number, str(error))
             with _ACKNOWLEDGE:
-                self._plans[number] = plan
-            figures = self._book.with_tasks(figures, wish, plan)
-            return events.UploadCompleted(number, plan, figures)
+                self._uploads[number] = uploaded
+            return events.UploadCompleted(number, uploaded, self._book.figures(wish, uploaded))
 
         self._in_background(work, lambda error: events.UploadFailed(wish.checkpoint_id, error))
 
@@ -178,7 +177,7 @@ class StorageSteps:
 
     def forget(self, number: int) -> None:
         """A checkpoint has completed: what was remembered for taking it back may go."""
-        self._plans.pop(number, None)
+        self._uploads.pop(number, None)
         self._rewrites.pop(number, None)
 
     def on_CommitSinks(self, wish: instructions.CommitSinks) -> None:
@@ -195,11 +194,11 @@ class StorageSteps:
         number = wish.checkpoint_id
 
         def work() -> events.Event:
-            plan = self._plans.get(number)
+            uploaded = self._uploads.get(number)
             self.forget(number)
             try:
                 with _DISCARD:
-                    self._effects.discard(number, plan)
+                    self._effects.discard(number, uploaded)
             except PenstockError as error:
                 return events.DeletionFailed(number, str(error))
             return events.DeletionCompleted(number)
