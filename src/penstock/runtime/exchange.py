@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 FRAME_RECORDS: Final = BATCH_RECORDS
 """Records after which a frame is sent: while they are still in the processor's cache."""
 
-_BOOK_KEYS: Final = 2_000_000
-"""Keys that a sender remembers before it starts anew."""
-
 
 class ExchangeWriter:
     """Sends one edge's records from one subtask; `frames` is where they go."""
@@ -37,8 +34,8 @@ class ExchangeWriter:
         self._partitioner = partitioner
         self._targets = targets
         self._channel = channel
-        self._book = partitioner.book if isinstance(partitioner, ByKeyGroup) else None
-        self._codec = BatchCodec(None if self._book is None else self._book.names)
+        self._keys = partitioner if isinstance(partitioner, ByKeyGroup) else None
+        self._codec = BatchCodec(None if self._keys is None else self._keys.book.names)
         self._pending: list[list[Batch]] = [[] for _ in range(targets)]
         self._pending_counts = [0] * targets
         self._sequences = [0] * targets
@@ -57,9 +54,11 @@ class ExchangeWriter:
     def write(self, batch: Batch) -> None:
         if not len(batch):
             return
-        if self._book is not None and len(self._book) > _BOOK_KEYS:
-            self.flush()
-            self._book.shrink()
+        if self._keys is not None and self._keys.book.is_full:
+            # What waits has numbers that are about to be forgotten.
+            for target in range(self._targets):
+                self._flush(target)
+            self._codec.takes_keys = self._keys.forget_keys()
         for target, part in self._partitioner.split(batch):
             if not part.values:
                 continue

@@ -1,27 +1,20 @@
 """Frames: what crosses an exchange. Spark sees a target number and opaque bytes.
 
-A data frame holds some thousand records for one subtask. Values of built-in types are written with
-`marshal`, which takes half of pickle's time; anything else is pickled. Frames live for
-one epoch only and are read by the same interpreter version that wrote them, so neither format is
-ever stored.
+A data frame holds some thousand records for one subtask, pickled at once, without a memo where they
+are small (`docs/decisions/0008`). Frames live for one epoch only.
 """
 
 from __future__ import annotations
 
-import marshal
 import pickle
 from array import array
 from enum import IntEnum
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from penstock.core import pickling
 from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
 from penstock.operators.errors import shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class FrameKind(IntEnum):
@@ -59,77 +52,62 @@ class Frame(NamedTuple):
 
 
 class BatchCodec:
-    """Turns batches into payloads; remembers per exchange which values `marshal` cannot take.
+    """Turns batches into payloads.
 
     Args:
         names: Behind a `key_by`: key by number; batches to encode then carry numbers for keys.
+
+    Attributes:
+        takes_keys: Batches carry the keys themselves.
     """
 
     def __init__(self, names: list[Any] | None = None) -> None:
         self._names = names
-        self._marshal_values = True
-        self._marshal_keys = True
+        self.takes_keys = False
+        self._repeats = False
 
     def encode(self, batch: Batch) -> bytes:
-        values, self._marshal_values = _dump(batch.values, try_marshal=self._marshal_values)
         timestamps = batch.timestamps
         times = None if timestamps is None else array("q", timestamps).tobytes()
         numbers = batch.keys
         if self._names is None or numbers is None:
-            return marshal.dumps((values, times, None, None, None))
+            return self._dump(batch.values, times, None, None, None)
+        if self.takes_keys:
+            return self._dump(batch.values, times, numbers, None, None)
         name = self._names.__getitem__
         distinct = set(numbers)
         if len(distinct) * 4 > len(numbers):
             # Few keys repeat: a dictionary would only add to them.
-            keys, self._marshal_keys = _dump(
-                list(map(name, numbers)), try_marshal=self._marshal_keys
-            )
-            return marshal.dumps((values, times, keys, None, None))
+            return self._dump(batch.values, times, list(map(name, numbers)), None, None)
         # Repeated keys come out of the frame as one object each, whose hash Python has cached.
         order = list(distinct)
-        keys, self._marshal_keys = _dump(list(map(name, order)), try_marshal=self._marshal_keys)
-        return marshal.dumps(
-            (values, times, keys, array("I", order).tobytes(), array("I", numbers).tobytes())
+        return self._dump(
+            batch.values,
+            times,
+            list(map(name, order)),
+            array("I", order).tobytes(),
+            array("I", numbers).tobytes(),
         )
 
-
-_ATOMS: Final = frozenset((str, int, float, bool, bytes, complex, type(None)))
-_SEQUENCES: Final = frozenset((tuple, list))
-_PLAIN: Final = _ATOMS | _SEQUENCES
-_LEVELS: Final = 8
-"""Deeper values are pickled."""
-
-
-def _dump(items: list[Any], *, try_marshal: bool) -> tuple[bytes, bool]:
-    if try_marshal and _is_plain(items):
+    def _dump(self, values: list[Any], times: Any, keys: Any, order: Any, numbers: Any) -> bytes:
+        content = (values, times, keys, order, numbers)
+        if not self._repeats and pickling.are_small(values, keys or ()):
+            try:
+                payload = pickling.dumps_without_memo(content)
+            except Exception:
+                # One of them is of another kind than those that were looked at.
+                pass
+            else:
+                self._repeats = len(payload) > _LARGE_BYTES
+                return payload
         try:
-            return b"m" + marshal.dumps(items), True
-        except ValueError:
-            pass
-    try:
-        return b"p" + pickling.dumps(items), False
-    except Exception as error:
-        raise _not_picklable(items, error) from None
+            return pickling.dumps(content)
+        except Exception as error:
+            raise _not_picklable([*values, *(keys or ())], error) from None
 
 
-def _is_plain(items: Iterable[Any]) -> bool:
-    """Whether everything in there is of a built-in type, and quicker to look at than to pickle.
-
-    `marshal` itself would take more, and wrongly: what offers a buffer, such as a NumPy number or a
-    bytearray, it writes as bytes.
-    """
-    kinds = set(map(type, items))
-    for _ in range(_LEVELS):
-        if kinds <= _ATOMS:
-            return True
-        if not kinds <= _PLAIN:
-            return False
-        if not kinds.isdisjoint(_ATOMS):
-            items = [item for item in items if type(item) in _SEQUENCES]
-        kinds = set(map(type, chain.from_iterable(items)))
-        if not kinds <= _ATOMS:
-            items = list(chain.from_iterable(items))
-    return kinds <= _ATOMS
+_LARGE_BYTES: Final = 8 << 20
+"""A frame that is larger may hold one thing many times, which only a memo finds out."""
 
 
 def _not_picklable(items: list[Any], error: Exception) -> ProgramError:
@@ -145,23 +123,16 @@ def _not_picklable(items: list[Any], error: Exception) -> ProgramError:
     return ProgramError(f"{len(items)} records cannot be sent to the next operator: {error}.")
 
 
-def _load(data: bytes) -> list[Any]:
-    view = memoryview(data)[1:]
-    loaded: list[Any] = marshal.loads(view) if data[0] == ord("m") else pickle.loads(view)
-    return loaded
-
-
 def decode_batch(payload: bytes) -> Batch:
     """Reads what `BatchCodec.encode` wrote."""
-    values, times, keys, order, numbers = marshal.loads(payload)
-    batch = Batch(_load(values))
+    values, times, keys, order, numbers = pickle.loads(payload)
+    batch = Batch(values)
     if times is not None:
         batch.timestamps = _integers("q", times)
-    if keys is not None:
-        batch.keys = _load(keys)
-        if order is not None:
-            names = dict(zip(_integers("I", order), batch.keys, strict=True))
-            batch.keys = list(map(names.__getitem__, array("I", numbers)))
+    if order is not None:
+        names = dict(zip(_integers("I", order), keys, strict=True))
+        keys = list(map(names.__getitem__, array("I", numbers)))
+    batch.keys = keys
     return batch
 
 

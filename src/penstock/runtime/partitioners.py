@@ -10,10 +10,10 @@ import operator
 import random  # noqa: TID251 - only an instance with a seed of the epoch
 from abc import ABC, abstractmethod
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
-from penstock.core.keygroups import key_group, subtask_of
+from penstock.core.keygroups import owners_of
 from penstock.core.partitioning import (
     Broadcast,
     Custom,
@@ -28,55 +28,12 @@ from penstock.core.partitioning import (
 )
 from penstock.core.records import Batch
 from penstock.operators.errors import shorten, user_code
+from penstock.runtime.key_book import KeyBook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from penstock.core.type_information import TypeInformation
-
-_SHORT_KEY: Final = 1000
-"""Characters of a key that needs no check before its only subtask takes it."""
-
-
-class KeyBook(dict[Any, int]):
-    """Numbers the keys that one sender has seen, and knows who owns them.
-
-    A key is hashed once per record, here; from then on until the receiver reads the frame it is a
-    small number.
-
-    Attributes:
-        names: Key by number.
-        owners: Subtask by number.
-    """
-
-    def __init__(self, parallelism: int, max_parallelism: int) -> None:
-        super().__init__()
-        self._parallelism = parallelism
-        self._max_parallelism = max_parallelism
-        self.names: list[Any] = []
-        self.owners: list[int] = []
-
-    def __missing__(self, key: Any) -> int:
-        # First, because it refuses keys without a group.
-        owner = self._owner_of(key)
-        number = self[key] = len(self.names)
-        self.names.append(key)
-        self.owners.append(owner)
-        return number
-
-    def _owner_of(self, key: Any) -> int:
-        if self._parallelism == 1 and (
-            type(key) is int or (type(key) is str and len(key) <= _SHORT_KEY)
-        ):
-            return 0
-        group = key_group(key, self._max_parallelism)
-        return subtask_of(group, self._parallelism, self._max_parallelism)
-
-    def shrink(self) -> None:
-        """Forgets all keys; nothing may hold numbers any more."""
-        self.clear()
-        self.names.clear()
-        self.owners.clear()
 
 
 class Partitioner(ABC):
@@ -198,7 +155,15 @@ class ByKeyGroup(ByFunction):
         super().__init__(targets, name)
         self._selector = selector
         self._key_type = key_type
+        self._max_parallelism = max_parallelism
         self.book = KeyBook(targets, max_parallelism)
+        self.sends_keys = False
+
+    def forget_keys(self) -> bool:
+        """Empties the book; returns whether batches carry keys from now on, not their numbers."""
+        self.sends_keys = self.sends_keys or self.book.is_needless
+        self.book.shrink()
+        return self.sends_keys
 
     def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
         records = iter(batch.values)
@@ -211,6 +176,10 @@ class ByKeyGroup(ByFunction):
                 raise
         if self._key_type is not None:
             keys = self._converted(keys, batch.values)
+        if self.sends_keys:
+            owners = owners_of(keys, self._targets, self._max_parallelism)
+            if owners is not None:
+                return owners, keys
         try:
             numbers = list(map(self.book.__getitem__, keys))
         except TypeError:
@@ -224,9 +193,8 @@ class ByKeyGroup(ByFunction):
             raise ProgramError(
                 f"{error}\nat key_by before operator '{self._name}'\n  record: {shorten(refused)}"
             ) from None
-        if self._targets == 1:
-            return [], numbers
-        return list(map(self.book.owners.__getitem__, numbers)), numbers
+        owners = [] if self._targets == 1 else list(map(self.book.owners.__getitem__, numbers))
+        return owners, keys if self.sends_keys else numbers
 
     def _converted(self, keys: list[Any], values: list[Any]) -> list[Any]:
         assert self._key_type is not None
@@ -266,9 +234,7 @@ class ByGivenKey(ByKeyGroup):
         super().__init__(lambda value: value, targets, max_parallelism, name)
 
     def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
-        _, numbers = super().route(Batch(batch.keys or []))
-        assert numbers is not None
-        return list(map(self.book.owners.__getitem__, numbers)), numbers
+        return super().route(Batch(batch.keys or []))
 
 
 class ByShuffle(ByFunction):

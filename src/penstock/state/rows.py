@@ -14,14 +14,13 @@ key can be read back: text and integer keys without a namespace.
 
 from __future__ import annotations
 
-import functools
-import importlib
 import io
 import pickle
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core import keygroups
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import canonical_bytes, murmur
 from penstock.state import codec
@@ -42,18 +41,6 @@ GENERATION_SHIFT: Final = 2
 _GROUP: Final = struct.Struct(">H")
 _LENGTH: Final = struct.Struct(">I")
 _CHUNK: Final = struct.Struct(">II")
-
-
-@functools.cache
-def _numpy() -> Any:
-    """Returns numpy, loaded when it is first needed, or None: it is an optional extra.
-
-    It makes key groups of many keys four times as fast; the loop gives the same.
-    """
-    try:
-        return importlib.import_module("numpy")
-    except ImportError:
-        return None
 
 
 def frame(part: bytes) -> bytes:
@@ -103,10 +90,12 @@ class RowKeys:
 
     def of_keys(self, keys: Sequence[Any]) -> list[bytes]:
         """Returns `of_key` of each key."""
-        if len(keys) < 64 or _numpy() is None:
+        if len(keys) < 64 or keygroups.numpy_if_there() is None:
             return [self.of_key(key) for key in keys]
         canonicals = _canonicals(keys)
-        groups = _key_groups(list(map(zlib.crc32, canonicals)), self._max_parallelism)
+        codes = list(map(zlib.crc32, canonicals))
+        found = keygroups.key_groups_of_codes(codes, self._max_parallelism)
+        groups = found.astype(">u2").tobytes()
         frames = [b"%d:" % length for length in range(max(map(len, canonicals)) + 1)]
         starts = [groups[place : place + 2] for place in range(0, len(groups), 2)]
         return [
@@ -127,28 +116,6 @@ def _canonicals(keys: Sequence[Any]) -> list[bytes]:
     if set(map(type, keys)) == {int}:
         return [b"i%d" % key for key in keys]
     return list(map(canonical_bytes, keys))
-
-
-def _key_groups(codes: list[int], max_parallelism: int) -> bytes:
-    """Returns the key groups of CRCs as big-endian pairs of bytes, as `core.keygroups` has them."""
-    numpy = _numpy()
-    code = numpy.array(codes, dtype=numpy.uint32)
-    code = code * numpy.uint32(0xCC9E2D51)
-    code = (code << numpy.uint32(15)) | (code >> numpy.uint32(17))
-    code = code * numpy.uint32(0x1B873593)
-    code = (code << numpy.uint32(13)) | (code >> numpy.uint32(19))
-    code = code * numpy.uint32(5) + numpy.uint32(0xE6546B64)
-    code ^= numpy.uint32(4)
-    code ^= code >> numpy.uint32(16)
-    code = code * numpy.uint32(0x85EBCA6B)
-    code ^= code >> numpy.uint32(13)
-    code = code * numpy.uint32(0xC2B2AE35)
-    code ^= code >> numpy.uint32(16)
-    negative = code >= numpy.uint32(0x80000000)
-    code = numpy.where(negative, (~code) + numpy.uint32(1), code)
-    code[code == numpy.uint32(0x80000000)] = 0
-    groups: bytes = (code % numpy.uint32(max_parallelism)).astype(">u2").tobytes()
-    return groups
 
 
 def has_plain_owner(keys: Sequence[Any], ns: Any) -> bool:

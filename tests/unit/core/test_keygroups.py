@@ -20,7 +20,9 @@ from penstock.core.keygroups import (
     default_max_parallelism,
     key_group,
     key_group_range,
+    key_groups_of_codes,
     murmur,
+    owners_of,
     subtask_of,
 )
 
@@ -168,3 +170,31 @@ def test_dataclasses_are_keys_by_the_fields_they_compare() -> None:
         assert canonical_bytes(other) != canonical_bytes(Place(1, "a"))
     with pytest.raises(ProgramError, match="no stable hash"):
         canonical_bytes(others[-1])
+
+
+@pytest.mark.parametrize("maximum", [128, 1000, 32768])
+@pytest.mark.parametrize("parallelism", [1, 2, 7])
+def test_owners_of_many_keys_are_those_of_each(maximum: int, parallelism: int) -> None:
+    pytest.importorskip("numpy")
+    lists: list[list[int] | list[str]] = [
+        [*range(-1000, 1000), 2**70, -(2**70)],
+        [f"käse {number}" for number in range(1000)] + ["", "\0"],
+    ]
+    for keys in lists:
+        assert owners_of(keys, parallelism, maximum) == [
+            subtask_of(key_group(key, maximum), parallelism, maximum) for key in keys
+        ]
+
+
+def test_owners_of_other_keys_are_asked_one_by_one() -> None:
+    for keys in ([1, True], [1, "a"], [(1, 2)], [1.0], ["\ud800"], [None], [10**5000]):
+        assert owners_of(keys, 2, 128) is None
+
+
+def test_codes_of_many_keys_are_flinks() -> None:
+    pytest.importorskip("numpy")
+    # The murmur of the last one is Java's least int, whose absolute value is none: it counts as 0.
+    codes = [*range(5000), 0x80000000, 0xFFFFFFFF, 2205091669]
+    groups = key_groups_of_codes(codes, 1000).tolist()
+    assert groups == [murmur(code) % 1000 for code in codes]
+    assert groups[-1] == 0

@@ -25,6 +25,7 @@ from penstock.core.partitioning import (
 )
 from penstock.core.records import Batch
 from penstock.graph.job_graph import Edge
+from penstock.runtime import key_book
 from penstock.runtime.exchange import ExchangeWriter
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind, decode_batch
 from penstock.runtime.partitioners import make_partitioner, rescale_targets
@@ -116,6 +117,43 @@ def test_keys_go_to_the_owner_of_their_key_group(keys: list[Any], targets: int) 
     assert seen == len(records)
 
 
+@pytest.mark.parametrize("has_numpy", [True, False])
+@pytest.mark.parametrize("targets", [1, 2, 3])
+def test_a_sender_with_very_many_keys_sends_them_as_they_are(
+    targets: int, has_numpy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if has_numpy:
+        pytest.importorskip("numpy")
+    else:
+        monkeypatch.setattr(key_book, "numpy_if_there", lambda: None)
+    monkeypatch.setattr(key_book, "_MOST_PLAIN_KEYS", 5)
+    monkeypatch.setattr(key_book, "_MOST_KEYS", 12)
+    edge = Edge(0, 0, 0, None, KeyGroups(lambda value: value), 1, 0)
+    partitioner = make_partitioner(
+        edge.partitioning, subtask=0, parallelism=1, targets=targets, max_parallelism=128, name="x"
+    )
+    made = ExchangeWriter(edge, partitioner, targets, channel=0)
+    frames: list[Frame] = []
+    made.begin_epoch(0, 0, frames)
+    batches = [list(range(4)), list(range(9)), [7, 8, 9], ["a", 5.5, ("b", 1)], ["c", "d"], [1]]
+    for batch in batches:
+        made.write(Batch(batch))
+    made.flush()
+    for target in range(targets):
+        received = [decode_batch(frame.payload) for frame in frames if frame.subtask == target]
+        mine = [
+            key
+            for batch in batches
+            for key in batch
+            if key_group(key, 128) * targets // 128 == target
+        ]
+        assert [key for batch in received for key in batch.keys or ()] == mine
+        assert [value for batch in received for value in batch.values] == mine
+    assert partitioner.sends_keys is has_numpy  # type: ignore[attr-defined]
+    with pytest.raises(ProgramError, match="returned None"):
+        made.write(Batch([None]))
+
+
 def test_bad_keys_and_targets_name_the_record() -> None:
     with pytest.raises(ProgramError, match=r"list \[1\], which is not hashable.*\(\[1\], 2\)"):
         split(KeyGroups(lambda value: value[0]), [([1], 2)], 2)
@@ -172,7 +210,24 @@ def test_repeated_keys_are_written_once() -> None:
     assert decode_batch(payload).keys == [key] * 1000
 
 
-def test_other_types_are_pickled_from_then_on() -> None:
+def test_what_records_share_is_written_once_where_it_is_large() -> None:
+    text = "x" * 10_000
+    for shared in (text, [text], {"a": (text,)}):
+        payload = BatchCodec().encode(Batch([(number, shared) for number in range(1000)]))
+        assert len(payload) < 3 * len(text)
+        assert decode_batch(payload).values[999] == (999, shared)
+
+
+def test_a_record_that_holds_itself_is_sent() -> None:
+    own: list[Any] = [1]
+    own.append(own)
+    for batch in ([own], [*range(99), own], [[1]] * 99 + [own]):
+        *_, found = decode_batch(BatchCodec().encode(Batch(batch))).values
+        assert found[0] == 1
+        assert found[1] is found
+
+
+def test_other_types_may_come_at_any_time() -> None:
     codec = BatchCodec()
     moments = [datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)]
     assert decode_batch(codec.encode(Batch(moments))).values == moments
@@ -249,7 +304,7 @@ class Text(str):
     ],
 )
 def test_frames_keep_types(make: Any, wrap: Any) -> None:
-    """Whatever offers a buffer would come out of `marshal` as bytes."""
+    """Also among records of built-in types, which are written in a way of their own."""
     value = make(pytest.importorskip("numpy"))
     codec = BatchCodec()
     for batch in ([wrap(1), wrap(value)], [wrap(value)] * 3):

@@ -40,7 +40,7 @@ def test_many_rows_at_once_are_the_same_as_one_by_one(
     maximum: int, has_numpy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_numpy:
-        monkeypatch.setattr(rows, "_numpy", lambda: None)
+        monkeypatch.setattr(rows.keygroups, "numpy_if_there", lambda: None)
     made = RowKeys(maximum)
     for keys in (KEYS, list(range(3000)), [str(number) for number in range(3000)]):
         starts = made.of_keys(keys)
