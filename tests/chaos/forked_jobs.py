@@ -34,12 +34,12 @@ class ForkedJobs:
         backend: str,
         start_from: str,
         faults: str = "",
-        savepoints: bool = False,
+        steered: str = "",
         **settings: str,
     ) -> ForkedJob:
         more = json.dumps({key.replace("__", "."): value for key, value in settings.items()})
         arguments = (directory, end, master, backend, start_from, more)
-        process = self._context.Process(target=_run, args=(faults, savepoints, arguments))
+        process = self._context.Process(target=_run, args=(faults, steered, arguments))
         process.start()
         return ForkedJob(process)
 
@@ -64,14 +64,13 @@ class ForkedJob:
         return self._process.exitcode
 
 
-def _run(faults: str, savepoints: bool, arguments: tuple[Any, ...]) -> None:
+def _run(faults: str, steered: str, arguments: tuple[Any, ...]) -> None:
     """Runs in the new process."""
     os.setsid()
     log = os.open(arguments[0] / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    if savepoints:
-        os.environ["KILL_JOB_SAVEPOINTS"] = "1"
+    os.environ["KILL_JOB_STEERED"] = steered
     _arm(faults)
     sys.modules["kill_job"].main(*arguments)
 

@@ -143,7 +143,7 @@ class Run:
             # Where workers share no directory; the time-out is for machines that are fast enough.
             self.settings["penstock__state__local__shared"] = str("cluster" not in master).lower()
             self.settings["execution__checkpointing__timeout"] = "10 min"
-        self.takes_savepoints = rng.random() < 0.3
+        self.steered = "savepoints" if rng.random() < 0.3 else ""
         self.epoch = 0
         self.seen: dict[int, bytes] = {}
         """Every checkpoint whose metadata was ever there, published or not."""
@@ -201,7 +201,7 @@ class Run:
             self.backend,
             self.start_from,
             faults,
-            savepoints=self.takes_savepoints,
+            steered=self.steered,
             **self.settings,
         )
 

@@ -138,10 +138,15 @@ def main(
         # Here output of several checkpoints is joined.
         sink(directory / "sums", RollingPolicy.default_rolling_policy(rollover_interval=150))
     ).uid("sums-out")
-    if not os.environ.get("KILL_JOB_SAVEPOINTS"):
+    steered = os.environ.get("KILL_JOB_STEERED", "")
+    if not steered:
         env.execute("kill me")
         return
     job = env.execute_async("kill me")
+    if steered == "stopped":
+        job.stop_with_savepoint(False, str(directory / "stopped")).result()
+        job.get_job_execution_result().result()
+        return
     threading.Thread(target=take_savepoints, args=(job, directory), daemon=True).start()
     job.get_job_execution_result().result()
 

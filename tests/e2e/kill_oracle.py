@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -28,22 +29,41 @@ def start(
     backend: str,
     start_from: str,
     faults: str = "",
-    savepoints: bool = False,
+    steered: str = "",
+    limits: dict[int, int] | None = None,
+    log: str = "log.txt",
     **settings: str,
 ) -> subprocess.Popen[bytes]:
-    """Starts the job's process; `faults` arms its fault points."""
-    environment = {**os.environ, "PENSTOCK_FAULT_POINTS": faults}
-    if savepoints:
-        environment["KILL_JOB_SAVEPOINTS"] = "1"
+    """Starts the job's process.
+
+    Args:
+        directory: Where everything is.
+        end: Number of records.
+        master: Where the job runs.
+        backend: Holds its state.
+        start_from: As `kill_job.py` takes it.
+        faults: Arms its fault points.
+        steered: `savepoints` are taken all the time, or the job is `stopped` with one at once.
+        limits: Resource limits of the process, by the numbers of `resource`.
+        log: Takes what the process prints, in the directory or anywhere.
+        settings: More configuration; two underscores stand for a dot.
+    """
+    environment = {**os.environ, "PENSTOCK_FAULT_POINTS": faults, "KILL_JOB_STEERED": steered}
     more = json.dumps({key.replace("__", "."): value for key, value in settings.items()})
     command = [sys.executable, PROGRAM, directory, end, master, backend, start_from, more]
-    with (directory / "log.txt").open("ab") as log:
+
+    def limit() -> None:
+        for number, value in (limits or {}).items():
+            resource.setrlimit(number, (value, value))
+
+    with (directory / log).open("ab") as output:
         return subprocess.Popen(
             [str(part) for part in command],
-            stdout=log,
-            stderr=log,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             env=environment,
+            preexec_fn=limit,
         )
 
 

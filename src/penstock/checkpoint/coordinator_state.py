@@ -94,6 +94,8 @@ class CoordinatorState:
         """Output is owed that could not be committed: no checkpoint is deleted at the end."""
         self.pointer_removal: tuple[int, ...] | None = None
         """Pointers being removed at the end; empty once that is done."""
+        self.pointer_is_open = False
+        """The end is being noted in the pointer, which also removes those."""
         self.pointer_retry_ms: int | None = None
         self.pointer_retries = 0
         self.tick_ms: int | None = None

@@ -85,6 +85,7 @@ def on_pointers_removed(state: CoordinatorState, _event: PointersRemoved) -> Non
     """At the end of the job: nothing names these checkpoints any more, their files may go."""
     removed = state.pointer_removal or ()
     state.pointer_removal = ()
+    state.pointer_is_open = False
     state.pointer_retry_ms = None
     for checkpoint in state.store.entries:
         if checkpoint.checkpoint_id in removed:

@@ -25,6 +25,7 @@ from penstock.checkpoint.instructions import (
 from penstock.checkpoint.pending import Phase
 from penstock.checkpoint.retention import is_kept
 from penstock.core.duration import format_millis
+from penstock.core.job import JobStatus
 
 
 def follow_up(state: CoordinatorState) -> None:
@@ -146,12 +147,16 @@ def _close(state: CoordinatorState) -> None:
         keeps = state.keeps_everything or is_kept(state.settings.retention, state.ending)
         entries = () if keeps else state.store.entries
         state.pointer_removal = tuple(e.checkpoint_id for e in entries if e.is_deletable)
-        if state.pointer_removal:
+        # Also without any: that the job has finished is noted in the same step, or it would begin
+        # again where a savepoint stopped it.
+        is_noted = not keeps and state.ending is JobStatus.FINISHED and state.store.entries
+        state.pointer_is_open = bool(state.pointer_removal or is_noted)
+        if state.pointer_is_open:
             state.emit(RemovePointers(state.pointer_removal))
     elif state.pointer_retry_ms is not None and state.now_ms >= state.pointer_retry_ms:
         state.pointer_retry_ms = None
         state.emit(RemovePointers(state.pointer_removal))
-    if state.pointer_removal:
+    if state.pointer_is_open:
         return
     _delete(state)
     if state.deletions.is_idle and not state.discard_later:
