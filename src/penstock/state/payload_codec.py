@@ -32,7 +32,7 @@ from penstock.state.plain_values import (
     encode_body,
     encode_column,
 )
-from penstock.state.value_codec import MismatchError
+from penstock.state.value_codec import MismatchError, value_refused
 from penstock.state.value_codecs import table_codec
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _TableWriter:
         try:
             return self._codec.to_wire(values), times
         except MismatchError as error:
-            raise StateError(f"{self._what}: {error}.") from None
+            raise value_refused(self._what, error) from None
 
     def _value(self, keys: list[Any], values: list[Any]) -> list[Any]:
         removed: list[Any] = []

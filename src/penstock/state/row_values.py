@@ -23,7 +23,7 @@ from penstock.state.pickles import Pickles, opaque_value, refusal
 from penstock.state.plain_values import decode_body, decode_column, encode_body, encode_column
 from penstock.state.rows import GENERATION_SHIFT, IS_TIMED, content_of, flagged, has_plain_owner
 from penstock.state.timed import converted_values
-from penstock.state.value_codec import MismatchError
+from penstock.state.value_codec import MismatchError, value_refused
 from penstock.state.value_codecs import table_codec
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class RowValues:
         try:
             wire = self._codec.to_wire(values)
         except MismatchError as error:
-            raise StateError(f"{self._what}: {error}.") from None
+            raise value_refused(self._what, error) from None
         if self._kind == "value" and times is None:
             return encode_body(wire[0], self._what)
         return encode_body([*prefix, wire, times], self._what)

@@ -45,3 +45,8 @@ def mismatched(declared: TypeInformation, value: Any, why: str | None = None) ->
     """Returns the error for a value that is not of the declared type."""
     text = why or declared.mismatch(value) or f"declared {declared!r}, got {value!r:.60}"
     return MismatchError(text)
+
+
+def value_refused(what: str, error: MismatchError) -> StateError:
+    """Returns the error for a state whose value is not of its type."""
+    return StateError(f"{what}: {error}. Store a value of that type, or declare another one.")
