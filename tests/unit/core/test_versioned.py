@@ -33,6 +33,8 @@ from penstock.testing.simulated_disk import SimulatedDisk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.core.versioned import Outcome
+
 
 class OneCell:
     """A store whose next requests can be made to go wrong."""
@@ -72,21 +74,41 @@ class OneCell:
             raise SwapUnknownError("reply lost")
 
 
+def write(
+    record: VersionedRecord, after: RecordVersion | None, value: bytes, write_id: str
+) -> Outcome:
+    return record.compare_and_set(after, value, leader_epoch=1, write_id=write_id)
+
+
 def started(cell: OneCell) -> tuple[VersionedRecord, RecordVersion]:
     record = VersionedRecord(cell)
-    outcome = record.compare_and_set(None, b"one", leader_epoch=1, write_id="w1")
+    outcome = write(record, None, b"one", "w1")
     assert isinstance(outcome, Committed)
     return record, outcome.current
+
+
+def left_open(
+    cell: OneCell, *, swaps: tuple[str, ...] = (), loads: tuple[str, ...] = ()
+) -> tuple[VersionedRecord, RecordVersion, Unknown]:
+    """Returns a record, its first version, and a second write that nobody knows about."""
+    record, first = started(cell)
+    cell.swaps, cell.loads = [*swaps], [*loads]
+    outcome = write(record, first, b"two", "w2")
+    assert isinstance(outcome, Unknown)
+    return record, first, outcome
+
+
+SECOND = Committed(RecordVersion(2, 1, "w2", b"two", ("w1",)))
 
 
 def test_committed_and_rejected() -> None:
     record, first = started(OneCell())
     assert first == RecordVersion(1, 1, "w1", b"one")
-    second = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
+    second = write(record, first, b"two", "w2")
     assert second == Committed(RecordVersion(2, 1, "w2", b"two", ("w1",)))
-    stale = record.compare_and_set(first, b"three", leader_epoch=1, write_id="w3")
+    stale = write(record, first, b"three", "w3")
     assert stale == Rejected(second.current, fenced=False)
-    again = record.compare_and_set(None, b"three", leader_epoch=1, write_id="w4")
+    again = write(record, None, b"three", "w4")
     assert again == Rejected(second.current, fenced=False)
     assert record.read() == second.current
 
@@ -96,58 +118,42 @@ def test_a_new_leader_locks_older_ones_out() -> None:
     record, first = started(cell)
     taken = VersionedRecord(cell).fence(leader_epoch=2, write_id="f2")
     assert taken == Committed(RecordVersion(2, 2, "f2", b"one", ("w1",)))
-    late = record.compare_and_set(first, b"late", leader_epoch=1, write_id="w2")
+    late = write(record, first, b"late", "w2")
     assert late == Rejected(taken.current, fenced=True)
     # Even when the old leader reads before it writes.
     current = record.read()
-    late = record.compare_and_set(current, b"late", leader_epoch=1, write_id="w3")
+    late = write(record, current, b"late", "w3")
     assert late == Rejected(taken.current, fenced=True)
     assert record.fence(leader_epoch=1, write_id="f1") == Rejected(taken.current, fenced=True)
     assert record.read() == taken.current
 
 
 def test_a_lost_reply_is_recognised() -> None:
-    cell = OneCell()
-    record, first = started(cell)
-    cell.swaps = ["reply lost"]
-    outcome = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
-    assert isinstance(outcome, Unknown)
-    assert record.settle(outcome) == Committed(RecordVersion(2, 1, "w2", b"two", ("w1",)))
+    record, _, unknown = left_open(OneCell(), swaps=("reply lost",))
+    assert record.settle(unknown) == SECOND
 
 
 def test_a_lost_reply_is_recognised_after_others_have_written() -> None:
-    cell = OneCell()
-    record, first = started(cell)
-    cell.swaps = ["reply lost"]
-    unknown = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
-    assert isinstance(unknown, Unknown)
+    record, _, unknown = left_open(OneCell(), swaps=("reply lost",))
     for number in range(3, 10):
-        current = record.read()
-        record.compare_and_set(current, b"more", leader_epoch=1, write_id=f"w{number}")
+        write(record, record.read(), b"more", f"w{number}")
     settled = record.settle(unknown)
     assert isinstance(settled, Committed)
     assert settled.current.version == 9
 
 
 def test_a_lost_request_is_repeated_not_doubled() -> None:
-    cell = OneCell()
-    record, first = started(cell)
-    cell.swaps = ["lost", "lost"]
-    outcome = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
+    record, _, unknown = left_open(OneCell(), swaps=("lost", "lost"))
+    outcome = record.settle(unknown)
     assert isinstance(outcome, Unknown)
-    outcome = record.settle(outcome)
-    assert isinstance(outcome, Unknown)
-    assert record.settle(outcome) == Committed(RecordVersion(2, 1, "w2", b"two", ("w1",)))
+    assert record.settle(outcome) == SECOND
 
 
 def test_a_delayed_request_cannot_undo_what_came_after() -> None:
     cell = OneCell()
-    record, first = started(cell)
-    cell.swaps = ["delayed"]
-    unknown = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
-    assert isinstance(unknown, Unknown)
+    record, _, unknown = left_open(cell, swaps=("delayed",))
     assert isinstance(record.settle(unknown), Committed)
-    later = record.compare_and_set(record.read(), b"three", leader_epoch=1, write_id="w3")
+    later = write(record, record.read(), b"three", "w3")
     assert isinstance(later, Committed)
     with pytest.raises(SwapRejectedError):
         cell.delayed[0]()
@@ -155,25 +161,18 @@ def test_a_delayed_request_cannot_undo_what_came_after() -> None:
 
 
 def test_unknown_becomes_rejected_when_somebody_else_wrote() -> None:
-    cell = OneCell()
-    record, first = started(cell)
-    cell.swaps = ["lost"]
-    unknown = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
-    assert isinstance(unknown, Unknown)
-    other = record.compare_and_set(first, b"other", leader_epoch=1, write_id="x2")
+    record, first, unknown = left_open(OneCell(), swaps=("lost",))
+    other = write(record, first, b"other", "x2")
     assert isinstance(other, Committed)
     assert record.settle(unknown) == Rejected(other.current, fenced=False)
 
 
 def test_nothing_is_committed_before_it_was_read_back() -> None:
     cell = OneCell()
-    record, first = started(cell)
-    cell.loads = ["", "fail"]
-    outcome = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
-    assert isinstance(outcome, Unknown)
+    record, _, unknown = left_open(cell, loads=("", "fail"))
     cell.loads = ["fail"]
-    assert isinstance(record.settle(outcome), Unknown)
-    assert isinstance(record.settle(outcome), Committed)
+    assert isinstance(record.settle(unknown), Unknown)
+    assert isinstance(record.settle(unknown), Committed)
 
 
 def test_a_failure_without_effect_is_an_error_but_not_while_settling() -> None:
@@ -181,22 +180,16 @@ def test_a_failure_without_effect_is_an_error_but_not_while_settling() -> None:
     record, first = started(cell)
     cell.swaps = ["fail"]
     with pytest.raises(PenstockError, match="no connection"):
-        record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
+        write(record, first, b"two", "w2")
     assert record.read() == first
-    cell.swaps = ["delayed", "fail"]
-    outcome = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w3")
-    assert isinstance(outcome, Unknown)
+    record, _, unknown = left_open(OneCell(), swaps=("delayed", "fail"))
     # The earlier request may still arrive, so a failing store proves nothing here.
-    assert isinstance(record.settle(outcome), Unknown)
+    assert isinstance(record.settle(unknown), Unknown)
 
 
 def test_a_store_that_refuses_without_reason_is_asked_again() -> None:
-    cell = OneCell()
-    record, first = started(cell)
-    cell.swaps = ["reject"]
-    outcome = record.compare_and_set(first, b"two", leader_epoch=1, write_id="w2")
-    assert isinstance(outcome, Unknown)
-    assert isinstance(record.settle(outcome), Committed)
+    record, _, unknown = left_open(OneCell(), swaps=("reject",))
+    assert isinstance(record.settle(unknown), Committed)
 
 
 def test_update_tries_again_until_it_sticks() -> None:
@@ -208,7 +201,7 @@ def test_update_tries_again_until_it_sticks() -> None:
     def change(value: bytes | None) -> bytes:
         if interfere.pop(0):
             current = record.read()
-            record.compare_and_set(current, b"x", leader_epoch=1, write_id=f"x{next(ids)}")
+            write(record, current, b"x", f"x{next(ids)}")
         return (value or b"") + b"!"
 
     outcome = record.update(change, leader_epoch=1, new_write_id=lambda: f"u{next(ids)}")
@@ -241,7 +234,7 @@ def test_a_damaged_record_stops_everything() -> None:
     cell.data = cell.data[:-1]
     for attempt in (
         record.read,
-        lambda: record.compare_and_set(first, b"x", leader_epoch=1, write_id="w2"),
+        lambda: write(record, first, b"x", "w2"),
         lambda: record.fence(leader_epoch=2, write_id="f2"),
     ):
         with pytest.raises(DamagedError, match="cell"):
@@ -315,19 +308,17 @@ def test_a_sleeper_below_the_current_number_does_not_count() -> None:
     """Old numbers are removed; one written again by a late writer must not be believed."""
     disk = SimulatedDisk()
     record = open_record(LocalStorage("/data", disk), "pointer")
-    sleeper = record.compare_and_set(None, b"1", leader_epoch=1, write_id="w1")
+    sleeper = write(record, None, b"1", "w1")
     assert isinstance(sleeper, Committed)
     current = sleeper.current
     for number in range(2, 40):
-        outcome = record.compare_and_set(
-            current, b"%d" % number, leader_epoch=1, write_id=f"w{number}"
-        )
+        outcome = write(record, current, b"%d" % number, f"w{number}")
         assert isinstance(outcome, Committed)
         current = outcome.current
     store = record._store
     store.swap(Cell(b"", 2), encode_record(RecordVersion(3, 1, "late", b"late")))
     assert record.read() == current
-    late = record.compare_and_set(sleeper.current, b"late", leader_epoch=1, write_id="late2")
+    late = write(record, sleeper.current, b"late", "late2")
     assert late == Rejected(current, fenced=False)
 
 
