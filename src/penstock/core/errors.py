@@ -1,13 +1,13 @@
-"""The exception tree. Every text names the thing, the value, the limit and the next step::
+"""The exception tree. Every text names the thing, the value, the limit and the next step.
 
-    PenstockError
-    ├── ProgramError            the program cannot be built or is used wrongly
-    │   ├── UnsupportedError    a call of PyFlink that Penstock does not have
-    │   └── ConfigurationError  a setting is unknown, malformed or out of range
-    ├── EnvironmentError_       Java, PySpark or pandas is missing or of a wrong version
-    ├── StateError              state is damaged, incompatible or used outside its scope
-    └── JobExecutionError       the job failed; for a user's exception its own frames come first
-        └── UserFunctionError
+PenstockError
+├── ProgramError            the program cannot be built or is used wrongly
+│   ├── UnsupportedError    a call of PyFlink that Penstock does not have
+│   └── ConfigurationError  a setting is unknown, malformed or out of range
+├── EnvironmentError_       Java, PySpark or pandas is missing or of a wrong version
+├── StateError              state is damaged, incompatible or used outside its scope
+└── JobExecutionError       the job failed; for a user's exception its own frames come first
+    └── UserFunctionError
 """
 
 from __future__ import annotations
