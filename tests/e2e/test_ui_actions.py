@@ -128,6 +128,28 @@ def test_the_service_goes_and_comes_back(
     assert tab.page.get_by_role("button", name="Savepoint", exact=True).is_enabled()
 
 
+def test_the_way_to_the_leader_is_shown(
+    serve: Callable[..., Any], open_tab: Callable[..., Any]
+) -> None:
+    server, leader = serve("normal"), serve("normal")
+    address = f"#/jobs/{server.look.jobs[0].jid}/exceptions"
+    tab = open_tab(server.url, address, may_complain=True)
+    tab.page.locator(".trace").first.wait_for()
+    # What is no address of the web is never made a link.
+    server.leader = "javascript:window.hacked=1"
+    server.tell("job")
+    bar = tab.page.locator(".away-bar")
+    bar.wait_for()
+    assert bar.locator("a").count() == 0
+    server.leader = f"{leader.url}/"
+    bar.get_by_role("button", name="Try now").click()
+    bar.locator("a").wait_for()
+    assert tab.page.locator("main.away .trace").count() > 0, "the last data is gone"
+    bar.locator("a").click()
+    tab.page.wait_for_url(f"{leader.url}/{address}")
+    tab.page.locator("main:not(.away) .trace").first.wait_for()
+
+
 def test_a_hidden_tab_asks_nothing(serve: Callable[..., Any], open_tab: Callable[..., Any]) -> None:
     server = serve("normal")
     tab = open_tab(server.url)

@@ -35,6 +35,8 @@ class UiServer:
         """What changing requests are answered with, if not with success."""
         self.token: str | None = None
         """What documents are only shown with, if anything."""
+        self.leader: str | None = None
+        """Who leads instead of this service, and does not answer; if anybody."""
         self.fetched: list[str] = []
         self._changes: list[str] = []
         self._changed = threading.Condition()
@@ -115,7 +117,11 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.split("?")[0].strip("/")
         look = self.ui.look
         token = self.ui.token
-        if path in look.documents and token and f"Bearer {token}" != self.headers["Authorization"]:
+        if path in look.documents and self.ui.leader is not None:
+            self._json(503, {"errors": ["The leader does not answer."]})
+        elif (
+            path in look.documents and token and f"Bearer {token}" != self.headers["Authorization"]
+        ):
             self._json(401, {"errors": ["Send the job manager's token."]})
         elif path in look.documents:
             self.ui.fetched.append(path)
@@ -194,6 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
+        if status == 503 and self.ui.leader is not None:
+            self.send_header("X-Penstock-Leader", self.ui.leader)
         self.end_headers()
         self.wfile.write(body)
 

@@ -12,11 +12,13 @@ from urllib.parse import urlsplit
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from penstock.core.tls import client_context
 from penstock.rest.errors import LEADER_HEADER, problem
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
+    from penstock.core.configuration import Configuration
     from penstock.jobmanager.dispatching import Dispatcher
 
     Message = MutableMapping[str, Any]
@@ -37,12 +39,18 @@ class ToLeader:
         app: Serves when this process leads.
         dispatcher: Knows who leads.
         is_own: Whether a path is a file of the page, which a standby has too.
+        configuration: Says whom to trust, where the leader speaks TLS.
     """
 
     def __init__(
-        self, app: Application, dispatcher: Dispatcher, is_own: Callable[[str], bool]
+        self,
+        app: Application,
+        dispatcher: Dispatcher,
+        is_own: Callable[[str], bool],
+        configuration: Configuration,
     ) -> None:
         self._app = app
+        self._configuration = configuration
         self._dispatcher = dispatcher
         self._is_own = is_own
 
@@ -81,17 +89,33 @@ class ToLeader:
             path += "?" + scope["query_string"].decode("latin-1")
         kept = {name: headers[name] for name in _KEPT if name in headers} | {_PASSED_ON: "1"}
         try:
-            return await run_in_threadpool(_ask, leader_url, scope["method"], path, body, kept)
+            return await run_in_threadpool(self._ask, leader_url, scope["method"], path, body, kept)
         except (OSError, http.client.HTTPException) as error:
             return problem(
                 503, f"The leader {leader_url} does not answer: {error}.", leader_url=leader_url
             )
 
+    def _ask(
+        self, url: str, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> Response:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "localhost", parts.port
+        connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
+        if parts.scheme == "https":
+            trusted = client_context(self._configuration)
+            connection = http.client.HTTPSConnection(
+                host, port, timeout=_TIMEOUT_S, context=trusted
+            )
+        return _answer(connection, method, path, body, headers)
 
-def _ask(url: str, method: str, path: str, body: bytes, headers: dict[str, str]) -> Response:
-    parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "localhost", parts.port, timeout=_TIMEOUT_S)
+
+def _answer(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: bytes,
+    headers: dict[str, str],
+) -> Response:
     try:
         # Without a user agent, should the client have none: the leader goes by that.
         connection.putrequest(method, path, skip_accept_encoding=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 
@@ -30,10 +31,12 @@ def list_jobs(context: Context) -> dict[str, Any]:
 
 
 @router.get("/jobs/overview")
-def jobs_overview(context: Context) -> dict[str, Any]:
+def jobs_overview(context: Context) -> Any:
     """All jobs, newest first."""
     now_ms = context.clock.wall_ms()
-    return {"jobs": [overview_row(summary, now_ms) for summary in context.dispatcher.jobs()]}
+    rows = [overview_row(summary, now_ms) for summary in context.dispatcher.jobs()]
+    # Encoded here: with thousands of jobs the framework's own way takes longer than all else.
+    return Response(msgspec.json.encode({"jobs": rows}), media_type="application/json")
 
 
 @router.get("/jobs/{job_id}")

@@ -82,12 +82,17 @@ class RestServer:
         if token is None:
             token = self._own_token = write_token(port)
         self.settings = dataclasses.replace(settings, port=port, token=token)
-        self.url = f"http://{settings.advertised}:{port}"
+        scheme, certificate, key = (
+            ("https", *settings.tls) if settings.tls else ("http", None, None)
+        )
+        self.url = f"{scheme}://{settings.advertised}:{port}"
         self.app = create_app(dispatcher, self.settings)
         self._server = _Server(
             uvicorn.Config(
                 self.app,
                 http=_ImpatientProtocol,
+                ssl_certfile=certificate,
+                ssl_keyfile=key,
                 ws="none",
                 lifespan="off",
                 log_config=None,

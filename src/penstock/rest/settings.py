@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
+from penstock.core.tls import server_files
 from penstock.rest.token_file import is_loopback, read_token
 
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -36,6 +37,7 @@ class RestSettings:
         port: Port that is bound; 0 for a free one.
         advertised: Name or address by which others reach it.
         token: What whoever submits a job must hold; None when nobody can.
+        tls: Files of certificate and private key; None without TLS.
         allowed_hosts: Names by which a browser or client may call this service.
         savepoint_roots: Below which savepoints may be asked for; empty for anywhere.
         submit_enabled: Whether a job may be submitted without the token.
@@ -53,6 +55,7 @@ class RestSettings:
     port: int = 8081
     advertised: str = "localhost"
     token: str | None = field(default=None, repr=False)
+    tls: tuple[str, str] | None = None
     allowed_hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
     savepoint_roots: tuple[str, ...] = ()
     submit_enabled: bool = False
@@ -101,6 +104,7 @@ def rest_settings(
         port=port,
         advertised=advertised,
         token=read_token(Path(file)) if file else None,
+        tls=server_files(configuration),
         allowed_hosts=_allowed_hosts(
             host, address, advertised, *configuration.get_list("penstock.rest.allowed-hosts")
         ),

@@ -4,7 +4,7 @@ import { stageTables } from "./checkpoint_stages.js";
 import { h } from "./dom.js";
 import { bytes, count, duration, isNumber, time } from "./format.js";
 import { checkpointDetails } from "./kept.js";
-import { copyButton, facts } from "./parts.js";
+import { copyButton, facts, pathText } from "./parts.js";
 import { restoreCommand } from "./restore.js";
 import { badge } from "./states.js";
 import { noCheckpoints } from "./tab_checkpoints.js";
@@ -168,7 +168,7 @@ function detail(page, job, row) {
     row.failure_message && h("p", { class: "failure breaks" }, row.failure_message),
     facts([
       row.external_path
-        ? ["Path", [h("code", null, row.external_path), copyButton(row.external_path)]]
+        ? ["Path", [pathText(row.external_path), copyButton(row.external_path)]]
         : null,
       row.external_path && !row.discarded
         ? [

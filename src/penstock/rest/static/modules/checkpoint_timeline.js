@@ -67,7 +67,9 @@ function overall(ordered) {
 function strip(page, job, ordered, shown) {
   const from = ordered[0].start;
   const until = Math.max(ordered.at(-1).end, from + 1);
-  const x = (ms) => ((ms - from) / (until - from)) * (STRIP.width - LEAST_WIDTH);
+  // Of the screen's pixels, not of the drawing's: on a phone a bar would be a hair.
+  const least = LEAST_WIDTH * Math.max(STRIP.width / Math.max(page.width, 1), 1);
+  const x = (ms) => ((ms - from) / (until - from)) * (STRIP.width - least);
   const step = scaleStep(until - from, page.width < 700 ? 4 : 9);
   const marks = [];
   for (let at = Math.ceil(from / step) * step; at <= until; at += step) marks.push(at);
@@ -94,11 +96,11 @@ function strip(page, job, ordered, shown) {
           y2: bottom,
         }),
       ),
-      ordered.map((span) => block(page, job, span, shown, x)),
+      ordered.map((span) => block(page, job, span, shown, { x, least })),
       ordered
         .filter(({ record }) => record.id === shown?.id)
         .map(({ record, start, end }) => {
-          const width = Math.max(x(end) - x(start), LEAST_WIDTH) + 8;
+          const width = Math.max(x(end) - x(start), least) + 8;
           return h("rect", {
             key: `pin ${record.id}`,
             class: "strip-pin",
@@ -116,7 +118,7 @@ function strip(page, job, ordered, shown) {
             class: "strip-savepoint",
             x: x(start),
             y: bottom - 7,
-            width: LEAST_WIDTH,
+            width: least,
             height: 7,
           }),
         ),
@@ -131,7 +133,7 @@ function strip(page, job, ordered, shown) {
   );
 }
 
-function block(page, job, { record, start, end }, shown, x) {
+function block(page, job, { record, start, end }, shown, { x, least }) {
   const isShown = shown?.id === record.id;
   const took = duration(end - start);
   const words = `Checkpoint ${record.id}, ${labelOf(record.status)}, ${localTime(start, page.now)}, ${took}, ${bytes(record.checkpointed_size)}`;
@@ -145,7 +147,7 @@ function block(page, job, { record, start, end }, shown, x) {
       class: `fill block ${colourOf(record.status)}`,
       x: x(start),
       y: STRIP.top,
-      width: Math.max(x(end) - x(start), LEAST_WIDTH),
+      width: Math.max(x(end) - x(start), least),
       height: STRIP.height,
       tabindex: "0",
       role: "button",

@@ -129,6 +129,16 @@ export function clipped(text) {
   return h("span", { class: "clipped", title: text }, text);
 }
 
+/** A path that breaks behind its slashes, where it must. */
+export function pathText(path) {
+  const parts = path.split(/(?<=\/)(?=[^/])/);
+  return h(
+    "code",
+    null,
+    parts.map((part, index) => [index > 0 && h("wbr"), part]),
+  );
+}
+
 /** A bar of a share, with the figure beside it. */
 export function meter(value, text, kind = "") {
   const width = Math.min(Math.max(value ?? 0, 0), 1) * 100;

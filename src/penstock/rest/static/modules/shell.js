@@ -71,9 +71,14 @@ export function connectionBar({ connection }, retry) {
         ? "The service does not answer. Is the job manager running? Start it with: penstock jobmanager"
         : ["The service does not answer; this is what was known at ", time(lastMs), "."],
     ),
-    isWebAddress(leader) && h("a", { href: leader }, "Open the leading job manager"),
+    isWebAddress(leader) &&
+      h("a", { href: samePageOf(leader) }, "Open this page of the leading job manager"),
     h("button", { type: "button", onclick: retry }, "Try now"),
   );
+}
+
+function samePageOf(address) {
+  return `${address.replace(/\/+$/, "")}/${location.hash}`;
 }
 
 function isWebAddress(text) {

@@ -8,7 +8,7 @@ import * as summary from "./checkpoint_summary.js";
 import * as timeline from "./checkpoint_timeline.js";
 import { h } from "./dom.js";
 import { age, bytes, count, duration, period, time } from "./format.js";
-import { copyButton, empty, facts, figures, missing, section, tabs } from "./parts.js";
+import { copyButton, empty, facts, figures, missing, pathText, section, tabs } from "./parts.js";
 import { restoreCommand } from "./restore.js";
 import { link } from "./router.js";
 import { isEnded } from "./states.js";
@@ -81,13 +81,15 @@ function overview(page, job, checkpoints) {
     h(
       "div",
       { class: "latest" },
-      snapshot("Latest completed checkpoint", latest.completed, page),
-      snapshot("Latest savepoint", latest.savepoint, page),
+      snapshot("Latest completed checkpoint", latest.completed, page, takesNow(job, "Checkpoint now")),
+      snapshot("Latest savepoint", latest.savepoint, page, takesNow(job, "Savepoint")),
       failed(latest.failed),
       restored(latest.restored),
     ),
   ];
 }
+
+const takesNow = ({ state }, button) => (isEnded(state) ? "" : `“${button}” above takes one.`);
 
 /** What to do when there is not a single checkpoint. */
 export function noCheckpoints(page) {
@@ -113,8 +115,8 @@ export function noCheckpoints(page) {
   );
 }
 
-function snapshot(title, record, page) {
-  if (!record) return section(title, null, h("p", { class: "none" }, "None yet."));
+function snapshot(title, record, page, hint) {
+  if (!record) return section(title, null, h("p", { class: "none" }, `None yet. ${hint}`));
   const path = record.external_path;
   return section(
     title,
@@ -131,7 +133,7 @@ function snapshot(title, record, page) {
       ["End to end", duration(record.end_to_end_duration)],
       ["New data", bytes(record.checkpointed_size)],
       ["Full size", [bytes(record.state_size), inlineNote(record)]],
-      path ? ["Path", [h("code", null, path), copyButton(path)]] : null,
+      path ? ["Path", [pathText(path), copyButton(path)]] : null,
     ]),
     path && !record.discarded ? restoreLine(path) : null,
   );
@@ -176,7 +178,7 @@ function restored(record) {
       ["Number", [`${count(record.id)} `, badgeOfKind(record.is_savepoint)]],
       ["Restored", time(record.restore_timestamp)],
       record.external_path
-        ? ["Path", [h("code", null, record.external_path), copyButton(record.external_path)]]
+        ? ["Path", [pathText(record.external_path), copyButton(record.external_path)]]
         : null,
     ]),
   );
