@@ -6,4 +6,4 @@ from penstock.common.unsupported import unsupported_class
 
 __all__ = ["InputFormat"]
 
-InputFormat = unsupported_class("common.io.InputFormat")
+InputFormat = unsupported_class(__name__, "InputFormat")

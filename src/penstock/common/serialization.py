@@ -60,5 +60,5 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         return message
 
 
-RowDataBulkWriterFactory = unsupported_class("common.serialization.RowDataBulkWriterFactory")
-RowFieldExtractorSchema = unsupported_class("common.serialization.RowFieldExtractorSchema")
+RowDataBulkWriterFactory = unsupported_class(__name__, "RowDataBulkWriterFactory")
+RowFieldExtractorSchema = unsupported_class(__name__, "RowFieldExtractorSchema")

@@ -21,4 +21,4 @@ class TypeSerializer(Generic[T]):
     deserialize = unsupported_method("common.serializer.TypeSerializer.deserialize")
 
 
-VoidNamespaceSerializer = unsupported_class("common.serializer.VoidNamespaceSerializer")
+VoidNamespaceSerializer = unsupported_class(__name__, "VoidNamespaceSerializer")

@@ -45,5 +45,5 @@ __all__ = [
     "Types",
 ]
 
-LocalTimeTypeInfo = unsupported_class("common.typeinfo.LocalTimeTypeInfo")
-ExternalTypeInfo = unsupported_class("common.typeinfo.ExternalTypeInfo")
+LocalTimeTypeInfo = unsupported_class(__name__, "LocalTimeTypeInfo")
+ExternalTypeInfo = unsupported_class(__name__, "ExternalTypeInfo")

@@ -23,9 +23,11 @@ _CODECS: Final = (
     "state is written by Penstock's own codecs; declare types in state descriptors instead"
 )
 _INTERNAL: Final = "it is internal to PyFlink; operators are internal here too"
+_LATENCY: Final = "latency is in the metrics of each epoch; see /metrics"
+_NOT_KEPT: Final = (
+    "results are not kept for later jobs; write them with a FileSink and read them again"
+)
 _BUILDER: Final = "call for_row_format() or for_bulk_format(), which return the builder"
-_CONFIG: Final = "common.execution_config.ExecutionConfig."
-_DATASTREAM: Final = "datastream."
 
 
 def _spark(what: str, source_format: str) -> str:
@@ -36,16 +38,16 @@ def _spark(what: str, source_format: str) -> str:
 
 
 UNSUPPORTED: Final[dict[str, str]] = {
-    _CONFIG + "disable_closure_cleaner": "functions are pickled by cloudpickle, always",
-    _CONFIG
-    + "set_latency_tracking_interval": "latency is in the metrics of each epoch; see /metrics",
-    _CONFIG
-    + "get_latency_tracking_interval": "latency is in the metrics of each epoch; see /metrics",
-    _CONFIG + "enable_force_kryo": _KRYO,
-    _CONFIG + "enable_force_avro": _KRYO,
-    _CONFIG + "get_default_kryo_serializer_classes": _KRYO,
-    _CONFIG + "get_registered_kryo_types": _KRYO,
-    _CONFIG + "get_registered_pojo_types": _KRYO,
+    "common.execution_config.ExecutionConfig.disable_closure_cleaner": (
+        "functions are pickled by cloudpickle, always"
+    ),
+    "common.execution_config.ExecutionConfig.set_latency_tracking_interval": _LATENCY,
+    "common.execution_config.ExecutionConfig.get_latency_tracking_interval": _LATENCY,
+    "common.execution_config.ExecutionConfig.enable_force_kryo": _KRYO,
+    "common.execution_config.ExecutionConfig.enable_force_avro": _KRYO,
+    "common.execution_config.ExecutionConfig.get_default_kryo_serializer_classes": _KRYO,
+    "common.execution_config.ExecutionConfig.get_registered_kryo_types": _KRYO,
+    "common.execution_config.ExecutionConfig.get_registered_pojo_types": _KRYO,
     "common.io.InputFormat": "read with from_source() and one of penstock.datastream.connectors",
     "common.serializer.TypeSerializer.*": _CODECS,
     "common.serializer.VoidNamespaceSerializer": _CODECS,
@@ -62,96 +64,89 @@ UNSUPPORTED: Final[dict[str, str]] = {
         "use BulkWriterFactory.parquet() or BulkWriterFactory.csv()"
     ),
     "common.serialization.RowFieldExtractorSchema": "use map() to take the field before the sink",
-    _DATASTREAM + "checkpoint_storage.CustomCheckpointStorage": (
+    "datastream.checkpoint_storage.CustomCheckpointStorage": (
         "there are no Java classes; use FileSystemCheckpointStorage"
     ),
-    _DATASTREAM + "state_backend.CustomStateBackend": (
+    "datastream.state_backend.CustomStateBackend": (
         "there are no Java classes; use HashMapStateBackend or EmbeddedRocksDBStateBackend"
     ),
-    _DATASTREAM + "state_backend.EmbeddedRocksDBStateBackend.set_options": (
+    "datastream.state_backend.EmbeddedRocksDBStateBackend.set_options": (
         "there are no Java classes; RocksDB is tuned by Penstock"
     ),
-    _DATASTREAM + "connectors.base.StreamTransformer": "apply operators before sink_to() instead",
-    _DATASTREAM
-    + "connectors.base.SupportsPreprocessing": "apply operators before sink_to() instead",
-    _DATASTREAM + "connectors.file_system.FileCompactStrategy": _COMPACT,
-    _DATASTREAM + "connectors.file_system.FileCompactor": _COMPACT,
-    _DATASTREAM + "connectors.file_system.FileSink.get_transformer": _COMPACT,
-    _DATASTREAM + "connectors.file_system.FileSink.BaseBuilder": _BUILDER,
-    _DATASTREAM + "connectors.file_system.StreamingFileSink.BaseBuilder": _BUILDER,
-    _DATASTREAM + "connectors.file_system.StreamingFileSink.DefaultBulkFormatBuilder": _BUILDER,
-    _DATASTREAM + "connectors.file_system.StreamingFileSink.DefaultRowFormatBuilder": _BUILDER,
-    _DATASTREAM + "connectors.file_system.OutputFileConfig.OutputFileConfigBuilder": (
+    "datastream.connectors.base.StreamTransformer": "apply operators before sink_to() instead",
+    "datastream.connectors.base.SupportsPreprocessing": "apply operators before sink_to() instead",
+    "datastream.connectors.file_system.FileCompactStrategy": _COMPACT,
+    "datastream.connectors.file_system.FileCompactor": _COMPACT,
+    "datastream.connectors.file_system.FileSink.get_transformer": _COMPACT,
+    "datastream.connectors.file_system.FileSink.BaseBuilder": _BUILDER,
+    "datastream.connectors.file_system.StreamingFileSink.BaseBuilder": _BUILDER,
+    "datastream.connectors.file_system.StreamingFileSink.DefaultBulkFormatBuilder": _BUILDER,
+    "datastream.connectors.file_system.StreamingFileSink.DefaultRowFormatBuilder": _BUILDER,
+    "datastream.connectors.file_system.OutputFileConfig.OutputFileConfigBuilder": (
         "call OutputFileConfig.builder()"
     ),
-    _DATASTREAM + "connectors.cassandra.*": _spark("Cassandra", "org.apache.spark.sql.cassandra"),
-    _DATASTREAM + "connectors.dynamic_kafka.*": _spark("dynamic Kafka", "kafka"),
-    _DATASTREAM + "connectors.elasticsearch.*": _spark("Elasticsearch", "es"),
-    _DATASTREAM + "connectors.hybrid_source.*": (
+    "datastream.connectors.cassandra.*": _spark("Cassandra", "org.apache.spark.sql.cassandra"),
+    "datastream.connectors.dynamic_kafka.*": _spark("dynamic Kafka", "kafka"),
+    "datastream.connectors.elasticsearch.*": _spark("Elasticsearch", "es"),
+    "datastream.connectors.hybrid_source.*": (
         "a job reads one source after the other by union(): both streams are read from the start"
     ),
-    _DATASTREAM + "connectors.jdbc.*": _spark("JDBC", "jdbc"),
-    _DATASTREAM + "connectors.kafka.*": _spark("Kafka", "kafka"),
-    _DATASTREAM + "connectors.kinesis.*": _spark("Kinesis", "aws-kinesis"),
-    _DATASTREAM + "connectors.pulsar.*": _spark("Pulsar", "pulsar"),
-    _DATASTREAM + "connectors.rabbitmq.*": (
+    "datastream.connectors.jdbc.*": _spark("JDBC", "jdbc"),
+    "datastream.connectors.kafka.*": _spark("Kafka", "kafka"),
+    "datastream.connectors.kinesis.*": _spark("Kinesis", "aws-kinesis"),
+    "datastream.connectors.pulsar.*": _spark("Pulsar", "pulsar"),
+    "datastream.connectors.rabbitmq.*": (
         "there is no RabbitMQ connector; write a PythonSource or a PythonSink"
     ),
-    _DATASTREAM + "data_stream.CachedDataStream": (
-        "results are not kept for later jobs; write them with a FileSink and read them again"
-    ),
-    _DATASTREAM + "data_stream.DataStream.cache": (
-        "results are not kept for later jobs; write them with a FileSink and read them again"
-    ),
-    _DATASTREAM + "data_stream.KeyedStream.cache": (
-        "results are not kept for later jobs; write them with a FileSink and read them again"
-    ),
-    _DATASTREAM + "data_stream.KeyedStream.AccumulateType": _INTERNAL,
-    _DATASTREAM + "formats.csv.*": (
+    "datastream.data_stream.CachedDataStream": _NOT_KEPT,
+    "datastream.data_stream.DataStream.cache": _NOT_KEPT,
+    "datastream.data_stream.KeyedStream.cache": _NOT_KEPT,
+    "datastream.data_stream.KeyedStream.AccumulateType": _INTERNAL,
+    "datastream.formats.csv.*": (
         "there is no Table API to make schemas with; read with StreamFormat.csv_format(...) and "
         "write with BulkWriterFactory.csv()"
     ),
-    _DATASTREAM + "formats.json.*": (
+    "datastream.formats.json.*": (
         "read with StreamFormat.json_line_format() and write with BulkWriterFactory.json(), or "
         "call json.loads and json.dumps in a map()"
     ),
-    _DATASTREAM + "formats.parquet.*": (
+    "datastream.formats.parquet.*": (
         "there is no Table API to make schemas with; read with BulkFormat.parquet_format() and "
         "write with BulkWriterFactory.parquet()"
     ),
-    _DATASTREAM + "formats.avro.*": "there is no Avro format; use Parquet, CSV or JSON lines",
-    _DATASTREAM + "formats.orc.*": "there is no ORC format; use Parquet",
-    _DATASTREAM + "functions.AsyncFunctionDescriptor": _INTERNAL,
-    _DATASTREAM + "functions.FunctionWrapper": _INTERNAL,
-    _DATASTREAM + "functions.ReduceFunctionWrapper": _INTERNAL,
-    _DATASTREAM + "functions.Internal*": _INTERNAL,
-    _DATASTREAM + "functions.JavaFunctionWrapper": _JAVA,
-    _DATASTREAM + "output_tag.OutputTag.get_java_output_tag": _JAVA,
-    _DATASTREAM + "slot_sharing_group.MemorySize.get_java_memory_size": _JAVA,
-    _DATASTREAM + "slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group": _JAVA,
-    _DATASTREAM + "state.StateTtlConfig.CleanupStrategies.CleanupStrategy": _INTERNAL,
-    _DATASTREAM + "state.StateTtlConfig.CleanupStrategies.EMPTY_STRATEGY": _INTERNAL,
-    _DATASTREAM + "state.StateTtlConfig.CleanupStrategies.EmptyCleanupStrategy": _INTERNAL,
-    _DATASTREAM + "stream_execution_environment.StreamExecutionEnvironment.add_classpaths": (
+    "datastream.formats.avro.*": "there is no Avro format; use Parquet, CSV or JSON lines",
+    "datastream.formats.orc.*": "there is no ORC format; use Parquet",
+    "datastream.functions.AsyncFunctionDescriptor": _INTERNAL,
+    "datastream.functions.FunctionWrapper": _INTERNAL,
+    "datastream.functions.ReduceFunctionWrapper": _INTERNAL,
+    "datastream.functions.Internal*": _INTERNAL,
+    "datastream.functions.JavaFunctionWrapper": _JAVA,
+    "datastream.output_tag.OutputTag.get_java_output_tag": _JAVA,
+    "datastream.slot_sharing_group.MemorySize.get_java_memory_size": _JAVA,
+    "datastream.slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group": _JAVA,
+    "datastream.state.StateTtlConfig.CleanupStrategies.CleanupStrategy": _INTERNAL,
+    "datastream.state.StateTtlConfig.CleanupStrategies.EMPTY_STRATEGY": _INTERNAL,
+    "datastream.state.StateTtlConfig.CleanupStrategies.EmptyCleanupStrategy": _INTERNAL,
+    "datastream.stream_execution_environment.StreamExecutionEnvironment.add_classpaths": (
         "use add_jars(), or Spark's spark.driver.extraClassPath"
     ),
-    _DATASTREAM + "stream_execution_environment.StreamExecutionEnvironment.create_input": (
+    "datastream.stream_execution_environment.StreamExecutionEnvironment.create_input": (
         "there are no input formats; use from_source() with a FileSource"
     ),
-    _DATASTREAM + "stream_execution_environment.StreamExecutionEnvironment.register_cached_file": (
+    "datastream.stream_execution_environment.StreamExecutionEnvironment.register_cached_file": (
         "use add_python_archive(), whose files are beside the worker's"
     ),
-    _DATASTREAM + "utils.create_hadoop_configuration": (
+    "datastream.utils.create_hadoop_configuration": (
         "Hadoop is configured through Spark: penstock.spark.conf.spark.hadoop.*"
     ),
-    _DATASTREAM + "utils.create_java_properties": _JAVA,
-    _DATASTREAM + "utils.convert_to_python_obj": _JAVA,
-    _DATASTREAM + "utils.pickled_bytes_to_python_obj": _JAVA,
-    _DATASTREAM + "window.WindowOperationDescriptor": _INTERNAL,
-    _DATASTREAM + "window.long_to_int_with_bit_mixing": _INTERNAL,
-    _DATASTREAM + "window.mod_inverse": _INTERNAL,
-    _DATASTREAM + "window.Min": _INTERNAL,
-    _DATASTREAM + "window.*.register_next_fire_timestamp": _INTERNAL,
+    "datastream.utils.create_java_properties": _JAVA,
+    "datastream.utils.convert_to_python_obj": _JAVA,
+    "datastream.utils.pickled_bytes_to_python_obj": _JAVA,
+    "datastream.window.WindowOperationDescriptor": _INTERNAL,
+    "datastream.window.long_to_int_with_bit_mixing": _INTERNAL,
+    "datastream.window.mod_inverse": _INTERNAL,
+    "datastream.window.Min": _INTERNAL,
+    "datastream.window.*.register_next_fire_timestamp": _INTERNAL,
 }
 
 
@@ -207,8 +202,8 @@ class _SaysWhy(type):
         raise _error(cls._name, f"{cls.__name__}.{attribute}")
 
 
-def unsupported_class(name: str) -> type:
+def unsupported_class(module: str, name: str) -> type:
     """Makes a class that can be imported and says why it is not there when it is used."""
-    assert reason(name), name
-    short = name.rsplit(".", 1)[-1]
-    return _SaysWhy(short, (), {"_name": name, "__doc__": f"Not supported: {reason(name)}."})
+    full = f"{module.removeprefix('penstock.')}.{name}"
+    assert reason(full), full
+    return _SaysWhy(name, (), {"_name": full, "__doc__": f"Not supported: {reason(full)}."})

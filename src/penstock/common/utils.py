@@ -6,4 +6,4 @@ from penstock.common.unsupported import unsupported_class
 
 __all__ = ["JavaObjectWrapper"]
 
-JavaObjectWrapper = unsupported_class("common.utils.JavaObjectWrapper")
+JavaObjectWrapper = unsupported_class(__name__, "JavaObjectWrapper")

@@ -19,5 +19,5 @@ __all__ = [
 ]
 
 AssignerWithPeriodicWatermarksWrapper = unsupported_class(
-    "common.watermark_strategy.AssignerWithPeriodicWatermarksWrapper"
+    __name__, "AssignerWithPeriodicWatermarksWrapper"
 )

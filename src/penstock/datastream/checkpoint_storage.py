@@ -115,7 +115,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return max(self._buffer, self._threshold)
 
 
-CustomCheckpointStorage = unsupported_class("datastream.checkpoint_storage.CustomCheckpointStorage")
+CustomCheckpointStorage = unsupported_class(__name__, "CustomCheckpointStorage")
 
 
 def storage_of(configuration: Configuration) -> CheckpointStorage | None:

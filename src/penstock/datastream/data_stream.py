@@ -29,4 +29,4 @@ __all__ = [
     "WindowedStream",
 ]
 
-CachedDataStream = unsupported_class("datastream.data_stream.CachedDataStream")
+CachedDataStream = unsupported_class(__name__, "CachedDataStream")

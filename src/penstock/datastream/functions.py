@@ -108,38 +108,28 @@ __all__ = [
     "WindowFunction",
 ]
 
-AsyncFunctionDescriptor = unsupported_class("datastream.functions.AsyncFunctionDescriptor")
-FunctionWrapper = unsupported_class("datastream.functions.FunctionWrapper")
-InternalIterableAllWindowFunction = unsupported_class(
-    "datastream.functions.InternalIterableAllWindowFunction"
-)
+AsyncFunctionDescriptor = unsupported_class(__name__, "AsyncFunctionDescriptor")
+FunctionWrapper = unsupported_class(__name__, "FunctionWrapper")
+InternalIterableAllWindowFunction = unsupported_class(__name__, "InternalIterableAllWindowFunction")
 InternalIterableProcessAllWindowFunction = unsupported_class(
-    "datastream.functions.InternalIterableProcessAllWindowFunction"
+    __name__, "InternalIterableProcessAllWindowFunction"
 )
 InternalIterableProcessWindowFunction = unsupported_class(
-    "datastream.functions.InternalIterableProcessWindowFunction"
+    __name__, "InternalIterableProcessWindowFunction"
 )
-InternalIterableWindowFunction = unsupported_class(
-    "datastream.functions.InternalIterableWindowFunction"
-)
-InternalProcessAllWindowContext = unsupported_class(
-    "datastream.functions.InternalProcessAllWindowContext"
-)
-InternalProcessWindowContext = unsupported_class(
-    "datastream.functions.InternalProcessWindowContext"
-)
+InternalIterableWindowFunction = unsupported_class(__name__, "InternalIterableWindowFunction")
+InternalProcessAllWindowContext = unsupported_class(__name__, "InternalProcessAllWindowContext")
+InternalProcessWindowContext = unsupported_class(__name__, "InternalProcessWindowContext")
 InternalSingleValueAllWindowFunction = unsupported_class(
-    "datastream.functions.InternalSingleValueAllWindowFunction"
+    __name__, "InternalSingleValueAllWindowFunction"
 )
 InternalSingleValueProcessAllWindowFunction = unsupported_class(
-    "datastream.functions.InternalSingleValueProcessAllWindowFunction"
+    __name__, "InternalSingleValueProcessAllWindowFunction"
 )
 InternalSingleValueProcessWindowFunction = unsupported_class(
-    "datastream.functions.InternalSingleValueProcessWindowFunction"
+    __name__, "InternalSingleValueProcessWindowFunction"
 )
-InternalSingleValueWindowFunction = unsupported_class(
-    "datastream.functions.InternalSingleValueWindowFunction"
-)
-InternalWindowFunction = unsupported_class("datastream.functions.InternalWindowFunction")
-JavaFunctionWrapper = unsupported_class("datastream.functions.JavaFunctionWrapper")
-ReduceFunctionWrapper = unsupported_class("datastream.functions.ReduceFunctionWrapper")
+InternalSingleValueWindowFunction = unsupported_class(__name__, "InternalSingleValueWindowFunction")
+InternalWindowFunction = unsupported_class(__name__, "InternalWindowFunction")
+JavaFunctionWrapper = unsupported_class(__name__, "JavaFunctionWrapper")
+ReduceFunctionWrapper = unsupported_class(__name__, "ReduceFunctionWrapper")

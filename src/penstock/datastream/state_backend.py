@@ -113,4 +113,4 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         )
 
 
-CustomStateBackend = unsupported_class("datastream.state_backend.CustomStateBackend")
+CustomStateBackend = unsupported_class(__name__, "CustomStateBackend")

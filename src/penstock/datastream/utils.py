@@ -18,10 +18,10 @@ __all__ = [
     "pickled_bytes_to_python_obj",
 ]
 
-convert_to_python_obj = unsupported_class("datastream.utils.convert_to_python_obj")
-create_hadoop_configuration = unsupported_class("datastream.utils.create_hadoop_configuration")
-create_java_properties = unsupported_class("datastream.utils.create_java_properties")
-pickled_bytes_to_python_obj = unsupported_class("datastream.utils.pickled_bytes_to_python_obj")
+convert_to_python_obj = unsupported_class(__name__, "convert_to_python_obj")
+create_hadoop_configuration = unsupported_class(__name__, "create_hadoop_configuration")
+create_java_properties = unsupported_class(__name__, "create_java_properties")
+pickled_bytes_to_python_obj = unsupported_class(__name__, "pickled_bytes_to_python_obj")
 
 
 class ResultTypeQueryable(ABC):

@@ -90,10 +90,10 @@ __all__ = [
     "mod_inverse",
 ]
 
-Min = unsupported_class("datastream.window.Min")
-WindowOperationDescriptor = unsupported_class("datastream.window.WindowOperationDescriptor")
-long_to_int_with_bit_mixing = unsupported_class("datastream.window.long_to_int_with_bit_mixing")
-mod_inverse = unsupported_class("datastream.window.mod_inverse")
+Min = unsupported_class(__name__, "Min")
+WindowOperationDescriptor = unsupported_class(__name__, "WindowOperationDescriptor")
+long_to_int_with_bit_mixing = unsupported_class(__name__, "long_to_int_with_bit_mixing")
+mod_inverse = unsupported_class(__name__, "mod_inverse")
 
 
 class TimeWindowSerializer(TypeSerializer[TimeWindow]):

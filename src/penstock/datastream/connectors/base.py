@@ -15,5 +15,5 @@ __all__ = [
     "SupportsPreprocessing",
 ]
 
-StreamTransformer = unsupported_class("datastream.connectors.base.StreamTransformer")
-SupportsPreprocessing = unsupported_class("datastream.connectors.base.SupportsPreprocessing")
+StreamTransformer = unsupported_class(__name__, "StreamTransformer")
+SupportsPreprocessing = unsupported_class(__name__, "SupportsPreprocessing")

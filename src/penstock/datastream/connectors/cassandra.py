@@ -13,11 +13,9 @@ __all__ = [
     "MapperOptions",
 ]
 
-CassandraCommitter = unsupported_class("datastream.connectors.cassandra.CassandraCommitter")
-CassandraFailureHandler = unsupported_class(
-    "datastream.connectors.cassandra.CassandraFailureHandler"
-)
-CassandraSink = unsupported_class("datastream.connectors.cassandra.CassandraSink")
-ClusterBuilder = unsupported_class("datastream.connectors.cassandra.ClusterBuilder")
-ConsistencyLevel = unsupported_class("datastream.connectors.cassandra.ConsistencyLevel")
-MapperOptions = unsupported_class("datastream.connectors.cassandra.MapperOptions")
+CassandraCommitter = unsupported_class(__name__, "CassandraCommitter")
+CassandraFailureHandler = unsupported_class(__name__, "CassandraFailureHandler")
+CassandraSink = unsupported_class(__name__, "CassandraSink")
+ClusterBuilder = unsupported_class(__name__, "ClusterBuilder")
+ConsistencyLevel = unsupported_class(__name__, "ConsistencyLevel")
+MapperOptions = unsupported_class(__name__, "MapperOptions")

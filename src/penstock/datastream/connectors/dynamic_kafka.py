@@ -15,23 +15,11 @@ __all__ = [
     "StreamPatternSubscriber",
 ]
 
-DynamicKafkaSource = unsupported_class("datastream.connectors.dynamic_kafka.DynamicKafkaSource")
-DynamicKafkaSourceBuilder = unsupported_class(
-    "datastream.connectors.dynamic_kafka.DynamicKafkaSourceBuilder"
-)
-KafkaMetadataService = unsupported_class("datastream.connectors.dynamic_kafka.KafkaMetadataService")
-KafkaRecordDeserializationSchema = unsupported_class(
-    "datastream.connectors.dynamic_kafka.KafkaRecordDeserializationSchema"
-)
-KafkaStreamSetSubscriber = unsupported_class(
-    "datastream.connectors.dynamic_kafka.KafkaStreamSetSubscriber"
-)
-KafkaStreamSubscriber = unsupported_class(
-    "datastream.connectors.dynamic_kafka.KafkaStreamSubscriber"
-)
-SingleClusterTopicMetadataService = unsupported_class(
-    "datastream.connectors.dynamic_kafka.SingleClusterTopicMetadataService"
-)
-StreamPatternSubscriber = unsupported_class(
-    "datastream.connectors.dynamic_kafka.StreamPatternSubscriber"
-)
+DynamicKafkaSource = unsupported_class(__name__, "DynamicKafkaSource")
+DynamicKafkaSourceBuilder = unsupported_class(__name__, "DynamicKafkaSourceBuilder")
+KafkaMetadataService = unsupported_class(__name__, "KafkaMetadataService")
+KafkaRecordDeserializationSchema = unsupported_class(__name__, "KafkaRecordDeserializationSchema")
+KafkaStreamSetSubscriber = unsupported_class(__name__, "KafkaStreamSetSubscriber")
+KafkaStreamSubscriber = unsupported_class(__name__, "KafkaStreamSubscriber")
+SingleClusterTopicMetadataService = unsupported_class(__name__, "SingleClusterTopicMetadataService")
+StreamPatternSubscriber = unsupported_class(__name__, "StreamPatternSubscriber")

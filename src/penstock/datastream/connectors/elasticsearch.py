@@ -13,15 +13,9 @@ __all__ = [
     "FlushBackoffType",
 ]
 
-Elasticsearch6SinkBuilder = unsupported_class(
-    "datastream.connectors.elasticsearch.Elasticsearch6SinkBuilder"
-)
-Elasticsearch7SinkBuilder = unsupported_class(
-    "datastream.connectors.elasticsearch.Elasticsearch7SinkBuilder"
-)
-ElasticsearchEmitter = unsupported_class("datastream.connectors.elasticsearch.ElasticsearchEmitter")
-ElasticsearchSink = unsupported_class("datastream.connectors.elasticsearch.ElasticsearchSink")
-ElasticsearchSinkBuilderBase = unsupported_class(
-    "datastream.connectors.elasticsearch.ElasticsearchSinkBuilderBase"
-)
-FlushBackoffType = unsupported_class("datastream.connectors.elasticsearch.FlushBackoffType")
+Elasticsearch6SinkBuilder = unsupported_class(__name__, "Elasticsearch6SinkBuilder")
+Elasticsearch7SinkBuilder = unsupported_class(__name__, "Elasticsearch7SinkBuilder")
+ElasticsearchEmitter = unsupported_class(__name__, "ElasticsearchEmitter")
+ElasticsearchSink = unsupported_class(__name__, "ElasticsearchSink")
+ElasticsearchSinkBuilderBase = unsupported_class(__name__, "ElasticsearchSinkBuilderBase")
+FlushBackoffType = unsupported_class(__name__, "FlushBackoffType")

@@ -9,5 +9,5 @@ __all__ = [
     "HybridSourceBuilder",
 ]
 
-HybridSource = unsupported_class("datastream.connectors.hybrid_source.HybridSource")
-HybridSourceBuilder = unsupported_class("datastream.connectors.hybrid_source.HybridSourceBuilder")
+HybridSource = unsupported_class(__name__, "HybridSource")
+HybridSourceBuilder = unsupported_class(__name__, "HybridSourceBuilder")

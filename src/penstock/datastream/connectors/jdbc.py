@@ -10,6 +10,6 @@ __all__ = [
     "JdbcSink",
 ]
 
-JdbcConnectionOptions = unsupported_class("datastream.connectors.jdbc.JdbcConnectionOptions")
-JdbcExecutionOptions = unsupported_class("datastream.connectors.jdbc.JdbcExecutionOptions")
-JdbcSink = unsupported_class("datastream.connectors.jdbc.JdbcSink")
+JdbcConnectionOptions = unsupported_class(__name__, "JdbcConnectionOptions")
+JdbcExecutionOptions = unsupported_class(__name__, "JdbcExecutionOptions")
+JdbcSink = unsupported_class(__name__, "JdbcSink")

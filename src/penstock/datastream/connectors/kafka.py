@@ -22,22 +22,20 @@ __all__ = [
     "Semantic",
 ]
 
-FlinkKafkaConsumer = unsupported_class("datastream.connectors.kafka.FlinkKafkaConsumer")
-FlinkKafkaConsumerBase = unsupported_class("datastream.connectors.kafka.FlinkKafkaConsumerBase")
-FlinkKafkaProducer = unsupported_class("datastream.connectors.kafka.FlinkKafkaProducer")
-FlinkKafkaProducerBase = unsupported_class("datastream.connectors.kafka.FlinkKafkaProducerBase")
-KafkaOffsetResetStrategy = unsupported_class("datastream.connectors.kafka.KafkaOffsetResetStrategy")
-KafkaOffsetsInitializer = unsupported_class("datastream.connectors.kafka.KafkaOffsetsInitializer")
-KafkaRecordSerializationSchema = unsupported_class(
-    "datastream.connectors.kafka.KafkaRecordSerializationSchema"
-)
+FlinkKafkaConsumer = unsupported_class(__name__, "FlinkKafkaConsumer")
+FlinkKafkaConsumerBase = unsupported_class(__name__, "FlinkKafkaConsumerBase")
+FlinkKafkaProducer = unsupported_class(__name__, "FlinkKafkaProducer")
+FlinkKafkaProducerBase = unsupported_class(__name__, "FlinkKafkaProducerBase")
+KafkaOffsetResetStrategy = unsupported_class(__name__, "KafkaOffsetResetStrategy")
+KafkaOffsetsInitializer = unsupported_class(__name__, "KafkaOffsetsInitializer")
+KafkaRecordSerializationSchema = unsupported_class(__name__, "KafkaRecordSerializationSchema")
 KafkaRecordSerializationSchemaBuilder = unsupported_class(
-    "datastream.connectors.kafka.KafkaRecordSerializationSchemaBuilder"
+    __name__, "KafkaRecordSerializationSchemaBuilder"
 )
-KafkaSink = unsupported_class("datastream.connectors.kafka.KafkaSink")
-KafkaSinkBuilder = unsupported_class("datastream.connectors.kafka.KafkaSinkBuilder")
-KafkaSource = unsupported_class("datastream.connectors.kafka.KafkaSource")
-KafkaSourceBuilder = unsupported_class("datastream.connectors.kafka.KafkaSourceBuilder")
-KafkaTopicPartition = unsupported_class("datastream.connectors.kafka.KafkaTopicPartition")
-KafkaTopicSelector = unsupported_class("datastream.connectors.kafka.KafkaTopicSelector")
-Semantic = unsupported_class("datastream.connectors.kafka.Semantic")
+KafkaSink = unsupported_class(__name__, "KafkaSink")
+KafkaSinkBuilder = unsupported_class(__name__, "KafkaSinkBuilder")
+KafkaSource = unsupported_class(__name__, "KafkaSource")
+KafkaSourceBuilder = unsupported_class(__name__, "KafkaSourceBuilder")
+KafkaTopicPartition = unsupported_class(__name__, "KafkaTopicPartition")
+KafkaTopicSelector = unsupported_class(__name__, "KafkaTopicSelector")
+Semantic = unsupported_class(__name__, "Semantic")

@@ -16,18 +16,12 @@ __all__ = [
     "WatermarkTracker",
 ]
 
-FlinkKinesisConsumer = unsupported_class("datastream.connectors.kinesis.FlinkKinesisConsumer")
-KinesisDeserializationSchema = unsupported_class(
-    "datastream.connectors.kinesis.KinesisDeserializationSchema"
-)
-KinesisFirehoseSink = unsupported_class("datastream.connectors.kinesis.KinesisFirehoseSink")
-KinesisFirehoseSinkBuilder = unsupported_class(
-    "datastream.connectors.kinesis.KinesisFirehoseSinkBuilder"
-)
-KinesisShardAssigner = unsupported_class("datastream.connectors.kinesis.KinesisShardAssigner")
-KinesisStreamsSink = unsupported_class("datastream.connectors.kinesis.KinesisStreamsSink")
-KinesisStreamsSinkBuilder = unsupported_class(
-    "datastream.connectors.kinesis.KinesisStreamsSinkBuilder"
-)
-PartitionKeyGenerator = unsupported_class("datastream.connectors.kinesis.PartitionKeyGenerator")
-WatermarkTracker = unsupported_class("datastream.connectors.kinesis.WatermarkTracker")
+FlinkKinesisConsumer = unsupported_class(__name__, "FlinkKinesisConsumer")
+KinesisDeserializationSchema = unsupported_class(__name__, "KinesisDeserializationSchema")
+KinesisFirehoseSink = unsupported_class(__name__, "KinesisFirehoseSink")
+KinesisFirehoseSinkBuilder = unsupported_class(__name__, "KinesisFirehoseSinkBuilder")
+KinesisShardAssigner = unsupported_class(__name__, "KinesisShardAssigner")
+KinesisStreamsSink = unsupported_class(__name__, "KinesisStreamsSink")
+KinesisStreamsSinkBuilder = unsupported_class(__name__, "KinesisStreamsSinkBuilder")
+PartitionKeyGenerator = unsupported_class(__name__, "PartitionKeyGenerator")
+WatermarkTracker = unsupported_class(__name__, "WatermarkTracker")

@@ -16,12 +16,12 @@ __all__ = [
     "TopicRoutingMode",
 ]
 
-MessageDelayer = unsupported_class("datastream.connectors.pulsar.MessageDelayer")
-PulsarSink = unsupported_class("datastream.connectors.pulsar.PulsarSink")
-PulsarSinkBuilder = unsupported_class("datastream.connectors.pulsar.PulsarSinkBuilder")
-PulsarSource = unsupported_class("datastream.connectors.pulsar.PulsarSource")
-PulsarSourceBuilder = unsupported_class("datastream.connectors.pulsar.PulsarSourceBuilder")
-RangeGenerator = unsupported_class("datastream.connectors.pulsar.RangeGenerator")
-StartCursor = unsupported_class("datastream.connectors.pulsar.StartCursor")
-StopCursor = unsupported_class("datastream.connectors.pulsar.StopCursor")
-TopicRoutingMode = unsupported_class("datastream.connectors.pulsar.TopicRoutingMode")
+MessageDelayer = unsupported_class(__name__, "MessageDelayer")
+PulsarSink = unsupported_class(__name__, "PulsarSink")
+PulsarSinkBuilder = unsupported_class(__name__, "PulsarSinkBuilder")
+PulsarSource = unsupported_class(__name__, "PulsarSource")
+PulsarSourceBuilder = unsupported_class(__name__, "PulsarSourceBuilder")
+RangeGenerator = unsupported_class(__name__, "RangeGenerator")
+StartCursor = unsupported_class(__name__, "StartCursor")
+StopCursor = unsupported_class(__name__, "StopCursor")
+TopicRoutingMode = unsupported_class(__name__, "TopicRoutingMode")

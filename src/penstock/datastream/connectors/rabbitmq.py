@@ -10,6 +10,6 @@ __all__ = [
     "RMQSource",
 ]
 
-RMQConnectionConfig = unsupported_class("datastream.connectors.rabbitmq.RMQConnectionConfig")
-RMQSink = unsupported_class("datastream.connectors.rabbitmq.RMQSink")
-RMQSource = unsupported_class("datastream.connectors.rabbitmq.RMQSource")
+RMQConnectionConfig = unsupported_class(__name__, "RMQConnectionConfig")
+RMQSink = unsupported_class(__name__, "RMQSink")
+RMQSource = unsupported_class(__name__, "RMQSource")

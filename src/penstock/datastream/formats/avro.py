@@ -13,11 +13,9 @@ __all__ = [
     "GenericRecordAvroTypeInfo",
 ]
 
-AvroBulkWriters = unsupported_class("datastream.formats.avro.AvroBulkWriters")
-AvroInputFormat = unsupported_class("datastream.formats.avro.AvroInputFormat")
-AvroRowDeserializationSchema = unsupported_class(
-    "datastream.formats.avro.AvroRowDeserializationSchema"
-)
-AvroRowSerializationSchema = unsupported_class("datastream.formats.avro.AvroRowSerializationSchema")
-AvroSchema = unsupported_class("datastream.formats.avro.AvroSchema")
-GenericRecordAvroTypeInfo = unsupported_class("datastream.formats.avro.GenericRecordAvroTypeInfo")
+AvroBulkWriters = unsupported_class(__name__, "AvroBulkWriters")
+AvroInputFormat = unsupported_class(__name__, "AvroInputFormat")
+AvroRowDeserializationSchema = unsupported_class(__name__, "AvroRowDeserializationSchema")
+AvroRowSerializationSchema = unsupported_class(__name__, "AvroRowSerializationSchema")
+AvroSchema = unsupported_class(__name__, "AvroSchema")
+GenericRecordAvroTypeInfo = unsupported_class(__name__, "GenericRecordAvroTypeInfo")

@@ -13,11 +13,9 @@ __all__ = [
     "CsvSchemaBuilder",
 ]
 
-CsvBulkWriters = unsupported_class("datastream.formats.csv.CsvBulkWriters")
-CsvReaderFormat = unsupported_class("datastream.formats.csv.CsvReaderFormat")
-CsvRowDeserializationSchema = unsupported_class(
-    "datastream.formats.csv.CsvRowDeserializationSchema"
-)
-CsvRowSerializationSchema = unsupported_class("datastream.formats.csv.CsvRowSerializationSchema")
-CsvSchema = unsupported_class("datastream.formats.csv.CsvSchema")
-CsvSchemaBuilder = unsupported_class("datastream.formats.csv.CsvSchemaBuilder")
+CsvBulkWriters = unsupported_class(__name__, "CsvBulkWriters")
+CsvReaderFormat = unsupported_class(__name__, "CsvReaderFormat")
+CsvRowDeserializationSchema = unsupported_class(__name__, "CsvRowDeserializationSchema")
+CsvRowSerializationSchema = unsupported_class(__name__, "CsvRowSerializationSchema")
+CsvSchema = unsupported_class(__name__, "CsvSchema")
+CsvSchemaBuilder = unsupported_class(__name__, "CsvSchemaBuilder")

@@ -9,7 +9,5 @@ __all__ = [
     "JsonRowSerializationSchema",
 ]
 
-JsonRowDeserializationSchema = unsupported_class(
-    "datastream.formats.json.JsonRowDeserializationSchema"
-)
-JsonRowSerializationSchema = unsupported_class("datastream.formats.json.JsonRowSerializationSchema")
+JsonRowDeserializationSchema = unsupported_class(__name__, "JsonRowDeserializationSchema")
+JsonRowSerializationSchema = unsupported_class(__name__, "JsonRowSerializationSchema")

@@ -8,4 +8,4 @@ __all__ = [
     "OrcBulkWriters",
 ]
 
-OrcBulkWriters = unsupported_class("datastream.formats.orc.OrcBulkWriters")
+OrcBulkWriters = unsupported_class(__name__, "OrcBulkWriters")

@@ -11,9 +11,7 @@ __all__ = [
     "ParquetColumnarRowInputFormat",
 ]
 
-AvroParquetReaders = unsupported_class("datastream.formats.parquet.AvroParquetReaders")
-AvroParquetWriters = unsupported_class("datastream.formats.parquet.AvroParquetWriters")
-ParquetBulkWriters = unsupported_class("datastream.formats.parquet.ParquetBulkWriters")
-ParquetColumnarRowInputFormat = unsupported_class(
-    "datastream.formats.parquet.ParquetColumnarRowInputFormat"
-)
+AvroParquetReaders = unsupported_class(__name__, "AvroParquetReaders")
+AvroParquetWriters = unsupported_class(__name__, "AvroParquetWriters")
+ParquetBulkWriters = unsupported_class(__name__, "ParquetBulkWriters")
+ParquetColumnarRowInputFormat = unsupported_class(__name__, "ParquetColumnarRowInputFormat")
