@@ -1,16 +1,16 @@
 """Watermark alignment: splits of a group wait for the slowest, so that nobody runs far ahead.
 
-The driver hears the watermark of every split with the reports of an epoch, and the next epoch does
-not read those that are more than the allowed drift ahead of their group's minimum. Within an epoch
-a split may still run ahead by what it reads there. An idle split holds nobody back, one that has
-not told a watermark yet holds everybody back: as in Flink, `with_idleness` is for those.
+The driver hears the watermark of every split with the reports of an epoch. The next epoch does not
+read those that are more than the allowed drift ahead of their group's minimum, and reads others
+until they are: a split overshoots by one read at most. An idle split holds nobody back, one that
+has not told a watermark yet holds everybody back: as in Flink, `with_idleness` is for those.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.core.times import MAX_WATERMARK, saturating_add
+from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, saturating_add
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,11 +50,9 @@ class SplitAlignment:
 
     def paused(self, uid: str) -> frozenset[str]:
         """Returns the splits of a source that are not to be read now."""
-        alignment = self._alignments.get(uid)
-        if alignment is None:
+        limit = self.limit(uid)
+        if limit is None:
             return frozenset()
-        lowest = self._lowest(alignment.group)
-        limit = saturating_add(lowest, alignment.max_drift_ms)
         return frozenset(
             split
             for (other, _), splits in self._splits.items()
@@ -62,6 +60,16 @@ class SplitAlignment:
             for split, watermark in splits.items()
             if watermark is not None and watermark > limit
         )
+
+    def limit(self, uid: str) -> int | None:
+        """Returns the watermark beyond which no split of a source is to be read on."""
+        alignment = self._alignments.get(uid)
+        if alignment is None:
+            return None
+        if not self._splits:
+            # Nobody has told anything yet: each split tells where it begins.
+            return MIN_WATERMARK
+        return saturating_add(self._lowest(alignment.group), alignment.max_drift_ms)
 
     def _lowest(self, group: str) -> int:
         return min(

@@ -273,6 +273,7 @@ class JobDriver:
             is_last=progress.is_last_for(index),
             stop=self._is_draining,
             paused=self._alignment.paused(stage.operators[0].uid),
+            limit=self._alignment.limit(stage.operators[0].uid),
         )
 
     # -- sources and waiting ------------------------------------------------------------------

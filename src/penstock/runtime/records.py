@@ -125,6 +125,7 @@ class SourceAssignment:
         is_last: No split will follow: when these are finished, the input has ended.
         stop: Read nothing and end the input now, for stop with drain.
         paused: Splits that are too far ahead of their alignment group to be read.
+        limit: No split is read on once its watermark is beyond it; None without alignment.
     """
 
     splits: tuple[tuple[Split, Any], ...]
@@ -132,6 +133,7 @@ class SourceAssignment:
     is_last: bool = False
     stop: bool = False
     paused: frozenset[str] = frozenset()
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class SourceLogic(OperatorLogic):
                 report.records_read += result.count
                 self._hand_on(split, result)
                 yield
-                if not result.has_more:
+                if not result.has_more or self._is_beyond(assignment.limit, split):
                     break
             report.positions[split.split_id] = position
             if finished:
@@ -109,8 +109,16 @@ class SourceLogic(OperatorLogic):
             self._end()
         yield
 
+    def _is_beyond(self, limit: int | None, split: Split) -> bool:
+        if limit is None:
+            return False
+        watermark = self._watermarks.of_splits().get(split.split_id)
+        return watermark is not None and watermark > limit
+
     def _slice(self, budget: Budget, allowed: int) -> Budget:
-        reads = COLUMN_READS if self._spec.reads_columns else 1
+        strategy = self._spec.strategy
+        is_aligned = strategy is not None and strategy.alignment is not None
+        reads = COLUMN_READS if self._spec.reads_columns and not is_aligned else 1
         return replace(
             budget,
             max_records=min(allowed, reads * READ_RECORDS),

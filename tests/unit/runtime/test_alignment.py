@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.common import Configuration, Duration, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import PythonSource
+from penstock.runtime import source_logic
 from penstock.runtime.alignment import SplitAlignment
+
+if TYPE_CHECKING:
+    import pytest
 
 MIN = -(2**63)
 
@@ -95,9 +99,11 @@ class TwoSpeeds(PythonSource):
         return times
 
 
-def order_of_reads(strategy: WatermarkStrategy, parallelism: int) -> list[tuple[str, int]]:
+def order_of_reads(
+    strategy: WatermarkStrategy, parallelism: int, *, epoch: int = 8
+) -> list[tuple[str, int]]:
     configuration = Configuration().set_string("penstock.spark.master", "in-process")
-    configuration.set_string("penstock.epoch.max-records", "8")
+    configuration.set_string("penstock.epoch.max-records", str(epoch))
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(parallelism)
     TwoSpeeds.read_at.clear()
@@ -115,6 +121,21 @@ def furthest_ahead(reads: list[tuple[str, int]]) -> int:
         elif slow < 99:
             ahead = max(ahead, time - slow)
     return ahead
+
+
+def test_limits_are_told() -> None:
+    found = alignment(a=("g", 10), b=("g", 50), d=None)
+    assert [found.limit(uid) for uid in "abd"] == [MIN, MIN, None], "each reads once"
+    found.heard([report(0, x=100), report(1, y=7)])
+    assert [found.limit(uid) for uid in "abd"] == [17, 57, None]
+
+
+def test_an_epoch_does_not_read_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With reads of one record, `fast` goes one step of 10 beyond the drift of 10 in an epoch."""
+    monkeypatch.setattr(source_logic, "READ_RECORDS", 1)
+    for parallelism in (1, 2):
+        reads = order_of_reads(aligned("g", 10), parallelism, epoch=200)
+        assert furthest_ahead(reads) <= 10 + 10 + 10
 
 
 def test_in_a_job() -> None:
