@@ -72,6 +72,6 @@ def test_every_setting_with_an_effect_is_used() -> None:
         key
         for key, option in OPTIONS.items()
         if not why_silent(option)
-        and not re.search(rf'[".]{re.escape(key.rpartition(".")[2])}"', code)
+        and not re.search(rf'[".}}]{re.escape(key.rpartition(".")[2])}"', code)
     ]
     assert unused == []
