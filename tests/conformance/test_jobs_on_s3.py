@@ -13,7 +13,8 @@ from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.launch.snapshot_verbs import list_states, verify_snapshot
+from penstock.launch.snapshot_contents import list_states
+from penstock.launch.snapshot_verify import verify_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,7 +86,7 @@ def test_a_job_goes_on_from_a_savepoint_on_s3(bucket: str, *, checkpoints: bool)
     reading.join()
     count = max(seen)
     assert place.startswith(f"{bucket}/savepoints/savepoint-")
-    assert verify_snapshot(place)["is_whole"]
+    assert verify_snapshots(place)["is_whole"]
     assert [each["uid"] for each in list_states(place)["operators"]][:2] == ["numbers", "sum"]
 
     # As many again; each sum goes on from where the savepoint has it.

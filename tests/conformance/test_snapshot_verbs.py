@@ -20,13 +20,10 @@ from penstock.datastream.state import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.launch.snapshot_contents import list_states, read_state
+from penstock.launch.snapshot_diff import diff_snapshots
 from penstock.launch.snapshot_pages import SnapshotPages
-from penstock.launch.snapshot_verbs import (
-    diff_snapshots,
-    list_states,
-    read_state,
-    verify_snapshot,
-)
+from penstock.launch.snapshot_verify import verify_snapshots
 from penstock.snapshots import SavepointReader, SavepointWriter
 
 if TYPE_CHECKING:
@@ -189,19 +186,19 @@ def test_diff_of_operators(paths: tuple[str, str], tmp_path: Path) -> None:
 def test_verify(paths: tuple[str, str], tmp_path: Path) -> None:
     import shutil
 
-    whole = verify_snapshot(str(Path(paths[0]).parent))
+    whole = verify_snapshots(str(Path(paths[0]).parent))
     assert whole["is_whole"] is True
     assert {each["path"] for each in whole["snapshots"]} == set(paths)
     broken = shutil.copytree(paths[0], tmp_path / "broken")
     victim = next(path for path in broken.iterdir() if path.name != "_metadata")
     victim.write_bytes(victim.read_bytes()[:-1] + b"!")
-    found = verify_snapshot(str(broken))
+    found = verify_snapshots(str(broken))
     assert found["is_whole"] is False
     (problem,) = found["snapshots"][0]["problems"]
     assert problem["place"] == str(victim)
     assert "SHA-256" in problem["text"]
     assert problem["used_by"]
-    assert verify_snapshot(str(tmp_path / "nothing"))["is_whole"] is False
+    assert verify_snapshots(str(tmp_path / "nothing"))["is_whole"] is False
 
 
 def test_orphans(tmp_path: Path) -> None:
@@ -215,7 +212,7 @@ def test_orphans(tmp_path: Path) -> None:
     (metadata,) = tmp_path.glob("checkpoints/*/chk-*/_metadata")
     orphan = metadata.parent / f"{'0' * 64}-1-writer"
     orphan.write_bytes(b"left behind")
-    found = verify_snapshot(str(tmp_path / "checkpoints"), orphans=True)
+    found = verify_snapshots(str(tmp_path / "checkpoints"), orphans=True)
     assert found["is_whole"] is True
     assert [(each["path"], each["size_bytes"]) for each in found["orphans"]] == [(str(orphan), 11)]
     assert orphan.exists()
@@ -273,7 +270,7 @@ def test_a_bootstrapped_savepoint(tmp_path: Path) -> None:
         .with_broadcast_state("rules", MapStateDescriptor("r", Types.STRING(), Types.LONG()), {})
         .write(str(tmp_path))
     )
-    assert verify_snapshot(path)["is_whole"] is True
+    assert verify_snapshots(path)["is_whole"] is True
     with SavepointReader.read(path) as snapshot:
         assert snapshot.uids() == ["count", "remember", "rules"]
         assert {row.key: row.value for row in snapshot.read_keyed_state("count")} == {

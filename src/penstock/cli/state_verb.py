@@ -61,11 +61,11 @@ Examples:
 @service_options
 def list_states(snapshot: str, **options: Any) -> None:
     """List the operators of a snapshot, their states, types and sizes."""
-    from penstock.launch import snapshot_verbs
+    from penstock.launch import snapshot_contents
 
     given = asked(options)
     report = given.report
-    found = read_snapshot(snapshot, given.client, snapshot_verbs.list_states)
+    found = read_snapshot(snapshot, given.client, snapshot_contents.list_states)
     report.document(found)
     report.line(
         f"{found['kind']} {found['checkpoint_id']} of job {found['job_id']} "
@@ -158,7 +158,7 @@ def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> Non
     Values of states with declared types are data and are shown. Pickled ones are not loaded
     unless --unpickle is given; they are shown as {"$pickle": <bytes>}.
     """
-    from penstock.launch import snapshot_verbs
+    from penstock.launch import snapshot_contents
 
     given = asked(options)
     kind = options["kind"] or ("json" if given.report.as_json else "table")
@@ -167,7 +167,7 @@ def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> Non
         raise WrongUsageError(f"--limit is {options['limit']}; it must be 0 (all) or more.")
 
     def read(path: str) -> dict[str, Any]:
-        return snapshot_verbs.read_state(
+        return snapshot_contents.read_state(
             path,
             uid,
             state,
@@ -210,11 +210,11 @@ Exits with 3 when there are differences.""",
 @service_options
 def diff_states(before: str, after: str, **options: Any) -> None:
     """Compare two snapshots: operators, settings, types, and the keys that were changed."""
-    from penstock.launch import snapshot_verbs
+    from penstock.launch.snapshot_diff import diff_snapshots
 
     given = asked(options)
     report = given.report
-    found = snapshot_verbs.diff_snapshots(
+    found = diff_snapshots(
         snapshot_path(before, given.client),
         snapshot_path(after, given.client),
         options["uid"],

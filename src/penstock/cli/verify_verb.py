@@ -31,11 +31,11 @@ def verb(snapshot: str, orphans: bool, **options: Any) -> None:
 
     Lists all problems, not only the first. Reads only; needs neither Spark nor a job manager.
     """
-    from penstock.launch import snapshot_verbs
+    from penstock.launch.snapshot_verify import verify_snapshots
 
     given = asked(options)
     report = given.report
-    found = snapshot_verbs.verify_snapshot(snapshot_path(snapshot, given.client), orphans=orphans)
+    found = verify_snapshots(snapshot_path(snapshot, given.client), orphans=orphans)
     report.document(found)
     rows = [
         (

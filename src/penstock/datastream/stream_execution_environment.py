@@ -253,7 +253,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             `fits`, `problems` (everything that is wrong), `warnings`, and `operators` with the
             verdict on each of their states; plain data.
         """
-        from penstock.launch.snapshot_verbs import check_restore
+        from penstock.launch.restore_check import check_restore
 
         return check_restore(self._stream_graph(), self._configuration, path)
 

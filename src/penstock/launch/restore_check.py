@@ -112,10 +112,26 @@ def _listed(problems: list[str]) -> str:
     return "".join(f"\n  - {problem}" for problem in problems)
 
 
-def check_program(
-    graph: StreamGraph, configuration: Configuration, path: str | None
+def check_restore(
+    graph: StreamGraph, configuration: Configuration, path: str | None = None
 ) -> dict[str, Any]:
-    """Returns what `snapshot_verbs.check_restore` does."""
+    """Returns what would become of a snapshot if a program started from it; starts nothing.
+
+    To learn which state a function has, its `open()` is called once in this process.
+
+    Args:
+        graph: The program.
+        configuration: Its settings.
+        path: The snapshot; by default `execution.state-recovery.path`.
+
+    Returns:
+        `path`, `fits`, `problems` (texts: everything that is wrong, at once), `warnings`, and
+        `operators`: a list of dicts with `uid`, `name`, `verdict` (`matched`, `new`, `dropped`,
+        `unmatched`), `parallelism` and `max_parallelism` (before and after, None where there is
+        none), `key_groups` (the ranges of the subtasks afterwards), and `states`: a list of dicts
+        with `name`, `kind`, `verdict` (`as is`, `migrated`, `incompatible`, `new`, `kept`,
+        `unknown`), `before` and `after` (types), and `text`.
+    """
     place = path or configuration.read(_PATH)
     if not place:
         raise ConfigurationError(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.launch.plain_json import to_json
+from penstock.launch.snapshot_reader import Snapshot, open_snapshot
 from penstock.state.pickles import is_hidden
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import OperatorRecord
-    from penstock.launch.snapshot_reader import Snapshot
 
 _CHANGES: Final = ("added", "removed", "changed")
 _MISSING: Final = object()
@@ -18,8 +18,34 @@ Entries = dict[Any, Any]
 """What identifies an entry of a state, and its value."""
 
 
-def diff_opened(old: Snapshot, new: Snapshot, uid: str | None, limit: int) -> dict[str, Any]:
-    """Returns what `diff_snapshots` does, for snapshots that are open."""
+def diff_snapshots(
+    before: str, after: str, uid: str | None = None, *, limit: int = 20, unpickle: bool = False
+) -> dict[str, Any]:
+    """Returns what changed from one snapshot to another.
+
+    Args:
+        before: The older snapshot.
+        after: The newer one.
+        uid: Only this operator.
+        limit: At most so many keys are named in each list.
+        unpickle: As for `read_state`; without it pickled values cannot be compared.
+
+    Returns:
+        `before`, `after`, `is_same`, and `operators`: a list of dicts with `uid`, `change`
+        (`added`, `removed`, `changed`, `same`), `settings` (texts such as
+        `"parallelism 2 -> 4"`), and `states`: a list of dicts with `name`, `kind`, `change`,
+        `type` (before and after, when they differ), `added`, `removed`, `changed`, `same` (counts
+        of entries), `unknown` (entries that are there in both and pickled), and `keys`: up to
+        `limit` entries of each of `added`, `removed`, `changed`. Timers are states named "".
+    """
+    with (
+        open_snapshot(before, unpickle=unpickle) as old,
+        open_snapshot(after, unpickle=unpickle) as new,
+    ):
+        return _diff(old, new, uid, limit)
+
+
+def _diff(old: Snapshot, new: Snapshot, uid: str | None, limit: int) -> dict[str, Any]:
     before = {record.uid: record for record in old.operators()}
     after = {record.uid: record for record in new.operators()}
     uids = list(dict.fromkeys([*before, *after]))

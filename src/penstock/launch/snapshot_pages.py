@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.launch.configured_storage import configured_storages
-from penstock.launch.snapshot_verbs import list_states
+from penstock.launch.snapshot_contents import list_states
 from penstock.launch.state_rows import MOST_SECONDS, RowsRequest
 
 if TYPE_CHECKING:

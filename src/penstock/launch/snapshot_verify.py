@@ -19,8 +19,19 @@ if TYPE_CHECKING:
     from penstock.checkpoint.storage_open import Storages
 
 
-def verify_path(path: str, *, orphans: bool) -> dict[str, Any]:
-    """Returns what `snapshot_verbs.verify_snapshot` does."""
+def verify_snapshots(path: str, *, orphans: bool = False) -> dict[str, Any]:
+    """Reads every file of a snapshot, or of all snapshots of a job, and compares checksums.
+
+    Args:
+        path: A snapshot; or a directory that holds snapshots: the checkpoints of a job, a folder
+            of savepoints, a checkpoint directory with the directories of several jobs.
+        orphans: Also list files that no snapshot in the directory names. Nothing is deleted.
+
+    Returns:
+        `path`, `is_whole`, `snapshots` (dicts with `path`, `checkpoint_id`, `files`, `total_bytes`,
+        `inline_bytes`, `is_whole`, `problems`: dicts with `place`, `text`, `used_by`), and
+        `orphans` (dicts with `path`, `size_bytes`, `age_ms`, `reason`), None if not asked for.
+    """
     storages = configured_storages()
     directory = canonical_url(path)
     directories = _snapshots(storages, directory)

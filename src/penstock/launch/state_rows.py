@@ -18,8 +18,8 @@ import msgspec
 
 from penstock.checkpoint.storage_open import Storages
 from penstock.core.errors import PenstockError
+from penstock.launch.snapshot_contents import keyed_entry, operator_entry
 from penstock.launch.snapshot_reader import Snapshot, open_snapshot
-from penstock.launch.snapshot_verbs import keyed_entry, operator_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,8 +55,8 @@ def read_rows(request: RowsRequest) -> dict[str, Any]:
     """Returns the first rows of a state.
 
     Returns:
-        `path`, `checkpoint_id`, `uid`, `state`, `rows` (entries as `snapshot_verbs.read_state` has
-        them; a long value is `{"$cut": "<how its JSON begins>", "length": <of all>}`),
+        `path`, `checkpoint_id`, `uid`, `state`, `rows` (entries as `read_state` has them; a
+        long value is `{"$cut": "<how its JSON begins>", "length": <of all>}`),
         `is_truncated`, and `unread_bytes`: what was not read because it is too much, or 0.
     """
     with open_snapshot(request.path, Storages(request.options)) as snapshot:

@@ -1,4 +1,4 @@
-"""Snapshots as plain data, for the command line and everybody who writes JSON.
+"""What snapshots hold, as plain data for the command line and everybody who writes JSON.
 
 Each function takes paths as users give them (a snapshot's directory or its `_metadata`) and returns
 dicts, lists, texts and numbers only: whatever it returns, `json.dumps` can write. None of them runs
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from penstock.checkpoint.manifest import OperatorRecord, StateRecord
     from penstock.checkpoint.storage_open import Storages
-    from penstock.core.configuration import Configuration
-    from penstock.graph.nodes import StreamGraph
     from penstock.launch.snapshot_reader import OperatorStateRow, StateRow
 
 
@@ -214,75 +212,3 @@ def _value(kind: str, value: Any) -> dict[str, Any]:
     if kind in {"map", "operator-broadcast"}:
         return {"map_key": to_json(value[0]), "value": to_json(value[1])}
     return {"value": to_json(value)}
-
-
-def diff_snapshots(
-    before: str, after: str, uid: str | None = None, *, limit: int = 20, unpickle: bool = False
-) -> dict[str, Any]:
-    """Returns what changed from one snapshot to another.
-
-    Args:
-        before: The older snapshot.
-        after: The newer one.
-        uid: Only this operator.
-        limit: At most so many keys are named in each list.
-        unpickle: As for `read_state`; without it pickled values cannot be compared.
-
-    Returns:
-        `before`, `after`, `is_same`, and `operators`: a list of dicts with `uid`, `change`
-        (`added`, `removed`, `changed`, `same`), `settings` (texts such as
-        `"parallelism 2 -> 4"`), and `states`: a list of dicts with `name`, `kind`, `change`,
-        `type` (before and after, when they differ), `added`, `removed`, `changed`, `same` (counts
-        of entries), `unknown` (entries that are there in both and pickled), and `keys`: up to
-        `limit` entries of each of `added`, `removed`, `changed`. Timers are states named "".
-    """
-    from penstock.launch.snapshot_diff import diff_opened
-
-    with (
-        open_snapshot(before, unpickle=unpickle) as old,
-        open_snapshot(after, unpickle=unpickle) as new,
-    ):
-        return diff_opened(old, new, uid, limit)
-
-
-def verify_snapshot(path: str, *, orphans: bool = False) -> dict[str, Any]:
-    """Reads every file of a snapshot, or of all snapshots of a job, and compares checksums.
-
-    Args:
-        path: A snapshot; or a directory that holds snapshots: the checkpoints of a job, a folder
-            of savepoints, a checkpoint directory with the directories of several jobs.
-        orphans: Also list files that no snapshot in the directory names. Nothing is deleted.
-
-    Returns:
-        `path`, `is_whole`, `snapshots` (dicts with `path`, `checkpoint_id`, `files`, `total_bytes`,
-        `inline_bytes`, `is_whole`, `problems`: dicts with `place`, `text`, `used_by`), and
-        `orphans` (dicts with `path`, `size_bytes`, `age_ms`, `reason`), None if not asked for.
-    """
-    from penstock.launch.snapshot_verify import verify_path
-
-    return verify_path(path, orphans=orphans)
-
-
-def check_restore(
-    graph: StreamGraph, configuration: Configuration, path: str | None = None
-) -> dict[str, Any]:
-    """Returns what would become of a snapshot if a program started from it; starts nothing.
-
-    To learn which state a function has, its `open()` is called once in this process.
-
-    Args:
-        graph: The program.
-        configuration: Its settings.
-        path: The snapshot; by default `execution.state-recovery.path`.
-
-    Returns:
-        `path`, `fits`, `problems` (texts: everything that is wrong, at once), `warnings`, and
-        `operators`: a list of dicts with `uid`, `name`, `verdict` (`matched`, `new`, `dropped`,
-        `unmatched`), `parallelism` and `max_parallelism` (before and after, None where there is
-        none), `key_groups` (the ranges of the subtasks afterwards), and `states`: a list of dicts
-        with `name`, `kind`, `verdict` (`as is`, `migrated`, `incompatible`, `new`, `kept`,
-        `unknown`), `before` and `after` (types), and `text`.
-    """
-    from penstock.launch.restore_check import check_program
-
-    return check_program(graph, configuration, path)
