@@ -13,6 +13,7 @@ import http.client
 import json
 import secrets
 import socket
+import ssl
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,10 @@ _INTERNAL_ERROR: Final = 500
 
 START_ADVICE: Final = "Start one with `penstock jobmanager`, or name its address with -m host:port."
 
+TLS_ADVICE: Final = (
+    "If it speaks TLS, set security.ssl.rest.enabled, or write -m https://host:port."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -48,6 +53,7 @@ class _Unreachable(Exception):
 
     def __init__(self, cause: BaseException, *, was_sent: bool) -> None:
         super().__init__(str(cause) or type(cause).__name__)
+        self.cause = cause
         self.was_sent = was_sent
 
 
@@ -62,6 +68,7 @@ class RestClient:
         sleep: Waits.
         now: Monotonic seconds.
         find_leader: Looks the leader up again; None without high availability.
+        trusted: Returns whom to trust, where the manager speaks TLS.
     """
 
     url: str
@@ -70,6 +77,7 @@ class RestClient:
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
     find_leader: Callable[[], str | None] | None = None
+    trusted: Callable[[], ssl.SSLContext] = ssl.create_default_context
     _has_answered: bool = field(default=False, init=False)
 
     def get(self, path: str) -> Any:
@@ -150,6 +158,7 @@ class RestClient:
             try:
                 answer = self._once(method, path, body, headers or {})
             except _Unreachable as error:
+                _check_tls(self.url, error.cause)
                 if error.was_sent and not is_same:
                     raise RequestFailedError(
                         f"{self.url} went away before it answered ({error}). The job may have "
@@ -157,8 +166,9 @@ class RestClient:
                     ) from None
                 is_awaited = self._has_answered or self.find_leader is not None
                 if not is_awaited or self.now() >= deadline:
+                    advice = TLS_ADVICE if error.was_sent else START_ADVICE
                     raise NoManagerError(
-                        f"No job manager answers at {self.url} ({error}). {START_ADVICE}"
+                        f"No job manager answers at {self.url} ({error}). {advice}"
                     ) from None
             else:
                 self._has_answered = True
@@ -182,9 +192,11 @@ class RestClient:
     def _once(self, method: str, path: str, body: bytes | None, more: Mapping[str, str]) -> Answer:
         parts = urlsplit(self.url)
         host, port = parts.hostname or "localhost", parts.port or 8081
-        secure = parts.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        connection = kind(host, port, timeout=_TIMEOUT_SECONDS)
+        connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+        if parts.scheme == "https":
+            connection = http.client.HTTPSConnection(
+                host, port, timeout=_TIMEOUT_SECONDS, context=self.trusted()
+            )
         headers = {"Accept": "application/json", "X-Requested-With": "penstock"}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -216,6 +228,21 @@ class RestClient:
                 f"{self.url} answers, but not as a job manager. Something else listens there; "
                 "name the job manager's address with -m host:port."
             ) from None
+
+
+def _check_tls(url: str, cause: BaseException) -> None:
+    """Says what is wrong where the ends do not agree about TLS: asking again changes nothing."""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        raise NoManagerError(
+            f"{url} shows a certificate that is not trusted: {cause.verify_message}. Name the PEM "
+            "file of its authority in security.ssl.rest.ca-certificate, and call the job manager "
+            "by a name that the certificate has."
+        ) from None
+    if isinstance(cause, ssl.SSLError):
+        raise NoManagerError(
+            f"{url} cannot be spoken to with TLS ({cause.reason}). Does the job manager have "
+            "security.ssl.rest.enabled? Without it, write -m http://host:port."
+        ) from None
 
 
 def _base(url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from penstock.core.config_file import load_configuration
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.option_remarks import remark
 from penstock.core.options import canonical_key
+from penstock.core.tls import client_context, rest_scheme
 from penstock.rest.token_file import find_token
 
 if TYPE_CHECKING:
@@ -48,22 +50,24 @@ def configuration_with(settings: dict[str, str]) -> Configuration:
 
 def open_client(configuration: Configuration, address: str | None) -> RestClient:
     """Returns a client of the job manager, which is not asked yet."""
-    token_of = _token_finder(configuration)
+    token_of, scheme = _token_finder(configuration), rest_scheme(configuration)
+    trusted = partial(client_context, configuration)
     if address:
-        return RestClient(base_url(address), token_of)
-    url = _configured_url(configuration)
+        return RestClient(base_url(address, scheme), token_of, trusted=trusted)
+    host, port = configuration.get_string("rest.address"), configuration.get_integer("rest.port")
+    url = base_url(f"{host}:{port}", scheme)
     if configuration.get_enum("high-availability.type") == "NONE":
-        return RestClient(url, token_of)
+        return RestClient(url, token_of, trusted=trusted)
     from penstock.launch.leader_lookup import find_leader_url
 
     def find_leader() -> str | None:
         found = find_leader_url(configuration)
-        return None if found is None else base_url(found)
+        return None if found is None else base_url(found, scheme)
 
-    return RestClient(find_leader() or url, token_of, find_leader=find_leader)
+    return RestClient(find_leader() or url, token_of, find_leader=find_leader, trusted=trusted)
 
 
-def base_url(address: str) -> str:
+def base_url(address: str, scheme: str = "http") -> str:
     """Returns the URL of an address such as `localhost:8081`.
 
     Raises:
@@ -74,7 +78,7 @@ def base_url(address: str) -> str:
             f"-m {address} is Flink's own way to YARN. Name the job manager's address, as in "
             "-m localhost:8081; jobs run on YARN with -D penstock.spark.master=yarn there."
         )
-    parts = urlsplit(address if "://" in address else f"http://{address}")
+    parts = urlsplit(address if "://" in address else f"{scheme}://{address}")
     try:
         port = parts.port or 8081
     except ValueError:
@@ -85,11 +89,6 @@ def base_url(address: str) -> str:
         )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
-
-
-def _configured_url(configuration: Configuration) -> str:
-    host = configuration.get_string("rest.address")
-    return base_url(f"{host}:{configuration.get_integer('rest.port')}")
 
 
 def _token_finder(configuration: Configuration) -> Callable[[str, int], str | None]:
