@@ -115,9 +115,7 @@ class JobListeners:
         """An epoch counts."""
         if self._on_epoch is not None:
             self._on_epoch(summary)
-        if not self._listeners or self._job is None:
-            return
-        if not self._wants(OF_SPARK):
+        if self._job is None or not self._wants(OF_SPARK):
             return
         now_ms = self._clock.wall_ms()
         if summary.records_read:
@@ -142,16 +140,19 @@ class JobListeners:
         """Something became of a checkpoint; its line of the history is up to date."""
         if self._job is None or not self._listeners:
             return
-        if isinstance(fact, CheckpointCompleted | CheckpointFailed):
-            done = isinstance(fact, CheckpointCompleted)
-            for record in self._job.checkpoints():
-                if record.checkpoint_id == fact.checkpoint_id:
-                    self._note(OF_PENSTOCK[0] if done else OF_PENSTOCK[1], record)
+        statistics = self._job.statistics
+        if statistics is None or not isinstance(fact, CheckpointCompleted | CheckpointFailed):
+            return
+        is_completed = isinstance(fact, CheckpointCompleted)
+        method = "on_checkpoint_completed" if is_completed else "on_checkpoint_failed"
+        record = statistics.find(fact.checkpoint_id)
+        if record is not None:
+            self._note(method, record)
 
     def _ended(self, result: Future[Any]) -> None:
         job = self._job
         assert job is not None
-        if self._listeners and self._wants(OF_SPARK):
+        if self._wants(OF_SPARK):
             # A job that somebody cancelled has not failed: Spark stops such a query in silence.
             failed = job.status.name == "FAILED"
             error = result.exception() if failed and not result.cancelled() else None
