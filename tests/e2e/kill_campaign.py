@@ -220,12 +220,12 @@ class Run:
         return True
 
     def _check_numbers(self) -> None:
-        """No number is used twice, nor one below those that were there (I3)."""
+        """No number is used twice, nor one below those that were there."""
         highest = max(self.seen, default=0)
         for path in self.directory.glob("checkpoints/*/chk-*/_metadata"):
             number, content = int(path.parent.name.removeprefix("chk-")), path.read_bytes()
-            assert number in self.seen or number > highest, f"I3: {number} came after {highest}"
-            assert self.seen.setdefault(number, content) == content, f"I3: {number} came twice"
+            assert number in self.seen or number > highest, f"{number} came after {highest}"
+            assert self.seen.setdefault(number, content) == content, f"{number} came twice"
 
     def _end(self, job: subprocess.Popen[bytes]) -> None:
         """Kills the job, and what is left of it: processes of Spark outlive the driver a little."""

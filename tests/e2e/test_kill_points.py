@@ -1,4 +1,4 @@
-"""The process dies at named steps of the commit protocol: nothing lost, nothing doubled (F01-F04).
+"""The process dies at named steps of the commit protocol: nothing lost, nothing doubled.
 
 Each job suffers four faults, one after the other, and then runs to its end. `make chaos KILLS=n`
 draws as many as asked for; here are sixteen that together touch every step, in every change.
