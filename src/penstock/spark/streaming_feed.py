@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,21 +27,17 @@ from penstock.spark.batch_files import (
     write_batch,
 )
 from penstock.spark.query_plan import partitions_of, stateful_part, streaming_sources
+from penstock.spark.query_settings import leaf_partitions, settings_of_a_feed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from penstock.connectors.source import Split
     from penstock.runtime.source_progress import SourceProgress
 
 _POLL_S: Final = 0.05
-_FILE_MANAGER: Final = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
-_PARTITIONS: Final = "spark.sql.leafNodeDefaultParallelism"
-_SETTINGS_LOCK: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +72,7 @@ class StreamingFeed:
         plan = df._jdf.queryExecution().analyzed()
         self._sources = streaming_sources(plan)
         self.stateful_part = stateful_part(plan)
+        self._leaf_partitions = 0
         self._first: dict[str, Any] | None = None
         """After the first batch: a job that restarts from nothing begins with the same one."""
         self._progress: Callable[[], SourceProgress] | None = None
@@ -134,8 +130,12 @@ class StreamingFeed:
             streaming_log.restore(log, start["log"])
         if now.complete and not _is_unread(now):
             return
+        if start is not None:
+            self._leaf_partitions = start["leaf_partitions"]
+        elif not self._leaf_partitions:
+            self._leaf_partitions = leaf_partitions(self._df.sparkSession)
         run = self._run = _Run(self, now)
-        run.start(self._df, log, None if start is None else start["partitions"])
+        run.start(self._df, log, self._leaf_partitions)
         if _is_unread(now):
             # Subtasks will look for the files at once.
             run.wait_written(cancelled)
@@ -176,6 +176,7 @@ class StreamingFeed:
             "rows": list(written.rows),
             "group_rows": written.group_rows,
             "partitions": partitions_of(df),
+            "leaf_partitions": self._leaf_partitions,
         }
         return _Offered(written.splits, state)
 
@@ -216,8 +217,8 @@ class _Run:
         self._query: Any = None
         self._watcher = threading.Thread(target=self._watch, name="penstock-feed", daemon=True)
 
-    def start(self, df: DataFrame, log: Path, partitions: int | None) -> None:
-        with _settings(df.sparkSession, partitions):
+    def start(self, df: DataFrame, log: Path, partitions: int) -> None:
+        with settings_of_a_feed(df.sparkSession, partitions):
             writer = df.writeStream.foreachBatch(self._take)
             self._query = writer.option("checkpointLocation", str(log)).start()
         self._watcher.start()
@@ -300,41 +301,3 @@ def _name(batch: int) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names) or "nothing"
-
-
-def _file_manager(spark: SparkSession) -> str:
-    """Returns the class under the name that this Spark has for it; "" for another name."""
-    assert spark._jvm is not None
-    try:
-        spark._jvm.java.lang.Class.forName(_FILE_MANAGER)
-    except Exception:
-        return ""
-    return _FILE_MANAGER
-
-
-@contextmanager
-def _settings(spark: SparkSession, partitions: int | None) -> Iterator[None]:
-    """Settings for a query that is started meanwhile; it keeps a copy of them.
-
-    Its log is ours to throw away: Spark keeps no old entries, and writes them in the way that needs
-    fewer processes. Sources cut a batch that comes again as they did the first time.
-    """
-    settings = {
-        "spark.sql.streaming.minBatchesToRetain": "2",
-        "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
-        "spark.sql.streaming.checkpointFileManagerClass": _file_manager(spark),
-        _PARTITIONS: str(partitions or ""),
-    }
-    with _SETTINGS_LOCK:
-        before = {key: spark.conf.get(key, None) for key in settings}
-        try:
-            for key, value in settings.items():
-                if value:
-                    spark.conf.set(key, value)
-            yield
-        finally:
-            for key, old in before.items():
-                if old is None:
-                    spark.conf.unset(key)
-                else:
-                    spark.conf.set(key, old)

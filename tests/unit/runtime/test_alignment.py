@@ -134,7 +134,7 @@ def test_an_epoch_does_not_read_beyond_the_limit(monkeypatch: pytest.MonkeyPatch
     """With reads of one record, `fast` goes one step of 10 beyond the drift of 10 in an epoch."""
     monkeypatch.setattr(source_logic, "READ_RECORDS", 1)
     for parallelism in (1, 2):
-        reads = order_of_reads(aligned("g", 10), parallelism, epoch=200)
+        reads = order_of_reads(aligned("g", 10), parallelism, epoch=80)
         assert furthest_ahead(reads) <= 10 + 10 + 10
 
 
