@@ -295,6 +295,11 @@ def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) 
     assert "this was failure 4" in json.loads(document)["root-exception"]
 
 
+def is_clean(world: World, job_id: str) -> bool:
+    record = world.launcher.directories[job_id].job()
+    return record is not None and record.leftover == 0
+
+
 def test_what_dead_processes_left_is_removed_by_this_job_manager_or_the_next(
     world: World,
 ) -> None:
@@ -305,6 +310,7 @@ def test_what_dead_processes_left_is_removed_by_this_job_manager_or_the_next(
     failed = started(world, first)
     world.launcher.children[failed, 1].status = -9
     world.wait(lambda: (failed, "FAILED", 2) in world.cleaned)
+    world.wait(lambda: is_clean(world, failed))
     world.trouble = OSError("no route to the storage")
     cancelled = started(world, first)
     first.trigger(cancelled, Command(CommandKind.CANCEL))
@@ -315,8 +321,7 @@ def test_what_dead_processes_left_is_removed_by_this_job_manager_or_the_next(
     world.trouble = None
     second = world.dispatcher()
     world.wait(lambda: (cancelled, "CANCELED", 3) in world.cleaned)
-    directory = world.launcher.directories[cancelled]
-    world.wait(lambda: not getattr(directory.job(), "leftover", 1))
+    world.wait(lambda: is_clean(world, cancelled))
     second.close()
     world.dispatcher().close()
     assert [each[0] for each in world.cleaned] == [failed, cancelled, cancelled]
