@@ -17,13 +17,14 @@ import msgspec
 from penstock.checkpoint.errors import CheckpointError
 from penstock.launch.configured_storage import configured_storages
 from penstock.launch.snapshot_contents import list_states
-from penstock.launch.state_rows import MOST_SECONDS, RowsRequest
+from penstock.launch.state_rows import RowsRequest
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
 MOST_BYTES: Final = 32 << 20
 """How much of a snapshot is read for the first rows."""
+MOST_SECONDS: Final = 30
 _WAIT_S: Final = 10.0
 
 
@@ -32,12 +33,12 @@ class SnapshotPages:
 
     Args:
         configuration: Of the service; it may hold keys of the storage.
-        most_bytes: How much is read for the first rows.
+        most_seconds: How long that may take.
     """
 
-    def __init__(self, configuration: Configuration, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, configuration: Configuration, most_seconds: int = MOST_SECONDS) -> None:
         self._configuration = configuration
-        self._most_bytes = most_bytes
+        self._most_seconds = most_seconds
         self._turn = threading.Lock()
 
     def list_states(self, path: str) -> dict[str, Any]:
@@ -55,7 +56,8 @@ class SnapshotPages:
             uid=uid,
             state=state,
             limit=limit,
-            most_bytes=self._most_bytes,
+            most_bytes=MOST_BYTES,
+            most_seconds=self._most_seconds,
             options=self._configuration.to_dict(),
         )
         if not self._turn.acquire(timeout=_WAIT_S):
@@ -82,8 +84,8 @@ def _answer(request: RowsRequest) -> dict[str, Any]:
         return answer
     if done.returncode < 0:
         raise CheckpointError(
-            f"reading {request.path} took more than {MOST_SECONDS} s, or more memory than there "
-            "is; `penstock state get` reads it without a limit."
+            f"reading {request.path} took too long or too much memory, and was ended; `penstock "
+            "state get` reads it without a limit."
         )
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     raise CheckpointError(f"{request.path} could not be read: {said[-1] if said else 'no reason'}")

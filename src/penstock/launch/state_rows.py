@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.checkpoint.manifest import StoredHandle
 
-MOST_SECONDS: Final = 30
+_SECONDS_TO_CLEAN: Final = 5
 _MOST_MEMORY: Final = 4 << 30
 _CELL_CHARACTERS: Final = 400
 
@@ -40,6 +40,7 @@ class RowsRequest(msgspec.Struct, frozen=True, kw_only=True):
         state: One of its states; None for all, timers included.
         limit: At most so many rows.
         most_bytes: At most so much is read.
+        most_seconds: For so long at most.
         options: Configuration of the storage.
     """
 
@@ -48,6 +49,7 @@ class RowsRequest(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None
     limit: int
     most_bytes: int
+    most_seconds: int
     options: dict[str, str]
 
 
@@ -118,17 +120,31 @@ def _cell(value: Any) -> Any:
     return {"$cut": text[:_CELL_CHARACTERS], "length": len(text)}
 
 
+class _TooLong(BaseException):
+    """No `Exception`: whoever repeats failed requests must not repeat this one."""
+
+
+def _give_up(*_: object) -> None:
+    # What was fetched is removed on the way out; who does not come out is ended.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(_SECONDS_TO_CLEAN)
+    raise _TooLong
+
+
 def main() -> None:
     """Answers one request."""
-    signal.alarm(MOST_SECONDS)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, most))
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=RowsRequest)
     answer: dict[str, Any]
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(request.most_seconds)
     try:
         answer = read_rows(request)
     except PenstockError as error:
         answer = {"error": str(error)}
+    except _TooLong:
+        answer = {"error": f"reading {request.path} takes more than {request.most_seconds} s."}
     except MemoryError:
         answer = {"error": f"reading {request.path} takes more than {_MOST_MEMORY:,} bytes."}
     sys.stdout.buffer.write(msgspec.json.encode(answer))

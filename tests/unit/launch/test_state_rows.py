@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,7 +43,13 @@ def request(
     path: str, uid: str, state: str | None = None, *, limit: int = 9, most_bytes: int = 1 << 20
 ) -> RowsRequest:
     return RowsRequest(
-        path=path, uid=uid, state=state, limit=limit, most_bytes=most_bytes, options={}
+        path=path,
+        uid=uid,
+        state=state,
+        limit=limit,
+        most_bytes=most_bytes,
+        most_seconds=60,
+        options={},
     )
 
 
@@ -75,6 +82,17 @@ def test_no_more_bytes_are_read_than_bearable(path: str) -> None:
     assert found["unread_bytes"] > 100
     enough = 100 + found["unread_bytes"]
     assert read_rows(request(path, "count", most_bytes=enough))["unread_bytes"] == 0
+
+
+def test_reading_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody writes into it, so whoever reads waits for ever.
+    os.mkfifo(tmp_path / "_metadata")
+    left = tmp_path / "left"
+    left.mkdir()
+    monkeypatch.setenv("TMPDIR", str(left))
+    with pytest.raises(CheckpointError, match="takes more than 1 s"):
+        SnapshotPages(Configuration(), 1).first_rows(str(tmp_path), "count", None, 1)
+    assert not any(left.iterdir())
 
 
 def test_another_process_reads(path: str, tmp_path: Path) -> None:
