@@ -53,7 +53,7 @@ def main() -> int:
             print(f"FAILED, seed {seed}, files in {directory}: {error}", flush=True)
         else:
             shutil.rmtree(directory, ignore_errors=True)
-        if tally.runs % 10 == 0:
+        if tally.runs % 10 == 0 or run.victims:
             print(f"{tally.kills} kills in {tally.runs} jobs, {failures} failures", flush=True)
     print_summary(tally, failures, time.monotonic() - began)
     return 1 if failures else 0

@@ -6,11 +6,10 @@ on machines of their own: a new worker fetches what the dead one had.
 
 from __future__ import annotations
 
-import os
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from kill_campaign import kill_group
 from kill_oracle import PATIENCE_S, checkpoints, log_of, start, verify, wait_for_new
 from kill_processes import EXECUTOR, WORKER, kill_one
 
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 # A new executor takes its time on a busy machine.
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
-# Enough that the job is still far from its end after three checkpoints, however fast the machine.
-RECORDS = 80_000
+# 25 epochs, of which three checkpoints take no more than ten, however fast the machine.
+RECORDS = 50_000
 
 
 @pytest.mark.parametrize("backend", ["hashmap"])
@@ -36,7 +35,7 @@ def test_executors_and_workers_are_killed(tmp_path: Path, backend: str) -> None:
         f"state.commit.before#2@{once}=kill",
         **{
             "penstock__state__local__shared": "false",
-            "execution__checkpointing__interval": "200 ms",
+            "execution__checkpointing__interval": "100 ms",
             "execution__checkpointing__data-inline-threshold": "0",
             "restart-strategy__type": "none",
         },
@@ -49,7 +48,7 @@ def test_executors_and_workers_are_killed(tmp_path: Path, backend: str) -> None:
         assert job.wait(PATIENCE_S) == 0, log_of(tmp_path)
     finally:
         if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
+            kill_group(job.pid)
             job.wait()
     assert once.exists(), "no worker died in a snapshot"
     assert len(set(killed)) == 2
