@@ -1,0 +1,100 @@
+"""Spark may run a task twice at once (speculation), and tasks behind it may read either attempt.
+
+It starts such twins on other machines only, so here they are made by hand: one epoch after the
+other, both attempts write their state and their output; sometimes each is read by someone.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.common import Configuration, Encoder
+from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from penstock.datastream.connectors import FileSink
+from penstock.datastream.state import ValueStateDescriptor
+from penstock.runtime import in_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+RECORDS = 600
+KEYS = 7
+
+
+class Numbered(KeyedProcessFunction):
+    def open(self, context: Any) -> None:
+        self.count = context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: int, context: Any) -> Any:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield f"{context.get_current_key()},{count},{value}"
+
+
+class Twins:
+    """Runs tasks twice; the attempts of the first ones have numbers of their own."""
+
+    def __init__(self, run: Any, rng: random.Random) -> None:
+        self._run = run
+        self._rng = rng
+        self.replaced = 0
+        self.mixed = 0
+
+    def __call__(
+        self, program: Any, plan: Any, level: int, partition: int, frames: Any, *more: Any
+    ) -> Iterable[tuple[int, Any]]:
+        attempt, cache = more
+        what = (program, plan, level, partition, frames)
+        first = list(self._run(*what, 1_000_000 + attempt, cache))
+        chance = self._rng.random()
+        if chance < 0.5:
+            return first
+        second = list(self._run(*what, attempt, cache))
+        # A repeated epoch is not spoilt again: after four in vain the job would fail.
+        is_mixed = chance > 0.9 and plan.try_number == 0 and {to for to, _ in first} == {0, 1}
+        self.mixed += is_mixed
+        self.replaced += not is_mixed
+        return [each for each in (first if is_mixed else second) if each[0] == 1] + [
+            each for each in second if each[0] != 1
+        ]
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_one_attempt_of_each_task_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    twins = Twins(in_process.run_level_task, random.Random(4))
+    monkeypatch.setattr(in_process, "run_level_task", twins)
+    configuration = Configuration()
+    for key, value in {
+        "penstock.spark.master": "in-process",
+        "penstock.epoch.max-records": "20",
+        "restart-strategy.type": "none",
+        "state.backend.type": backend,
+        "io.tmp.dirs": str(tmp_path / "tmp"),
+    }.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(2)
+    output = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+    numbers = env.from_collection(list(range(RECORDS))).rebalance().map(lambda value: value)
+    numbers.key_by(lambda value: value % KEYS).process(Numbered()).sink_to(output.build())
+    env.execute()
+    lines = [
+        line
+        for path in (tmp_path / "out").rglob("part-*")
+        for line in path.read_text().splitlines()
+    ]
+    # Values of one key may overtake each other between readers, so counts and values are compared.
+    assert sorted(int(line.split(",")[2]) for line in lines) == list(range(RECORDS))
+    assert sorted(tuple(map(int, line.split(",")[:2])) for line in lines) == [
+        (key, count)
+        for key in range(KEYS)
+        for count in range(1, len(range(key, RECORDS, KEYS)) + 1)
+    ]
+    assert twins.replaced > 20
+    assert twins.mixed > 3
