@@ -96,14 +96,15 @@ def _add_job(families: _Families, labels: Labels, document: dict[str, Any]) -> N
             families.add(_MILLISECONDS[name], labels, value / 1000)
         else:
             families.add(_OURS.get(name) or f"flink_jobmanager_job_{name}", labels, value)
-    for phase, spent_ms in document["phases"].items():
+    for phase, spent_ms in document.get("phases", {}).items():
         families.add("penstock_epoch_duration_seconds", labels | {"phase": phase}, spent_ms / 1000)
-    storage = document["storage"]
-    for each in storage["requests"]:
+    # A driver of an earlier release wrote less.
+    storage = document.get("storage", {})
+    for each in storage.get("requests", ()):
         of_request = labels | {"op": each["op"], "outcome": each["outcome"]}
         families.add("penstock_storage_requests_total", of_request, each["count"])
     for name, family in _STORAGE.items():
-        families.add(family, labels, storage[name])
+        families.add(family, labels, storage.get(name))
     for vertex in document["vertices"]:
         for subtask in vertex["subtasks"]:
             of_task = labels | {

@@ -104,8 +104,10 @@ def _place(job_id: str, context: RestContext, checkpoint: int | None) -> str:
     if found is not None:
         latest = found.latest()
         lines = (line for line in found.lines() if line["status"] == "COMPLETED")
-        # A savepoint outlives its line of the history, and so does what the job started from.
+        # A savepoint outlives its line of the history, also one that the job started from.
         lasting = [latest.get(name) for name in ("completed", "savepoint", "restored")]
+        if lasting[2] is not None and not lasting[2]["is_savepoint"]:
+            lasting.pop()
     for line in chain(lines, filter(None, lasting)):
         if checkpoint in (None, line["id"]) and not line.get("discarded", False):
             place = str(line["external_path"])

@@ -198,7 +198,7 @@ def test_states_are_read_where_the_history_says(dispatcher: MemoryDispatcher) ->
     latest = {
         "completed": lines[1],
         "savepoint": completed(3, "/s/savepoint-3"),
-        "restored": {"id": 2, "external_path": "/s/savepoint-2"},
+        "restored": {"id": 2, "external_path": "/s/savepoint-2", "is_savepoint": True},
     }
     dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": lines, "latest": latest})
     snapshots = Snapshots()
@@ -209,6 +209,12 @@ def test_states_are_read_where_the_history_says(dispatcher: MemoryDispatcher) ->
         # A savepoint outlives its line of the history.
         assert service.get(path + "?checkpoint=3").json["path"] == "/s/savepoint-3"
         assert service.get(path + "?checkpoint=2").json["path"] == "/s/savepoint-2"
+        # A checkpoint that the job started from is long deleted by then.
+        latest["restored"]["is_savepoint"] = False
+        dispatcher.add(
+            dispatcher.summaries[JOB_ID], checkpoints={"history": lines, "latest": latest}
+        )
+        assert service.get(path + "?checkpoint=2").status == 404
         for number in ("9", "7", "5"):
             assert service.get(f"{path}?checkpoint={number}").status == 404
         assert "take a savepoint" in service.get(path + "?checkpoint=6").errors

@@ -7,12 +7,12 @@ const MOST = 200;
 /** Snapshots that are still there, newest first. */
 export function retained({ history = [], latest = {} }) {
   const found = new Map();
-  // A savepoint outlives its line of the history, and so does what the job started from.
+  // A savepoint outlives its line of the history, also one that the job started from.
   for (const line of history) if (line.status === "COMPLETED") note(found, line, completedAt(line));
   for (const line of [latest.completed, latest.savepoint]) {
     if (line) note(found, line, completedAt(line));
   }
-  if (latest.restored) note(found, latest.restored, null);
+  if (latest.restored?.is_savepoint) note(found, latest.restored, null);
   return [...found.values()].filter(({ isThere }) => isThere).slice(0, MOST);
 }
 
