@@ -71,6 +71,10 @@ class SlottedLineage:
         self._slots = max(1, context.defaultParallelism)
         self._seeds = [context.parallelize([index], 1) for index in range(widths[0])]
         self._choosers = [_set_of(context, index) for index in range(max(widths))]
+        # Looked up once: the JVM asks all its jars for each part of a name, 5 ms in all.
+        jvm: Any = context._jvm
+        self._java_rdd = jvm.org.apache.spark.api.java.JavaRDD
+        self._pruning = jvm.org.apache.spark.rdd.PartitionPruningRDD
 
     def frames(self, tasks: Sequence[PartitionTask]) -> RDD[Any]:
         """Returns the RDD of the last level's frames."""
@@ -106,7 +110,7 @@ class SlottedLineage:
         context = self._context
         jvm: Any = context._jvm
         gateway: Any = context._gateway
-        sides = gateway.new_array(jvm.org.apache.spark.api.java.JavaRDD, len(staged))
+        sides = gateway.new_array(self._java_rdd, len(staged))
         for index, each in enumerate(staged):
             sides[index] = each._jrdd
         union = context._jsc.union(sides)
@@ -114,9 +118,12 @@ class SlottedLineage:
         partitioner = jvm.PythonPartitioner(width, 0)
         shuffled = jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner)).rdd()
         serializer: Any = BatchedSerializer(CPickleSerializer())  # type: ignore[no-untyped-call]
-        pruning = jvm.org.apache.spark.rdd.PartitionPruningRDD
         return [
-            RDD(pruning.create(shuffled, self._choosers[index]).toJavaRDD(), context, serializer)
+            RDD(
+                self._pruning.create(shuffled, self._choosers[index]).toJavaRDD(),
+                context,
+                serializer,
+            )
             for index in range(width)
         ]
 
