@@ -239,6 +239,7 @@ def test_wrong_sources(env: StreamExecutionEnvironment) -> None:
 def test_a_stream_that_nobody_takes_is_warned_of(
     env: StreamExecutionEnvironment, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("WARNING", "penstock")
     stream = env.from_collection([1])
     stream.map(str).name("lost")
     stream.map(str).name("kept").print()

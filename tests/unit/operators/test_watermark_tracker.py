@@ -298,6 +298,7 @@ def test_a_changed_strategy_never_goes_back():
     [(1_700_000_000, True), (1_700_000_000_000, False), (0, False), (2**70, False)],
 )
 def test_timestamps_in_seconds_are_warned_of_once(stamp, is_warned, caplog):
+    caplog.set_level("WARNING", "penstock")
     name = f"orders of {stamp}"  # Once in each process and operator.
     strategy = WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, _: value)
     for _ in range(2):
