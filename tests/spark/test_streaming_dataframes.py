@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.common import Configuration, Time, WatermarkStrategy
+from penstock.core.errors import JobExecutionError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.spark.session import get_session
@@ -62,6 +63,28 @@ def test_windows_over_a_streaming_dataframe() -> None:
         for key in (0, 1)
     ]
     assert sorted(found) == expected
+
+
+def test_a_query_that_is_stopped_ends_the_input() -> None:
+    found = []
+    values = environment().from_spark(numbered_batches(20)).map(lambda row: row["value"])
+    with values.execute_and_collect() as results:
+        for value in results:
+            found.append(value)
+            if len(found) == 30:
+                (query,) = get_session("test", MASTER, {}).streams.active
+                query.stop()
+    assert sorted(found) == list(range(len(found)))
+    assert len(found) >= 40
+
+
+def test_a_query_that_fails_fails_the_job() -> None:
+    env = environment()
+    broken = numbered_batches(20).selectExpr("if(value = 30, raise_error('broken'), value) AS n")
+    env.from_spark(broken).uid("numbers").print()
+    told = r"^the streaming DataFrame of source 'numbers' failed: .*broken"
+    with pytest.raises(JobExecutionError, match=told):
+        env.execute()
 
 
 def test_a_function_is_given_each_epoch_once() -> None:

@@ -266,10 +266,12 @@ class _Run:
                 return
             offered = self._feed.offered(df, batch, self._before)
         except Exception as error:
-            # What Spark would make of it is long, and about the callback.
+            # Who stops a query, through Spark perhaps, cancels the batch: that ends it, no more.
+            was_stopped = self._query is not None and not self._query.isActive
             with self._changed:
-                if self._is_stopped:
+                if self._is_stopped or was_stopped:
                     return
+                # What Spark would make of it is long, and about the callback.
                 self._failure = str(error)
                 self._changed.notify_all()
             raise RuntimeError("the batch could not be taken") from None
