@@ -7,6 +7,7 @@ loaded: a pickled value is shown by its size.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -52,14 +53,21 @@ def job_state_rows(  # noqa: PLR0913, PLR0917 - what a client may ask
     state: Annotated[str | None, Name] = None,
     checkpoint: CheckpointNumber = None,
     limit: Annotated[int, Query(ge=1, le=_MOST_ROWS)] = _DEFAULT_ROWS,
+    or_latest: Annotated[bool, Query(description="When the numbered one is gone.")] = False,
 ) -> dict[str, Any]:
     """The first rows of a state; of all states of an operator and its timers without a name."""
     reader = _reader(context)
     if not context.settings.shows_rows:
         raise HTTPException(403, "penstock.rest.state-rows is false: no values are shown here.")
-    return _read(
-        job_id, context, checkpoint, lambda place: reader.first_rows(place, uid, state, limit)
-    )
+
+    def read(place: str) -> dict[str, Any]:
+        return reader.first_rows(place, uid, state, limit)
+
+    if or_latest and checkpoint is not None:
+        with contextlib.suppress(HTTPException):
+            return _read(job_id, context, checkpoint, read)
+        checkpoint = None
+    return _read(job_id, context, checkpoint, read)
 
 
 def _reader(context: RestContext) -> SnapshotReader:

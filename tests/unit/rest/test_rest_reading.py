@@ -271,8 +271,11 @@ def test_a_snapshot_that_is_gone_gives_way_to_its_successor(dispatcher: MemoryDi
     with served(dispatcher, snapshots=Replaced("/c/chk-8")) as service:
         path = f"/jobs/{JOB_ID}/state"
         assert service.get(path).json["path"] == "/c/chk-9"
-        # Who asks for a number gets that one or none.
+        # Who asks for a number gets that one or none, but for one who also takes the latest.
         assert service.get(path + "?checkpoint=8").status == 404
+        rows = f"{path}/rows?uid=a&checkpoint=8"
+        assert service.get(rows).status == 404
+        assert service.get(rows + "&or_latest=true").json["path"] == "/c/chk-9"
     with served(dispatcher, snapshots=Snapshots("/c/chk-9")) as service:
         answer = service.get(path)
         assert (answer.status, answer.errors) == (409, "there is no /c/chk-9 any more")

@@ -33,7 +33,7 @@ export function view(page, job) {
     answer.error
       ? unreadable(answer)
       : answer.found
-        ? contents(page, job, state, snapshots, answer.found)
+        ? contents(page, job, state, answer.found)
         : h("p", { class: "waiting", "aria-busy": "true" }, "Reading the snapshot…"),
   ];
 }
@@ -60,11 +60,11 @@ function snapshotPath({ jid }, { chosen }) {
   return chosen === LATEST ? path : `${path}?checkpoint=${chosen}`;
 }
 
-// Rows are those of the snapshot on the screen, as long as it is there.
-function rowsPath({ jid }, snapshots, shown, uid, name) {
-  const parameters = new URLSearchParams({ uid });
+// Rows are those of the snapshot on the screen; who looks at the latest one also takes a newer one.
+function rowsPath({ jid }, { chosen }, shown, uid, name) {
+  const parameters = new URLSearchParams({ uid, checkpoint: shown });
   if (name !== null) parameters.set("state", name);
-  if (snapshots.some(({ id }) => id === shown)) parameters.set("checkpoint", shown);
+  if (chosen === LATEST) parameters.set("or_latest", "true");
   return [`jobs/${encodeURIComponent(jid)}/state/rows`, `?${parameters}`];
 }
 
@@ -132,9 +132,9 @@ function named({ id, kind, atMs, isStartingPoint }) {
   return isStartingPoint ? `${name}, where the job started` : `${name}, ${localTime(atMs)}`;
 }
 
-function contents(page, job, state, snapshots, found) {
+function contents(page, job, state, found) {
   const rows = (uid, name) => {
-    const path = rowsPath(job, snapshots, found.checkpoint_id, uid, name);
+    const path = rowsPath(job, state, found.checkpoint_id, uid, name);
     return rowsOf(page, ask(page, state, ...path), { uid, state: name, shown: found.checkpoint_id });
   };
   const states = found.operators.flatMap((operator) =>
