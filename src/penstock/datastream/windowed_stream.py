@@ -125,7 +125,7 @@ class _WindowedStream(WindowSettings):
     ) -> DataStream:
         """Combines the records of a window; a window function then sees only the result."""
         if window_function is not None:
-            window_function = type(self)._as_process_window_function(window_function)
+            window_function = self._as_process_window_function(window_function)
         elif output_type is None:
             output_type = self._stream._type_info
         return self._append(
@@ -148,7 +148,7 @@ class _WindowedStream(WindowSettings):
             output_type: Type of what is emitted.
         """
         if window_function is not None:
-            window_function = type(self)._as_process_window_function(window_function)
+            window_function = self._as_process_window_function(window_function)
         return self._append(
             AggregateContents(aggregate_function),
             window_function,
@@ -158,14 +158,14 @@ class _WindowedStream(WindowSettings):
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Calls a function with all records of a window."""
-        function = type(self)._as_window_function(window_function)
+        function = self._as_window_function(window_function)
         return self._append(Buffer(), function, output_type, window_function)
 
     def process(
         self, process_window_function: Any, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Calls a function with a context and all records of a window."""
-        function = type(self)._as_process_window_function(process_window_function)
+        function = self._as_process_window_function(process_window_function)
         return self._append(Buffer(), function, output_type, process_window_function)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:

@@ -83,8 +83,7 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
 
     light = not any(
         isinstance(operator.spec, SinkSpec) and isinstance(operator.spec.sink, SparkSink)
-        for stage in graph.stages
-        for operator in stage.operators
+        for operator in graph.operators
     )
     spark = get_session(graph.job_name, settings.master, settings.spark, light=light)
     engine = Engine(graph, spark)

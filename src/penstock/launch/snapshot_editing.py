@@ -81,14 +81,15 @@ def write_edited(edit: SavepointEdit, target: str) -> str:
     ):
         area = FileArea(directory)
         snapshot = _edited(edit, loaded, storages, area)
-        own = local_files(directory)
-        old = None if loaded is None else stored_files(storages, loaded)
         # Files of what was edited lie here; everything else is still where it was.
-        copied = _names(loaded)
+        own = old = local_files(directory)
+        copied: set[tuple[str, str]] = set()
+        if loaded is not None:
+            old = stored_files(storages, loaded)
+            copied = {(handle.name, handle.sha256) for handle in loaded.manifest.handles}
 
         def open_content(handle: StoredHandle) -> Content:
-            is_old = old is not None and (handle.name, handle.sha256) in copied
-            return old(handle) if is_old and old is not None else own(handle)
+            return (old if (handle.name, handle.sha256) in copied else own)(handle)
 
         uploaded = upload_savepoint(
             storages,
@@ -169,11 +170,6 @@ def _kept(data: dict[str, Any], edit: SavepointEdit) -> dict[str, Any]:
     return {
         edit.renamed.get(uid, uid): value for uid, value in data.items() if uid not in edit.removed
     }
-
-
-def _names(loaded: LoadedSnapshot | None) -> set[tuple[str, str]]:
-    handles = () if loaded is None else loaded.manifest.handles
-    return {(handle.name, handle.sha256) for handle in handles}
 
 
 def _draft(loaded: LoadedSnapshot | None) -> Manifest:
