@@ -49,7 +49,7 @@ LEAKS = {
 }
 
 MEANINGLESS_NAMES = {"common_", "helper", "helpers", "misc", "stuff", "tools", "util", "utils"}
-SPOKEN_ABBREVIATIONS = {"csv", "db", "fs", "html", "http", "io", "json", "sql", "svg", "ttl"}
+SPOKEN_ABBREVIATIONS = {"csv", "db", "fs", "html", "http", "io", "json", "sql", "svg", "tls", "ttl"}
 
 
 @cache

@@ -12,13 +12,15 @@ from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
 from penstock.graph.compile import compile_graph
 from penstock.launch.configured_storage import configured_storages
-from penstock.launch.restore_fit import Fit, fit, undeclared
+from penstock.launch.restore_fit import Fit, Probed, fit, undeclared
 from penstock.launch.start_point import find_start
 from penstock.launch.state_probe import probe
 from penstock.state.facts import PICKLE
 from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.configuration import Configuration
@@ -153,10 +155,7 @@ def check_restore(
         allow_pickle = bool(configuration.get_boolean("penstock.state.allow-pickle"))
         probes = probe(compiled, configuration.get_map("pipeline.global-job-parameters"))
         problems += [] if allow_pickle else undeclared(probes)
-        warnings += [
-            f"operator {uid!r}: {probed.error}" for uid, probed in probes.items() if probed.error
-        ]
-        warnings += _generated(compiled)
+        warnings = _warnings(compiled, probes)
         if manifest is not None:
             ignore = configuration.read("execution.state-recovery.ignore-unclaimed-state")
             found = fit(
@@ -176,9 +175,10 @@ def check_restore(
     }
 
 
-def _generated(graph: JobGraph) -> list[str]:
-    """Returns warnings about uids that a change of the program would change."""
-    return [
+def _warnings(graph: JobGraph, probes: Mapping[str, Probed]) -> list[str]:
+    """Returns what could not be learnt, and which uids a change of the program would change."""
+    unknown = [f"operator {uid!r}: {each.error}" for uid, each in probes.items() if each.error]
+    return unknown + [
         f"operator '{operator.name}' has no uid of its own; '{operator.uid}' was made from the "
         "shape of the program, and a changed program may not find its state."
         for operator in graph.operators
