@@ -1,4 +1,4 @@
-"""The log's disk is full, the disk of state is full, descriptors run out (F25, F27).
+"""The log's disk is full, the disk of state is full, descriptors run out.
 
 The limits are those of a real process. Whatever becomes of it, the next one loses and doubles
 nothing.
