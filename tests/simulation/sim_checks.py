@@ -1,13 +1,13 @@
 """The invariants, watched from outside: storage, sinks, ids. A violation names the one it breaks:
 
-    I1   output holds each record of the input once
-    I2   state is the fold of what was committed; nothing of an aborted epoch is visible
-    I3   checkpoint ids rise, over failures and restores too
-    I4   nothing that an older leader does has an effect once a newer one has written
-    I5   every file that a retained checkpoint names exists
-    I6   the registry of shared files is the one rebuilt from the retained checkpoints
-    I7   once all is healed and swept, no file is left that nobody names
-    I8   once all is healed, the job goes on and checkpoints complete
+I1   output holds each record of the input once
+I2   state is the fold of what was committed; nothing of an aborted epoch is visible
+I3   checkpoint ids rise, over failures and restores too
+I4   nothing that an older leader does has an effect once a newer one has written
+I5   every file that a retained checkpoint names exists
+I6   the registry of shared files is the one rebuilt from the retained checkpoints
+I7   once all is healed and swept, no file is left that nobody names
+I8   once all is healed, the job goes on and checkpoints complete
 """
 
 from __future__ import annotations

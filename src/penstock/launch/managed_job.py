@@ -314,9 +314,7 @@ class ManagedJob:
             restarts=job.restarts,
             failures=job.settings.restart_strategy.memory.moved(self._wall_ahead_ms),
             tasks=task_counts(facts),
-            last_checkpoint_ms=(
-                None if completed is None else completed.ended_ms
-            ),
+            last_checkpoint_ms=(None if completed is None else completed.ended_ms),
             restart_settings={
                 key: value
                 for key, value in configuration.to_dict().items()
