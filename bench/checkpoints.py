@@ -111,7 +111,7 @@ def measure_checkpoints(
     """Measures one after the other; what fails is told, and the others are measured still."""
     results: list[CheckpointResult] = []
     for backend, keys in QUICK_SIZES if quick else SIZES:
-        if only in f"checkpoints, {backend}, {keys}":
+        if only in f"checkpoints, {backend}, {keys:,} keys":
             _add(results, functools.partial(_steady, backend, keys, quick=quick), failed)
     if only in "checkpoints, cost":
         _add(results, functools.partial(_cost, quick=quick), failed)
