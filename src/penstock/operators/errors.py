@@ -30,6 +30,8 @@ RECORD_CHARACTERS: Final = 200
 """Longer texts of records are cut."""
 
 _OURS: Final = tuple(os.path.join(os.path.abspath(path), "") for path in penstock.__path__)
+# The demo is a program as any other is, though it comes with the package.
+_PROGRAMS: Final = tuple(os.path.join(path, "demo", "") for path in _OURS)
 _STATE_GETTERS: Final = frozenset(
     f"get_{kind}state" for kind in ("", "list_", "map_", "reducing_", "aggregating_")
 )
@@ -208,6 +210,8 @@ def _drop_our_frames(text: traceback.TracebackException, seen: set[int]) -> bool
 def is_ours(filename: str) -> bool:
     """Whether a frame is Penstock's, Spark's or that of Python's import, and not the program's."""
     path = os.path.abspath(filename)
+    if path.startswith(_PROGRAMS):
+        return False
     return path.startswith(_OURS) or _ENGINE in path or filename.startswith(_FROZEN)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
+import penstock.demo
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.launch.program_process import run_program
 from penstock.operators.errors import RECORD_CHARACTERS, describe_exception, shorten, user_code
@@ -40,6 +42,19 @@ def test_the_users_frames_come_first_and_ours_not_at_all():
     assert "in helper" in text
     assert "ValueError: invalid literal for int() with base 10: 'x'" in text
     assert text.endswith("in operator 'Parse' (uid 'Parse'), subtask 2 of 4\n  record: 'x'")
+
+
+def test_the_demo_is_a_program_as_any_other():
+    demo = Path(penstock.demo.__file__).with_name("job.py")
+    code = compile("def fail(value):\n    raise RuntimeError(value)\n", str(demo), "exec")
+    program = {}
+    exec(code, program)
+    harness = OneOperatorHarness(MapSpec(program["fail"]), name="Fail")
+    with pytest.raises(UserFunctionError) as caught:
+        harness.process("x")
+    lines = str(caught.value).splitlines()
+    assert lines[1] == f'  File "{demo}", line 2, in fail'
+    assert "simple.py" not in str(caught.value)
 
 
 def test_a_built_in_has_no_frames_to_show():
