@@ -53,6 +53,11 @@ NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, [ro
   })
   .map((each) => each.outerHTML.slice(0, 200))"""
 
+# Landmarks of one name cannot be told apart by who jumps from one to the next.
+LIKE_NAMED = """() => [...document.querySelectorAll("section[aria-label], [role=region]")]
+  .map((each) => each.getAttribute("aria-label"))
+  .filter((name, index, names) => names.indexOf(name) !== index)"""
+
 OFF_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -94,6 +99,7 @@ def test_every_page(
         tab.until(lambda: tab.page.locator("[aria-busy]").count() == 0, f"{address} keeps waiting")
         assert tab.page.evaluate(OFF_SCREEN) == 0, f"{address} is wider than the screen"
         assert tab.page.evaluate(NAMELESS) == [], address
+        assert tab.page.evaluate(LIKE_NAMED) == [], address
         assert tab.page.evaluate(LOW_CONTRAST) == [], address
         assert tab.page.evaluate("window.hacked") is None, f"{address} ran what data said"
         assert len(tab.text()) > 20, f"{address} is empty"

@@ -151,7 +151,7 @@ def test_a_checkpoint_opens_to_stages_and_subtasks(
     tab = open_tab(server.url, f"#/jobs/{job.jid}/checkpoints/history")
     tab.page.get_by_role("button", name="Open checkpoint 124", exact=True).click()
     tab.page.get_by_role("button", name="Open join prices").click()
-    table = tab.page.get_by_role("region", name="Subtasks of join prices in checkpoint 124")
+    table = tab.page.get_by_role("group", name="Subtasks of join prices in checkpoint 124")
     table.wait_for()
     found = server.look.documents[
         f"jobs/{job.jid}/checkpoints/details/124/subtasks/{job.vertex(3)}"

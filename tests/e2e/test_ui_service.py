@@ -118,7 +118,7 @@ def test_a_job_is_watched_saved_and_cancelled(
     snapshot.select_option(saved.get_attribute("value"))
     tab.page.get_by_role("term").filter(has_text="Savepoint").wait_for()
     tab.page.get_by_role("button", name="Open Reduce", exact=True).click()
-    rows = tab.page.get_by_role("region", name="First rows of largest").locator("tbody tr")
+    rows = tab.page.get_by_role("group", name="First rows of largest").locator("tbody tr")
     rows.first.wait_for(timeout=60_000)
     # One row for each remainder.
     assert sorted(rows.locator("td[data-label=Key]").all_inner_texts()) == list("0123456")

@@ -48,13 +48,13 @@ def test_states_of_the_latest_snapshot_and_of_a_chosen_one(
     server = serve("normal")
     base = f"jobs/{server.look.jobs[0].jid}"
     tab = open_tab(server.url, f"#/{base}/state")
-    states = tab.page.get_by_role("region", name="States of the snapshot")
+    states = tab.page.get_by_role("group", name="States of the snapshot")
     states.wait_for()
     # One state of each source, four of the join, one of the count; see the made-up documents.
     assert states.locator("tbody tr").count() == 8
     assert "124" in tab.text(".figures")
     opener(tab, "prices of join prices").press("Enter")
-    rows = tab.page.get_by_role("region", name="First rows of prices")
+    rows = tab.page.get_by_role("group", name="First rows of prices")
     rows.wait_for()
     first = rows.locator("tbody tr").first.locator("td").all_inner_texts()
     assert first == [
@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_said(
     tab.until(lambda: "<b>_metadata</b> is damaged." in tab.text(), "no reason")
     server.look.documents[f"{base}/state"] = lists
     tab.page.get_by_role("button", name="Try again").click()
-    tab.page.get_by_role("region", name="States of the snapshot").wait_for()
+    tab.page.get_by_role("group", name="States of the snapshot").wait_for()
 
 
 def test_without_a_snapshot_there_is_advice(

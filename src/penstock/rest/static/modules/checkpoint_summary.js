@@ -37,7 +37,7 @@ export function view(page, job, { counts = {}, summary }) {
       {
         class: "table-scroll",
         tabindex: "0",
-        role: "region",
+        role: "group",
         "aria-label": "Summary of checkpoints",
       },
       h(

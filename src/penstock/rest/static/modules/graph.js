@@ -70,7 +70,7 @@ export function graph(page, { nodes, vertices, figuresOf, selected }) {
     { note: "Choose a stage to see its subtasks.", tools },
     h(
       "div",
-      { class: "graph", tabindex: "0", role: "region", "aria-label": "Job graph" },
+      { class: "graph", tabindex: "0", role: "group", "aria-label": "Job graph" },
       h(
         "svg",
         {

@@ -35,7 +35,7 @@ export function table(options, page) {
       ? h("p", { class: "empty" }, state.text ? "Nothing matches the filter." : options.empty)
       : h(
           "div",
-          { class: "table-scroll", tabindex: "0", role: "region", "aria-label": options.caption },
+          { class: "table-scroll", tabindex: "0", role: "group", "aria-label": options.caption },
           body(options, state, shown, page),
         ),
     pages > 1 && pager(at, pages, rows.length, go),
