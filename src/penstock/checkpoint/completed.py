@@ -32,25 +32,17 @@ class SavepointFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CompletedCheckpoint:
-    """A snapshot whose commit point has passed.
-
-    Attributes:
-        checkpoint_id: Its number.
-        kind: Checkpoint or savepoint.
-        location: Directory that holds its `_metadata`.
-        epoch: Epoch whose end it holds.
-        is_deletable: Whether it is ours to delete once nobody needs it. Savepoints of this job
-            and unclaimed snapshots are the user's.
-        may_be_base: Whether increments may refer to its files.
-        details: Whatever the storage wants back, such as the manifest; never looked into here.
-    """
+    """A snapshot whose commit point has passed."""
 
     checkpoint_id: int
-    kind: SnapshotKind = SnapshotKind.CHECKPOINT
-    location: str = ""
-    epoch: int = 0
+    kind: SnapshotKind = SnapshotKind.CHECKPOINT  # Checkpoint or savepoint.
+    location: str = ""  # Directory that holds its `_metadata`.
+    epoch: int = 0  # Epoch whose end it holds.
+    # Whether it is ours to delete once nobody needs it. Savepoints of this job and unclaimed
+    # snapshots are the user's.
     is_deletable: bool = True
-    may_be_base: bool = True
+    may_be_base: bool = True  # Whether increments may refer to its files.
+    # Whatever the storage wants back, such as the manifest; never looked into here.
     details: object = field(default=None, compare=False, repr=False)
 
     @property

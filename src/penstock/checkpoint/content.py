@@ -17,16 +17,11 @@ PIECE_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Bytes somewhere.
+    """Bytes somewhere."""
 
-    Attributes:
-        size_bytes: Exact length.
-        sha256: Hex digest.
-        open: Starts reading from the beginning; a retry calls it again.
-    """
-
-    size_bytes: int
-    sha256: str
+    size_bytes: int  # Exact length.
+    sha256: str  # Hex digest.
+    # Starts reading from the beginning; a retry calls it again.
     open: Callable[[], Iterator[bytes]]
 
     @classmethod

@@ -27,14 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeletionReport:
-    """What became of it.
+    """What became of it."""
 
-    Attributes:
-        deleted: Absolute places of files that are gone.
-        failed: Places of files that could not be deleted, with the reason.
-    """
-
-    deleted: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()  # Absolute places of files that are gone.
+    # Places of files that could not be deleted, with the reason.
     failed: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -22,30 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Snapshots were found to start from, before the first `Started`.
+    """Snapshots were found to start from, before the first `Started`."""
 
-    Attributes:
-        checkpoints: What the pointer names, oldest first; or the one the user names.
-        last_id: Highest id ever reserved, as far as is known.
-        claim_mode: Set when the user named the snapshot.
-        subsumed: Former ones whose deletion a predecessor may not have finished.
-    """
-
+    # What the pointer names, oldest first; or the one the user names.
     checkpoints: tuple[CompletedCheckpoint, ...]
-    last_id: int = 0
-    claim_mode: ClaimMode | None = None
+    last_id: int = 0  # Highest id ever reserved, as far as is known.
+    claim_mode: ClaimMode | None = None  # Set when the user named the snapshot.
+    # Former ones whose deletion a predecessor may not have finished.
     subsumed: tuple[CompletedCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """All tasks of an attempt run.
+    """All tasks of an attempt run."""
 
-    Attributes:
-        first_delay_ms: Random delay from `first_delay_range_ms`; only the first start uses it.
-    """
-
-    first_delay_ms: int
+    first_delay_ms: int  # Random delay from `first_delay_range_ms`; only the first start uses it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,31 +121,20 @@ class IdReservationFailed:
 
 @dataclass(frozen=True, slots=True)
 class EpochCompleted:
-    """An epoch counts.
-
-    Attributes:
-        epoch: Its number.
-        snapshot: State of the job at its end; opaque.
-        stopped: The sources were stopped (and drained, if asked), no epoch follows.
-    """
+    """An epoch counts."""
 
     epoch: int
-    snapshot: Any = field(repr=False)
-    stopped: bool = False
+    snapshot: Any = field(repr=False)  # State of the job at its end; opaque.
+    stopped: bool = False  # The sources were stopped (and drained, if asked), no epoch follows.
 
 
 @dataclass(frozen=True, slots=True)
 class UploadCompleted:
-    """`Upload` is done: every file is durable.
-
-    Attributes:
-        checkpoint_id: Which.
-        uploaded: Durable handles; opaque.
-        figures: Sizes and durations.
-    """
+    """`Upload` is done: every file is durable."""
 
     checkpoint_id: int
-    uploaded: Any = field(default=None, repr=False)
+    uploaded: Any = field(default=None, repr=False)  # Durable handles; opaque.
+    # Sizes and durations.
     figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
 
 

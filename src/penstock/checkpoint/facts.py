@@ -30,25 +30,15 @@ class CheckpointUploaded:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCompleted:
-    """A checkpoint counts.
-
-    Attributes:
-        checkpoint_id: Its number.
-        kind: Checkpoint or savepoint.
-        location: Where it is.
-        epoch: Epoch whose end it holds.
-        duration_ms: From trigger to commit.
-        finalization_ms: From the end of the upload to commit.
-        figures: Sizes and durations.
-    """
+    """A checkpoint counts."""
 
     checkpoint_id: int
-    kind: SnapshotKind
+    kind: SnapshotKind  # Checkpoint or savepoint.
     location: str
-    epoch: int
-    duration_ms: int
-    finalization_ms: int
-    figures: CheckpointFigures
+    epoch: int  # Epoch whose end it holds.
+    duration_ms: int  # From trigger to commit.
+    finalization_ms: int  # From the end of the upload to commit.
+    figures: CheckpointFigures  # Sizes and durations.
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,15 +45,10 @@ COUNTED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFailure:
-    """Why a request or a checkpoint failed.
+    """Why a request or a checkpoint failed."""
 
-    Attributes:
-        reason: Flink's name for it.
-        message: What happened, for people.
-    """
-
-    reason: FailureReason
-    message: str = ""
+    reason: FailureReason  # Flink's name for it.
+    message: str = ""  # What happened, for people.
 
     def __str__(self) -> str:
         return f"{self.reason.name}: {self.message or self.reason.value}"

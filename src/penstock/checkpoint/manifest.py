@@ -49,26 +49,17 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredHandle(_Record, frozen=True, kw_only=True):
-    """Bytes of a snapshot.
+    """Bytes of a snapshot."""
 
-    Attributes:
-        name: Name of the file when a job uses it; unique for ever.
-        size_bytes: Exact length.
-        sha256: Hex digest.
-        inline: The bytes, or None when they are in a file.
-        path: Place of the file: relative to the snapshot's directory, or absolute when shared.
-            None also before an upload, when the file lies in the job's own directory.
-        shared: Whether several checkpoints may name the file.
-        created_by: Id of the checkpoint that uploaded it.
-    """
-
-    name: str
-    size_bytes: int
-    sha256: str
-    inline: bytes | None = None
+    name: str  # Name of the file when a job uses it; unique for ever.
+    size_bytes: int  # Exact length.
+    sha256: str  # Hex digest.
+    inline: bytes | None = None  # The bytes, or None when they are in a file.
+    # Place of the file: relative to the snapshot's directory, or absolute when shared. None also
+    # before an upload, when the file lies in the job's own directory.
     path: str | None = None
-    shared: bool = False
-    created_by: int = 0
+    shared: bool = False  # Whether several checkpoints may name the file.
+    created_by: int = 0  # Id of the checkpoint that uploaded it.
 
 
 class StoredKeyedState(_Record, frozen=True, kw_only=True):
@@ -89,17 +80,11 @@ class StoredKeyedState(_Record, frozen=True, kw_only=True):
 
 
 class StoredChunk(_Record, frozen=True, kw_only=True):
-    """A named piece of a subtask's other state: watermarks, generators, operator state.
+    """A named piece of a subtask's other state: watermarks, generators, operator state."""
 
-    Attributes:
-        name: Unique within the subtask.
-        codec: How to read the bytes.
-        handle: The bytes.
-    """
-
-    name: str
-    codec: ChunkCodec
-    handle: StoredHandle
+    name: str  # Unique within the subtask.
+    codec: ChunkCodec  # How to read the bytes.
+    handle: StoredHandle  # The bytes.
 
 
 class SubtaskRecord(_Record, frozen=True, kw_only=True):
@@ -115,47 +100,27 @@ class SubtaskRecord(_Record, frozen=True, kw_only=True):
 
 
 class StateRecord(_Record, frozen=True, kw_only=True):
-    """Description of one state of an operator, for offline readers and for schema checks.
+    """Description of one state of an operator, for offline readers and for schema checks."""
 
-    Attributes:
-        name: As in its descriptor.
-        kind: `value`, `list`, `map`, `reducing`, `aggregating`, `timers`, `operator-list`, …
-        key_codec: How keys are written.
-        value_codec: How values are written.
-        schema: Schema as text, in the notation of the state layer; "" when there is none.
-        ttl: Time to live as text; "" when there is none.
-    """
-
-    name: str
-    kind: str
-    key_codec: str = ""
-    value_codec: str = ""
-    schema: str = ""
-    ttl: str = ""
+    name: str  # As in its descriptor.
+    kind: str  # `value`, `list`, `map`, `reducing`, `aggregating`, `timers`, `operator-list`, …
+    key_codec: str = ""  # How keys are written.
+    value_codec: str = ""  # How values are written.
+    schema: str = ""  # Schema as text, in the notation of the state layer; "" when there is none.
+    ttl: str = ""  # Time to live as text; "" when there is none.
 
 
 class OperatorRecord(_Record, frozen=True, kw_only=True):
-    """State of one operator.
+    """State of one operator."""
 
-    Attributes:
-        uid: As in the program, or generated.
-        uid_hash: Flink's hash of it, 32 hex digits.
-        name: For people.
-        parallelism: Number of subtasks.
-        max_parallelism: Number of key groups; fixed by the first snapshot.
-        key_schema: Type of its keys as text; "" when it has none or does not know.
-        states: What states it has.
-        subtasks: One entry for each, in order.
-    """
-
-    uid: str
-    uid_hash: str
-    name: str = ""
-    parallelism: int
-    max_parallelism: int
-    key_schema: str = ""
+    uid: str  # As in the program, or generated.
+    uid_hash: str  # Flink's hash of it, 32 hex digits.
+    name: str = ""  # For people.
+    parallelism: int  # Number of subtasks.
+    max_parallelism: int  # Number of key groups; fixed by the first snapshot.
+    key_schema: str = ""  # Type of its keys as text; "" when it has none or does not know.
     states: tuple[StateRecord, ...] = ()
-    subtasks: tuple[SubtaskRecord, ...] = ()
+    subtasks: tuple[SubtaskRecord, ...] = ()  # One entry for each, in order.
 
     @property
     def has_keys(self) -> bool:
@@ -175,57 +140,32 @@ class OperatorRecord(_Record, frozen=True, kw_only=True):
 
 
 class CheckpointProperties(_Record, frozen=True, kw_only=True):
-    """How a snapshot came about and what may become of it.
+    """How a snapshot came about and what may become of it."""
 
-    Attributes:
-        trigger: `periodic`, `manual`, `savepoint` or `stop`.
-        retention: Policy at the time, by its name in the configuration.
-        incremental: Files of earlier checkpoints were reused.
-        drained: Taken after the watermark MAX: not for jobs that resume.
-        new_bytes: Bytes written for this snapshot, inline ones included.
-    """
-
-    trigger: str = "periodic"
-    retention: str = ""
-    incremental: bool = False
-    drained: bool = False
-    new_bytes: int = 0
+    trigger: str = "periodic"  # `periodic`, `manual`, `savepoint` or `stop`.
+    retention: str = ""  # Policy at the time, by its name in the configuration.
+    incremental: bool = False  # Files of earlier checkpoints were reused.
+    drained: bool = False  # Taken after the watermark MAX: not for jobs that resume.
+    new_bytes: int = 0  # Bytes written for this snapshot, inline ones included.
 
 
 class Manifest(_Record, frozen=True, kw_only=True):
-    """Everything a job needs to go on from a snapshot.
+    """Everything a job needs to go on from a snapshot."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        job_name: For people.
-        checkpoint_id: Number of the snapshot; numbers of a job and its successors rise for ever.
-        kind: What it is.
-        created_ms: Wall time.
-        leader_epoch: Epoch of the leader that wrote it.
-        parent_id: Completed checkpoint whose files it may reuse, or None.
-        epoch: Last epoch that it contains.
-        penstock_version: Who wrote it.
-        properties: How it came about.
-        operators: State by operator.
-        sources: Progress by uid; plain data.
-        sinks: Prepared output by uid; plain data.
-        job: State of the job as a whole; plain data.
-    """
-
-    job_id: str
-    job_name: str = ""
-    checkpoint_id: int
+    job_id: str  # 32 hex digits.
+    job_name: str = ""  # For people.
+    checkpoint_id: int  # Number of the snapshot; numbers of a job and its successors rise for ever.
     kind: ManifestKind
-    created_ms: int
-    leader_epoch: int
-    parent_id: int | None = None
-    epoch: int
-    penstock_version: str
-    properties: CheckpointProperties = CheckpointProperties()
-    operators: tuple[OperatorRecord, ...] = ()
-    sources: dict[str, Any] = {}
-    sinks: dict[str, Any] = {}
-    job: dict[str, Any] = {}
+    created_ms: int  # Wall time.
+    leader_epoch: int  # Epoch of the leader that wrote it.
+    parent_id: int | None = None  # Completed checkpoint whose files it may reuse, or None.
+    epoch: int  # Last epoch that it contains.
+    penstock_version: str  # Who wrote it.
+    properties: CheckpointProperties = CheckpointProperties()  # How it came about.
+    operators: tuple[OperatorRecord, ...] = ()  # State by operator.
+    sources: dict[str, Any] = {}  # Progress by uid; plain data.
+    sinks: dict[str, Any] = {}  # Prepared output by uid; plain data.
+    job: dict[str, Any] = {}  # State of the job as a whole; plain data.
 
     @property
     def handles(self) -> tuple[StoredHandle, ...]:

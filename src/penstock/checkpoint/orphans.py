@@ -42,21 +42,13 @@ DEFAULT_GRACE_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A file that nothing names.
-
-    Attributes:
-        key: Where it is.
-        size_bytes: Its length.
-        age_ms: Time since it was written.
-        is_deletable: Old enough, and of a checkpoint that is over.
-        reason: Why it is an orphan, or why it stays for now.
-    """
+    """A file that nothing names."""
 
     key: str
-    size_bytes: int
-    age_ms: int
-    is_deletable: bool
-    reason: str
+    size_bytes: int  # Its length.
+    age_ms: int  # Time since it was written.
+    is_deletable: bool  # Old enough, and of a checkpoint that is over.
+    reason: str  # Why it is an orphan, or why it stays for now.
 
 
 def find_orphans(  # noqa: PLR0913 - the facts of a pure decision

@@ -31,13 +31,9 @@ _SAFE_FILE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLayout:
-    """Keys below the checkpoint directory of one job.
+    """Keys below the checkpoint directory of one job."""
 
-    Attributes:
-        prefix: The job id, or "" without a directory per job.
-    """
-
-    prefix: str
+    prefix: str  # The job id, or "" without a directory per job.
 
     @property
     def shared(self) -> str:

@@ -50,41 +50,26 @@ _PUBLICATION: Final = (Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class PendingCheckpoint:
-    """One checkpoint or savepoint that has an id and is not completed.
-
-    Attributes:
-        checkpoint_id: Its number.
-        request: What asked for it.
-        triggered_ms: When it was triggered.
-        deadline_ms: When it expires.
-        phase: Where it stands.
-        epoch: Epoch whose end it holds, from UPLOADING on.
-        snapshot: The job's state at that end; opaque.
-        base: Checkpoint whose files it may refer to.
-        uploaded: What the upload brought; opaque.
-        uploaded_ms: When it was done.
-        location: Directory of its metadata, once written.
-        details: What the storage said about the metadata; opaque.
-        figures: Sizes and durations.
-        retry_ms: When to ask again about an unknown outcome; None while an answer is awaited.
-        retries: How often was asked.
-    """
+    """One checkpoint or savepoint that has an id and is not completed."""
 
     checkpoint_id: int
-    request: TriggerRequest
+    request: TriggerRequest  # What asked for it.
     triggered_ms: int
-    deadline_ms: int
-    phase: Phase = Phase.WAITING_FOR_EPOCH
-    epoch: int = 0
-    snapshot: Any = field(default=None, repr=False)
-    base: CompletedCheckpoint | None = None
-    uploaded: Any = field(default=None, repr=False)
-    uploaded_ms: int = 0
-    location: str = ""
+    deadline_ms: int  # When it expires.
+    phase: Phase = Phase.WAITING_FOR_EPOCH  # Where it stands.
+    epoch: int = 0  # Epoch whose end it holds, from UPLOADING on.
+    snapshot: Any = field(default=None, repr=False)  # The job's state at that end; opaque.
+    base: CompletedCheckpoint | None = None  # Checkpoint whose files it may refer to.
+    uploaded: Any = field(default=None, repr=False)  # What the upload brought; opaque.
+    uploaded_ms: int = 0  # When it was done.
+    location: str = ""  # Directory of its metadata, once written.
+    # What the storage said about the metadata; opaque.
     details: Any = field(default=None, repr=False)
+    # Sizes and durations.
     figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
+    # When to ask again about an unknown outcome; None while an answer is awaited.
     retry_ms: int | None = None
-    retries: int = 0
+    retries: int = 0  # How often was asked.
 
     @property
     def is_savepoint(self) -> bool:

@@ -22,42 +22,28 @@ if TYPE_CHECKING:
 
 
 class PointerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One completed snapshot.
-
-    Attributes:
-        checkpoint_id: Its number.
-        directory: Absolute place of its directory.
-        size_bytes: Length of its `_metadata`.
-        sha256: Checksum of its `_metadata`, so that a swapped file is noticed.
-        is_savepoint: Whether it is a savepoint (a restored one).
-        is_owned: Whether its files are ours to delete.
-    """
+    """One completed snapshot."""
 
     checkpoint_id: int
-    directory: str
-    size_bytes: int
-    sha256: str
-    is_savepoint: bool = False
-    is_owned: bool = True
+    directory: str  # Absolute place of its directory.
+    size_bytes: int  # Length of its `_metadata`.
+    sha256: str  # Checksum of its `_metadata`, so that a swapped file is noticed.
+    is_savepoint: bool = False  # Whether it is a savepoint (a restored one).
+    is_owned: bool = True  # Whether its files are ours to delete.
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Content of the record.
+    """Content of the record."""
 
-    Attributes:
-        completed: Retained snapshots, oldest first; the last one is where recovery starts.
-        subsumed: Former ones whose files may not all be deleted yet.
-        unclaimed_up_to: Highest restored id that the job does not own. Shared files created at or
-            below it are somebody else's, for ever: also after a restart that finds only later
-            checkpoints here, which may still name them.
-        ended_job: The job whose end removed checkpoints from here. Without this a process that dies
-            after that would be followed by one that begins with nothing, and repeats all output.
-        ended_status: How it ended.
-    """
-
+    # Retained snapshots, oldest first; the last one is where recovery starts.
     completed: tuple[PointerEntry, ...] = ()
-    subsumed: tuple[PointerEntry, ...] = ()
+    subsumed: tuple[PointerEntry, ...] = ()  # Former ones whose files may not all be deleted yet.
+    # Highest restored id that the job does not own. Shared files created at or below it are
+    # somebody else's, for ever: also after a restart that finds only later checkpoints here, which
+    # may still name them.
     unclaimed_up_to: int = 0
+    # The job whose end removed checkpoints from here. Without this a process that dies after that
+    # would be followed by one that begins with nothing, and repeats all output.
     ended_job: str = ""
     ended_status: str = ""
 

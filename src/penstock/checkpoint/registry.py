@@ -23,34 +23,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """One entry.
+    """One entry."""
 
-    Attributes:
-        path: Absolute place; the key of the entry.
-        size_bytes: Length.
-        sha256: Hex digest.
-        created_by: Checkpoint that uploaded it.
-        last_used: Highest registered checkpoint that names it.
-    """
-
-    path: str
-    size_bytes: int
-    sha256: str
-    created_by: int
-    last_used: int
+    path: str  # Absolute place; the key of the entry.
+    size_bytes: int  # Length.
+    sha256: str  # Hex digest.
+    created_by: int  # Checkpoint that uploaded it.
+    last_used: int  # Highest registered checkpoint that names it.
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRegistry:
-    """All shared files of a job's retained checkpoints.
+    """All shared files of a job's retained checkpoints."""
 
-    Attributes:
-        files: Entries by path.
-        unclaimed_up_to: Highest restored id that the job does not own; files created at or below
-            it are somebody else's and never deleted.
-    """
-
-    files: dict[str, SharedFile] = field(default_factory=dict)
+    files: dict[str, SharedFile] = field(default_factory=dict)  # Entries by path.
+    # Highest restored id that the job does not own; files created at or below it are somebody
+    # else's and never deleted.
     unclaimed_up_to: int = 0
 
     @classmethod

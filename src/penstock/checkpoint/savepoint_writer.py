@@ -43,19 +43,12 @@ _TRIES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class UploadedSavepoint:
-    """A savepoint whose data files are durable, and which does not exist before its `_metadata`.
+    """A savepoint whose data files are durable, and which does not exist before its `_metadata`."""
 
-    Attributes:
-        storage: The target.
-        name: Its directory there.
-        manifest: What `_metadata` will say.
-        plan: Its data files.
-    """
-
-    storage: CheckpointStorage
-    name: str
-    manifest: Manifest
-    plan: UploadPlan
+    storage: CheckpointStorage  # The target.
+    name: str  # Its directory there.
+    manifest: Manifest  # What `_metadata` will say.
+    plan: UploadPlan  # Its data files.
 
     @property
     def directory(self) -> str:

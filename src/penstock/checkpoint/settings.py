@@ -38,47 +38,32 @@ class StorageKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """What the configuration says about checkpoints. Times in milliseconds, sizes in bytes.
+    """What the configuration says about checkpoints. Times in milliseconds, sizes in bytes."""
 
-    Attributes:
-        interval_ms: Time between periodic checkpoints; None when checkpointing is off.
-        timeout_ms: Longest time from trigger to completion.
-        min_pause_ms: Least time from a completion to the next periodic trigger.
-        max_concurrent: As configured; `concurrency` is what counts.
-        tolerable_failures: Consecutive failures that the job survives.
-        num_retained: Completed checkpoints to keep.
-        retention: Which checkpoints outlive the job.
-        interval_during_backlog_ms: None = as otherwise, 0 = none during backlog.
-        checkpoints_after_tasks_finish: Whether checkpoints go on when some tasks have finished.
-        storage: Where checkpoints live.
-        directory: Root of checkpoints, or None.
-        savepoint_directory: Where savepoints go when a request names no target, or None.
-        create_subdirectory: Whether the job id is a level of the path.
-        inline_threshold_bytes: Largest state chunk that is stored inside `_metadata`.
-        incremental: Whether a checkpoint may refer to files of earlier ones.
-        history_size: Checkpoints that the history shows.
-        max_queued_requests: Requests that may wait.
-        orphan_ttl_ms: How old a file must be that nothing names before it is deleted; never less
-            than a checkpoint may take.
-    """
-
+    # Time between periodic checkpoints; None when checkpointing is off.
     interval_ms: int | None = None
-    timeout_ms: int = 600_000
-    min_pause_ms: int = 0
-    max_concurrent: int = 1
-    tolerable_failures: int = 0
-    num_retained: int = 1
+    timeout_ms: int = 600_000  # Longest time from trigger to completion.
+    min_pause_ms: int = 0  # Least time from a completion to the next periodic trigger.
+    max_concurrent: int = 1  # As configured; `concurrency` is what counts.
+    tolerable_failures: int = 0  # Consecutive failures that the job survives.
+    num_retained: int = 1  # Completed checkpoints to keep.
+    # Which checkpoints outlive the job.
     retention: RetentionPolicy = RetentionPolicy.NO_EXTERNALIZED_CHECKPOINTS
-    interval_during_backlog_ms: int | None = None
+    interval_during_backlog_ms: int | None = None  # None = as otherwise, 0 = none during backlog.
+    # Whether checkpoints go on when some tasks have finished.
     checkpoints_after_tasks_finish: bool = True
-    storage: StorageKind = StorageKind.JOB_MANAGER
-    directory: str | None = None
+    storage: StorageKind = StorageKind.JOB_MANAGER  # Where checkpoints live.
+    directory: str | None = None  # Root of checkpoints, or None.
+    # Where savepoints go when a request names no target, or None.
     savepoint_directory: str | None = None
-    create_subdirectory: bool = True
+    create_subdirectory: bool = True  # Whether the job id is a level of the path.
+    # Largest state chunk that is stored inside `_metadata`.
     inline_threshold_bytes: int = 20 * 1024
-    incremental: bool = False
-    history_size: int = 10
-    max_queued_requests: int = MAX_QUEUED_REQUESTS
+    incremental: bool = False  # Whether a checkpoint may refer to files of earlier ones.
+    history_size: int = 10  # Checkpoints that the history shows.
+    max_queued_requests: int = MAX_QUEUED_REQUESTS  # Requests that may wait.
+    # How old a file must be that nothing names before it is deleted; never less than a checkpoint
+    # may take.
     orphan_ttl_ms: int = 24 * 60 * 60 * 1000
 
     def __post_init__(self) -> None:

@@ -19,22 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """State of a job at the end of an epoch.
-
-    Attributes:
-        epoch: That epoch.
-        operators: State by operator.
-        sources: Progress by uid; plain data.
-        sinks: Prepared output by uid; plain data.
-        job: State of the job as a whole; plain data.
-        times: When the epoch ended and how long flushes took, for those who show figures.
-    """
+    """State of a job at the end of an epoch."""
 
     epoch: int
-    operators: tuple[OperatorRecord, ...] = ()
-    sources: dict[str, Any] = field(default_factory=dict)
-    sinks: dict[str, Any] = field(default_factory=dict)
-    job: dict[str, Any] = field(default_factory=dict)
+    operators: tuple[OperatorRecord, ...] = ()  # State by operator.
+    sources: dict[str, Any] = field(default_factory=dict)  # Progress by uid; plain data.
+    sinks: dict[str, Any] = field(default_factory=dict)  # Prepared output by uid; plain data.
+    job: dict[str, Any] = field(default_factory=dict)  # State of the job as a whole; plain data.
+    # When the epoch ended and how long flushes took, for those who show figures.
     times: Any = field(default=None, compare=False, repr=False)
 
     @property

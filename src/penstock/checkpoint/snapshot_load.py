@@ -27,19 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSnapshot:
-    """A snapshot whose manifest is whole; its data files are not looked at yet.
+    """A snapshot whose manifest is whole; its data files are not looked at yet."""
 
-    Attributes:
-        directory: Absolute place of its directory.
-        manifest: What `_metadata` says.
-        size_bytes: Length of `_metadata`.
-        sha256: Checksum of `_metadata`.
-    """
-
-    directory: str
-    manifest: Manifest
-    size_bytes: int
-    sha256: str
+    directory: str  # Absolute place of its directory.
+    manifest: Manifest  # What `_metadata` says.
+    size_bytes: int  # Length of `_metadata`.
+    sha256: str  # Checksum of `_metadata`.
 
     def entry(self, *, is_owned: bool) -> PointerEntry:
         """Returns how a pointer names it."""
@@ -95,14 +88,10 @@ def load_entry(storages: Storages, entry: PointerEntry) -> LoadedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPointer:
-    """All snapshots that a pointer names.
+    """All snapshots that a pointer names."""
 
-    Attributes:
-        snapshots: Those that could be read, oldest first.
-        unreadable: The others with the reason; empty unless a fallback was allowed.
-    """
-
-    snapshots: tuple[LoadedSnapshot, ...]
+    snapshots: tuple[LoadedSnapshot, ...]  # Those that could be read, oldest first.
+    # The others with the reason; empty unless a fallback was allowed.
     unreadable: tuple[tuple[PointerEntry, PenstockError], ...]
 
 

@@ -24,47 +24,28 @@ FAILED: Final = "FAILED"
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord:
-    """One line of the history.
-
-    Attributes:
-        checkpoint_id: Its number.
-        status: IN_PROGRESS, COMPLETED or FAILED.
-        kind: Checkpoint or savepoint.
-        is_forced_full: Whether it was asked to build on no earlier one.
-        savepoint_format: Format of a savepoint, else None.
-        is_periodic: Whether nobody asked for it.
-        triggered_ms: Wall time of the trigger.
-        duration_ms: From trigger to the end, or so far.
-        latest_ack_ms: Wall time of the last acknowledgement; None before the first.
-        num_subtasks: Subtasks that take part.
-        num_acknowledged: Subtasks that have acknowledged.
-        figures: Sizes and durations.
-        epoch: Epoch whose end it holds; 0 before it is known.
-        location: Where a completed one is.
-        is_discarded: Whether it was deleted since.
-        failed_ms: Wall time of the failure.
-        failure_reason: Flink's name for it.
-        failure_message: What people read.
-    """
+    """One line of the history."""
 
     checkpoint_id: int
-    status: str
-    kind: SnapshotKind
-    is_forced_full: bool
-    savepoint_format: str | None
-    is_periodic: bool
-    triggered_ms: int
-    duration_ms: int = 0
+    status: str  # IN_PROGRESS, COMPLETED or FAILED.
+    kind: SnapshotKind  # Checkpoint or savepoint.
+    is_forced_full: bool  # Whether it was asked to build on no earlier one.
+    savepoint_format: str | None  # Format of a savepoint, else None.
+    is_periodic: bool  # Whether nobody asked for it.
+    triggered_ms: int  # Wall time of the trigger.
+    duration_ms: int = 0  # From trigger to the end, or so far.
+    # Wall time of the last acknowledgement; None before the first.
     latest_ack_ms: int | None = None
-    num_subtasks: int = 0
-    num_acknowledged: int = 0
+    num_subtasks: int = 0  # Subtasks that take part.
+    num_acknowledged: int = 0  # Subtasks that have acknowledged.
+    # Sizes and durations.
     figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
-    epoch: int = 0
-    location: str = ""
-    is_discarded: bool = False
-    failed_ms: int | None = None
-    failure_reason: str | None = None
-    failure_message: str | None = None
+    epoch: int = 0  # Epoch whose end it holds; 0 before it is known.
+    location: str = ""  # Where a completed one is.
+    is_discarded: bool = False  # Whether it was deleted since.
+    failed_ms: int | None = None  # Wall time of the failure.
+    failure_reason: str | None = None  # Flink's name for it.
+    failure_message: str | None = None  # What people read.
 
     @property
     def is_savepoint(self) -> bool:

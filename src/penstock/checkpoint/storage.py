@@ -38,15 +38,11 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a storage can promise.
+    """What a storage can promise."""
 
-    Attributes:
-        atomic_create: Of many writers of one name exactly one succeeds, and listing is consistent.
-        cas: `swap` replaces a file only if it is still the expected one.
-    """
-
+    # Of many writers of one name exactly one succeeds, and listing is consistent.
     atomic_create: bool
-    cas: bool
+    cas: bool  # `swap` replaces a file only if it is still the expected one.
 
 
 @dataclass(frozen=True, slots=True)

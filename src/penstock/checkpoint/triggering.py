@@ -26,31 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRequest:
-    """A wish for a checkpoint or savepoint.
+    """A wish for a checkpoint or savepoint."""
 
-    Attributes:
-        number: Order of arrival.
-        arrived_ms: When it came.
-        kind: Checkpoint or savepoint.
-        request_id: Who waits for the result; None for a periodic request.
-        forced: Ignores pause and concurrency; savepoints always do.
-        target: Directory for a savepoint.
-        format: Format of a savepoint.
-        stop: The job ends with this savepoint.
-        drain: Event time ends before it.
-        full: A checkpoint that builds on no earlier one.
-    """
-
-    number: int
-    arrived_ms: int
-    kind: SnapshotKind = SnapshotKind.CHECKPOINT
-    request_id: str | None = None
-    forced: bool = False
-    target: str | None = None
-    format: SavepointFormat = SavepointFormat.CANONICAL
-    stop: bool = False
-    drain: bool = False
-    full: bool = False
+    number: int  # Order of arrival.
+    arrived_ms: int  # When it came.
+    kind: SnapshotKind = SnapshotKind.CHECKPOINT  # Checkpoint or savepoint.
+    request_id: str | None = None  # Who waits for the result; None for a periodic request.
+    forced: bool = False  # Ignores pause and concurrency; savepoints always do.
+    target: str | None = None  # Directory for a savepoint.
+    format: SavepointFormat = SavepointFormat.CANONICAL  # Format of a savepoint.
+    stop: bool = False  # The job ends with this savepoint.
+    drain: bool = False  # Event time ends before it.
+    full: bool = False  # A checkpoint that builds on no earlier one.
 
     @property
     def is_periodic(self) -> bool:

@@ -32,25 +32,15 @@ ContentKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class UploadPlan:
-    """What has to be written, and how the manifest will name it.
+    """What has to be written, and how the manifest will name it."""
 
-    Attributes:
-        operators: Records for the manifest.
-        puts: Files to write, by key.
-        directories: Directories that these are in.
-        inline_bytes: State inside the manifest.
-        new_bytes: State in new files.
-        reused_files: How many files of the parent are named again.
-        reused_bytes: Their size.
-    """
-
-    operators: tuple[OperatorRecord, ...]
-    puts: dict[str, StoredHandle]
-    directories: tuple[str, ...]
-    inline_bytes: int
-    new_bytes: int
-    reused_files: int
-    reused_bytes: int
+    operators: tuple[OperatorRecord, ...]  # Records for the manifest.
+    puts: dict[str, StoredHandle]  # Files to write, by key.
+    directories: tuple[str, ...]  # Directories that these are in.
+    inline_bytes: int  # State inside the manifest.
+    new_bytes: int  # State in new files.
+    reused_files: int  # How many files of the parent are named again.
+    reused_bytes: int  # Their size.
 
     @property
     def figures(self) -> CheckpointFigures:

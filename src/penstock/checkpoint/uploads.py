@@ -40,14 +40,11 @@ class UploadCancelledError(CheckpointError):
 
 @dataclass(frozen=True, slots=True)
 class InlinePolicy:
-    """What travels inside `_metadata`.
+    """What travels inside `_metadata`."""
 
-    Attributes:
-        threshold_bytes: Up to this size; None for everything, which is JobManager storage.
-        max_state_bytes: Limit of each single state in JobManager storage.
-    """
-
+    # Up to this size; None for everything, which is JobManager storage.
     threshold_bytes: int | None
+    # Limit of each single state in JobManager storage.
     max_state_bytes: int = JOB_MANAGER_STATE_BYTES
 
 

@@ -20,40 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with a snapshot.
+    """Something wrong with a snapshot."""
 
-    Attributes:
-        place: File or directory.
-        text: What is wrong, with what was found and what was expected.
-        used_by: Which states need it, as `uid/subtask`.
-        is_lasting: False when the storage did not answer, and may do so later.
-    """
-
-    place: str
-    text: str
-    used_by: tuple[str, ...] = ()
-    is_lasting: bool = True
+    place: str  # File or directory.
+    text: str  # What is wrong, with what was found and what was expected.
+    used_by: tuple[str, ...] = ()  # Which states need it, as `uid/subtask`.
+    is_lasting: bool = True  # False when the storage did not answer, and may do so later.
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """Result of checking one snapshot.
+    """Result of checking one snapshot."""
 
-    Attributes:
-        directory: The snapshot, as given.
-        checkpoint_id: Its number; None when its manifest cannot be read.
-        files: How many files were read, `_metadata` included.
-        total_bytes: Their size.
-        inline_bytes: State inside `_metadata`.
-        problems: All of them.
-    """
-
-    directory: str
-    checkpoint_id: int | None
-    files: int
-    total_bytes: int
-    inline_bytes: int
-    problems: tuple[Problem, ...]
+    directory: str  # The snapshot, as given.
+    checkpoint_id: int | None  # Its number; None when its manifest cannot be read.
+    files: int  # How many files were read, `_metadata` included.
+    total_bytes: int  # Their size.
+    inline_bytes: int  # State inside `_metadata`.
+    problems: tuple[Problem, ...]  # All of them.
 
     @property
     def is_whole(self) -> bool:

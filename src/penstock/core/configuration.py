@@ -36,19 +36,12 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value and where it was set.
+    """One value and where it was set."""
 
-    Attributes:
-        value: Text of the value.
-        rank: Kind of source.
-        source: The source as users read it: `wordcount.py:14`, `-D`, `conf/config.yaml:12`.
-        given_key: The key as it was written, which may be an old name.
-    """
-
-    value: str
-    rank: Rank
-    source: str
-    given_key: str
+    value: str  # Text of the value.
+    rank: Rank  # Kind of source.
+    source: str  # The source as users read it: `wordcount.py:14`, `-D`, `conf/config.yaml:12`.
+    given_key: str  # The key as it was written, which may be an old name.
 
     def __str__(self) -> str:
         return f"code {self.source}" if self.rank is Rank.CODE else self.source

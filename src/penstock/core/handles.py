@@ -11,19 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FileHandle:
-    """One immutable file, or the bytes themselves when they are small.
+    """One immutable file, or the bytes themselves when they are small."""
 
-    Attributes:
-        name: File name, unique for ever (it holds an attempt-unique id, never only content).
-        size_bytes: Exact length.
-        sha256: Hex digest of the content.
-        inline: The content, if it travels in the handle; then no file exists.
-    """
-
-    name: str
-    size_bytes: int
-    sha256: str
-    inline: bytes | None = None
+    name: str  # File name, unique for ever (it holds an attempt-unique id, never only content).
+    size_bytes: int  # Exact length.
+    sha256: str  # Hex digest of the content.
+    inline: bytes | None = None  # The content, if it travels in the handle; then no file exists.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +25,18 @@ class KeyedStateVersion:
 
     A version is a base and the changes since: `base` are the files of a full image (for `rocksdb`
     its SST files, for `hashmap` one snapshot file), `deltas` one file per commit, oldest first.
-
-    Attributes:
-        version_id: Unique for ever; names the attempt that wrote it.
-        backend: `hashmap` or `rocksdb`.
-        base_id: Version whose full image `base` is, or "" when there is no base.
-        base: Files of the full image.
-        deltas: Change files in the order in which they apply.
-        delta_ids: The version reached by each delta, in step with `deltas`; the last one is
-            `version_id`. A worker that holds an earlier one of them replays only the rest.
-        first_key_group: First key group the version covers.
-        last_key_group: Last key group the version covers, inclusive.
     """
 
-    version_id: str
-    backend: str
-    base_id: str
-    base: tuple[FileHandle, ...]
-    deltas: tuple[FileHandle, ...]
+    version_id: str  # Unique for ever; names the attempt that wrote it.
+    backend: str  # `hashmap` or `rocksdb`.
+    base_id: str  # Version whose full image `base` is, or "" when there is no base.
+    base: tuple[FileHandle, ...]  # Files of the full image.
+    deltas: tuple[FileHandle, ...]  # Change files in the order in which they apply.
+    # The version reached by each delta, in step with `deltas`; the last one is `version_id`. A
+    # worker that holds an earlier one of them replays only the rest.
     delta_ids: tuple[str, ...]
-    first_key_group: int
-    last_key_group: int
+    first_key_group: int  # First key group the version covers.
+    last_key_group: int  # Last key group the version covers, inclusive.
 
     @property
     def files(self) -> tuple[FileHandle, ...]:

@@ -15,23 +15,15 @@ KINDS: Final = ("string", "integer", "float", "boolean", "duration", "size", "li
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting.
+    """One setting."""
 
-    Attributes:
-        key: Its name today.
-        kind: One of `KINDS`.
-        default: Text of the default, or None when there is none.
-        deprecated: Old names, still read.
-        choices: For enums, the values; they are compared without case, `-` and `_` being equal.
-        note: For settings that change nothing: why, and what to use instead.
-    """
-
-    key: str
-    kind: str = "string"
-    default: str | None = None
-    deprecated: tuple[str, ...] = ()
+    key: str  # Its name today.
+    kind: str = "string"  # One of `KINDS`.
+    default: str | None = None  # Text of the default, or None when there is none.
+    deprecated: tuple[str, ...] = ()  # Old names, still read.
+    # For enums, the values; they are compared without case, `-` and `_` being equal.
     choices: tuple[str, ...] = ()
-    note: str = ""
+    note: str = ""  # For settings that change nothing: why, and what to use instead.
 
 
 _CP: Final = "execution.checkpointing."

@@ -13,13 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Subtask i to subtask i; both sides have one parallelism. Such edges may be chained.
+    """Subtask i to subtask i; both sides have one parallelism. Such edges may be chained."""
 
-    Attributes:
-        explicit: The program said `forward()`; then different parallelism is an error instead of a
-            silent rebalance.
-    """
-
+    # The program said `forward()`; then different parallelism is an error instead of a silent
+    # rebalance.
     explicit: bool = False
 
 
@@ -50,29 +47,21 @@ class Broadcast:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroups:
-    """By the key group of the selected key; batches behind it carry their keys.
+    """By the key group of the selected key; batches behind it carry their keys."""
 
-    Attributes:
-        selector: Function of a record that gives its key.
-        columns: For built-in selections (a field name or position), how a lowered plan finds the
-            key; None for arbitrary Python.
-        key_type: Declared type of the keys, or None; keys are converted to it, snapshots name it.
-    """
-
-    selector: Callable[[Any], Any]
+    selector: Callable[[Any], Any]  # Function of a record that gives its key.
+    # For built-in selections (a field name or position), how a lowered plan finds the key; None for
+    # arbitrary Python.
     columns: tuple[Any, ...] | None = None
+    # Declared type of the keys, or None; keys are converted to it, snapshots name it.
     key_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregates:
-    """By the key group of the key, as partial aggregates that the sender makes.
+    """By the key group of the key, as partial aggregates that the sender makes."""
 
-    Attributes:
-        aggregation: What the sender computes; known to the operators, not here.
-    """
-
-    aggregation: Any
+    aggregation: Any  # What the sender computes; known to the operators, not here.
 
 
 @dataclass(frozen=True, slots=True)

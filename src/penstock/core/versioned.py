@@ -44,15 +44,10 @@ class SwapUnknownError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Content of a store's cell.
+    """Content of a store's cell."""
 
-    Attributes:
-        data: The bytes.
-        token: What the store wants back to replace exactly this content.
-    """
-
-    data: bytes
-    token: Any
+    data: bytes  # The bytes.
+    token: Any  # What the store wants back to replace exactly this content.
 
 
 class RecordStore(Protocol):
@@ -78,21 +73,13 @@ class RecordStore(Protocol):
 
 
 class RecordVersion(msgspec.Struct, frozen=True):
-    """One version of a record.
+    """One version of a record."""
 
-    Attributes:
-        version: From 1.
-        leader_epoch: Epoch of the leader that wrote it.
-        write_id: Unique for ever.
-        value: What it says.
-        lineage: Ids of earlier writes, newest first.
-    """
-
-    version: int
-    leader_epoch: int
-    write_id: str
-    value: bytes
-    lineage: tuple[str, ...] = ()
+    version: int  # From 1.
+    leader_epoch: int  # Epoch of the leader that wrote it.
+    write_id: str  # Unique for ever.
+    value: bytes  # What it says.
+    lineage: tuple[str, ...] = ()  # Ids of earlier writes, newest first.
 
     def holds(self, write_id: str) -> bool:
         """Whether this version is, or was built upon, the write."""
@@ -101,42 +88,28 @@ class RecordVersion(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The change counts.
+    """The change counts."""
 
-    Attributes:
-        current: What was read back: our version, or a later one that was built upon it. Its leader
-            epoch is above ours if another leader has taken over since.
-    """
-
+    # What was read back: our version, or a later one that was built upon it. Its leader epoch is
+    # above ours if another leader has taken over since.
     current: RecordVersion
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The change does not count.
+    """The change does not count."""
 
-    Attributes:
-        current: What the record says instead; None when it vanished.
-        fenced: A newer leader has written: stop, and touch nothing that it may own.
-    """
-
-    current: RecordVersion | None
-    fenced: bool
+    current: RecordVersion | None  # What the record says instead; None when it vanished.
+    fenced: bool  # A newer leader has written: stop, and touch nothing that it may own.
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody knows yet; hand it to `settle`.
+    """Nobody knows yet; hand it to `settle`."""
 
-    Attributes:
-        expected: Version the change was built upon.
-        intended: Version it would make.
-        reason: What went wrong.
-    """
-
-    expected: RecordVersion | None
-    intended: RecordVersion
-    reason: str
+    expected: RecordVersion | None  # Version the change was built upon.
+    intended: RecordVersion  # Version it would make.
+    reason: str  # What went wrong.
 
 
 Outcome = Committed | Rejected | Unknown

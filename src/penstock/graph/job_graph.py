@@ -19,69 +19,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChainedOperator:
-    """One operator inside a stage.
+    """One operator inside a stage."""
 
-    Attributes:
-        node_id: The node it came from.
-        kind: Source, operator or sink.
-        uid: Name of its state in every snapshot.
-        uid_is_generated: The user gave none.
-        name: What users see.
-        spec: What it does.
-        producer: Position in the stage of the operator it is chained to; None for the first one.
-        side_tag: Side output of the producer it reads, or None.
-    """
-
-    node_id: int
-    kind: NodeKind
-    uid: str
-    uid_is_generated: bool
-    name: str
-    spec: Any
+    node_id: int  # The node it came from.
+    kind: NodeKind  # Source, operator or sink.
+    uid: str  # Name of its state in every snapshot.
+    uid_is_generated: bool  # The user gave none.
+    name: str  # What users see.
+    spec: Any  # What it does.
+    # Position in the stage of the operator it is chained to; None for the first one.
     producer: int | None
-    side_tag: str | None
+    side_tag: str | None  # Side output of the producer it reads, or None.
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An exchange between two stages.
+    """An exchange between two stages."""
 
-    Attributes:
-        edge_id: Number of the edge in the job.
-        source_stage: Where records come from.
-        source_operator: Position of the producer in its stage.
-        side_tag: Side output of the producer, or None.
-        partitioning: How records travel.
-        target_stage: Where they go, always to its first operator.
-        input_index: Which input of that operator.
-    """
-
-    edge_id: int
-    source_stage: int
-    source_operator: int
-    side_tag: str | None
-    partitioning: Partitioning
-    target_stage: int
-    input_index: int
+    edge_id: int  # Number of the edge in the job.
+    source_stage: int  # Where records come from.
+    source_operator: int  # Position of the producer in its stage.
+    side_tag: str | None  # Side output of the producer, or None.
+    partitioning: Partitioning  # How records travel.
+    target_stage: int  # Where they go, always to its first operator.
+    input_index: int  # Which input of that operator.
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Operators that run in the same subtasks.
+    """Operators that run in the same subtasks."""
 
-    Attributes:
-        stage_id: Position in `JobGraph.stages`.
-        level: 0 for sources, else one more than the highest upstream level.
-        parallelism: Number of subtasks.
-        max_parallelism: Number of key groups.
-        operators: In an order in which producers come first.
-    """
-
-    stage_id: int
-    level: int
-    parallelism: int
-    max_parallelism: int
-    operators: tuple[ChainedOperator, ...]
+    stage_id: int  # Position in `JobGraph.stages`.
+    level: int  # 0 for sources, else one more than the highest upstream level.
+    parallelism: int  # Number of subtasks.
+    max_parallelism: int  # Number of key groups.
+    operators: tuple[ChainedOperator, ...]  # In an order in which producers come first.
 
     @property
     def name(self) -> str:
@@ -101,17 +73,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class JobGraph:
-    """A compiled program.
-
-    Attributes:
-        job_name: Name of the job.
-        stages: Ordered by level.
-        edges: All exchanges.
-    """
+    """A compiled program."""
 
     job_name: str
-    stages: tuple[Stage, ...]
-    edges: tuple[Edge, ...]
+    stages: tuple[Stage, ...]  # Ordered by level.
+    edges: tuple[Edge, ...]  # All exchanges.
 
     @property
     def operators(self) -> tuple[ChainedOperator, ...]:

@@ -24,19 +24,13 @@ class Chaining(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One edge into a node.
+    """One edge into a node."""
 
-    Attributes:
-        node_id: The upstream node.
-        partitioning: How records travel.
-        side_tag: Tag id of the upstream's side output, or None for its main output.
-        input_index: 0, or 1 for the second input of connected streams.
-    """
-
-    node_id: int
-    partitioning: Partitioning = field(default_factory=Forward)
+    node_id: int  # The upstream node.
+    partitioning: Partitioning = field(default_factory=Forward)  # How records travel.
+    # Tag id of the upstream's side output, or None for its main output.
     side_tag: str | None = None
-    input_index: int = 0
+    input_index: int = 0  # 0, or 1 for the second input of connected streams.
 
 
 class NodeKind(Enum):
@@ -49,55 +43,30 @@ class NodeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator of the program.
+    """One operator of the program."""
 
-    Attributes:
-        node_id: Position in the program, from 1.
-        kind: Source, operator or sink.
-        name: What users see.
-        spec: A `SourceSpec`, `OperatorSpec` or `SinkSpec`.
-        inputs: Edges into it; empty for sources.
-        parallelism: None = the environment's.
-        max_parallelism: None = the environment's, or derived.
-        uid: The user's uid, or None.
-        uid_hash: The user's 32 hex digits, or None.
-        chaining: Whether it may share a stage with its upstream.
-        is_parallel: False when the parallelism must stay 1.
-        slot_sharing_group: Accepted and shown; Spark has no slots.
-        description: Longer text for the plan, or None.
-    """
-
-    node_id: int
-    kind: NodeKind
-    name: str
-    spec: Any
-    inputs: tuple[Input, ...] = ()
-    parallelism: int | None = None
-    max_parallelism: int | None = None
-    uid: str | None = None
-    uid_hash: str | None = None
-    chaining: Chaining = Chaining.ALWAYS
-    is_parallel: bool = True
-    slot_sharing_group: str | None = None
-    description: str | None = None
+    node_id: int  # Position in the program, from 1.
+    kind: NodeKind  # Source, operator or sink.
+    name: str  # What users see.
+    spec: Any  # A `SourceSpec`, `OperatorSpec` or `SinkSpec`.
+    inputs: tuple[Input, ...] = ()  # Edges into it; empty for sources.
+    parallelism: int | None = None  # None = the environment's.
+    max_parallelism: int | None = None  # None = the environment's, or derived.
+    uid: str | None = None  # The user's uid, or None.
+    uid_hash: str | None = None  # The user's 32 hex digits, or None.
+    chaining: Chaining = Chaining.ALWAYS  # Whether it may share a stage with its upstream.
+    is_parallel: bool = True  # False when the parallelism must stay 1.
+    slot_sharing_group: str | None = None  # Accepted and shown; Spark has no slots.
+    description: str | None = None  # Longer text for the plan, or None.
 
 
 @dataclass(frozen=True, slots=True)
 class StreamGraph:
-    """A whole program, ready to be compiled.
-
-    Attributes:
-        job_name: Name of the job.
-        nodes: Nodes by id, in the order in which the program made them.
-        parallelism: The environment's default.
-        max_parallelism: The environment's, or None.
-        chaining_enabled: Whether operators may be chained at all.
-        auto_generate_uids: Whether a missing uid is generated or an error.
-    """
+    """A whole program, ready to be compiled."""
 
     job_name: str
-    nodes: dict[int, Node]
-    parallelism: int = 1
-    max_parallelism: int | None = None
-    chaining_enabled: bool = True
-    auto_generate_uids: bool = True
+    nodes: dict[int, Node]  # Nodes by id, in the order in which the program made them.
+    parallelism: int = 1  # The environment's default.
+    max_parallelism: int | None = None  # The environment's, or None.
+    chaining_enabled: bool = True  # Whether operators may be chained at all.
+    auto_generate_uids: bool = True  # Whether a missing uid is generated or an error.

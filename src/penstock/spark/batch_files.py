@@ -50,18 +50,12 @@ _SAME_IN_ARROW: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BatchFiles(Source):
-    """Reads the rows of a DataFrame.
+    """Reads the rows of a DataFrame."""
 
-    Attributes:
-        directory: Where their files are.
-        records: Reads them.
-        is_bounded: Whether the DataFrame ends.
-        discovers: Finds splits; lives in the driver and does not travel.
-    """
-
-    directory: str
-    records: BulkFormat
-    is_bounded: bool
+    directory: str  # Where their files are.
+    records: BulkFormat  # Reads them.
+    is_bounded: bool  # Whether the DataFrame ends.
+    # Finds splits; lives in the driver and does not travel.
     discovers: Callable[[Any], Discovery] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,17 +102,11 @@ class _BatchReader(SourceReader):
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """A batch as it lies there.
+    """A batch as it lies there."""
 
-    Attributes:
-        splits: What subtasks read.
-        rows: By split.
-        group_rows: Rows that were put into one split; 0 when Spark wrote the files.
-    """
-
-    splits: tuple[Split, ...]
-    rows: tuple[int, ...]
-    group_rows: int
+    splits: tuple[Split, ...]  # What subtasks read.
+    rows: tuple[int, ...]  # By split.
+    group_rows: int  # Rows that were put into one split; 0 when Spark wrote the files.
 
 
 def row_format(df: DataFrame) -> BulkFormat:

@@ -26,19 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a program brings along.
+    """What a program brings along."""
 
-    Attributes:
-        files: Paths of modules, packages, zips.
-        archives: Paths, each perhaps with `#directory`.
-        requirements: A requirements file, perhaps with `#directory` of downloaded packages.
-        executable: Interpreter of the workers, or None for the driver's.
-    """
-
-    files: tuple[str, ...] = ()
-    archives: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # Paths of modules, packages, zips.
+    archives: tuple[str, ...] = ()  # Paths, each perhaps with `#directory`.
+    # A requirements file, perhaps with `#directory` of downloaded packages.
     requirements: str | None = None
-    executable: str | None = None
+    executable: str | None = None  # Interpreter of the workers, or None for the driver's.
 
     @property
     def are_none(self) -> bool:

@@ -42,15 +42,10 @@ _POLL_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Offered:
-    """A batch that the job may read.
+    """A batch that the job may read."""
 
-    Attributes:
-        splits: Its parts.
-        state: What snapshots hold from then on.
-    """
-
-    splits: tuple[Split, ...]
-    state: dict[str, Any]
+    splits: tuple[Split, ...]  # Its parts.
+    state: dict[str, Any]  # What snapshots hold from then on.
 
 
 class StreamingFeed:
