@@ -138,6 +138,20 @@ def spark_users(form: str) -> Contender:
     )
 
 
+def plain_python(workload: str) -> Contender:
+    """A loop without any engine, on one core: what the functions cost by themselves."""
+    return Contender(
+        workload=workload,
+        peer="a loop of plain Python",
+        settings="one process, no engine",
+        environment="python",
+        program="plain.py",
+        arguments=(workload, "{input}", "{output}"),
+        sizes=(5_000_000, 20_000_000),
+        quick_sizes=(500_000, 2_000_000),
+    )
+
+
 def all_contenders() -> list[Contender]:
     """Every row of the table, in its order."""
     rocksdb, hashmap = "state.backend.type=rocksdb", "state.backend.type=hashmap"
@@ -146,6 +160,7 @@ def all_contenders() -> list[Contender]:
     return [
         row_program("penstock", "windows", "hashmap", hashmap),
         lowered_windows(),
+        plain_python("windows"),
         row_program("pyflink", "windows", "defaults"),
         row_program("pyflink", "windows", "tuned", *PYFLINK_TUNED),
         row_program("pyflink", "windows", "tuned, thread mode", *PYFLINK_TUNED, threads),
@@ -153,6 +168,7 @@ def all_contenders() -> list[Contender]:
         flink_sql("windows", "tuned", *SQL_TUNED),
         row_program("penstock", "users", "hashmap", hashmap),
         row_program("penstock", "users", "rocksdb", rocksdb),
+        plain_python("users"),
         row_program("pyflink", "users", "hashmap, defaults", hashmap),
         row_program("pyflink", "users", "hashmap, tuned, thread mode", hashmap, *tuned, threads),
         row_program("pyflink", "users", "rocksdb, tuned", rocksdb, *tuned),

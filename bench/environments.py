@@ -29,7 +29,7 @@ def find_uv() -> str:
 
 def python_of(name: str) -> Path:
     """The interpreter of a peer; installs its environment first when it is missing."""
-    if name == "penstock":
+    if name not in REQUIREMENTS:
         return Path(sys.executable)
     folder = WORK / name
     installed = folder / "installed.txt"
