@@ -1,4 +1,4 @@
-"""The same two jobs as a loop of plain Python in one process: no engine, nothing kept, nothing moved.
+"""The same two jobs as a loop of plain Python: no engine, nothing kept, nothing moved.
 
 What the functions themselves cost, and so what no engine that calls them can do better on one core.
 
