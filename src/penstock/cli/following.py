@@ -30,17 +30,11 @@ _TO_START: Final = "\r\x1b[2K"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job has ended.
+    """How a job has ended."""
 
-    Attributes:
-        state: FINISHED, FAILED or CANCELED.
-        runtime_ms: From its start to its end.
-        failure: What went wrong, the user's frames first; None when nothing did.
-    """
-
-    state: str
-    runtime_ms: int
-    failure: str | None = None
+    state: str  # FINISHED, FAILED or CANCELED.
+    runtime_ms: int  # From its start to its end.
+    failure: str | None = None  # What went wrong, the user's frames first; None when nothing did.
 
 
 def follow(client: RestClient, job_id: str, report: Report) -> Outcome:

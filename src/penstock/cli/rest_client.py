@@ -59,24 +59,18 @@ class _Unreachable(Exception):
 
 @dataclass(slots=True)
 class RestClient:
-    """One user's conversation with the job manager.
+    """One user's conversation with the job manager."""
 
-    Attributes:
-        url: Where the manager is, as `http://host:port`.
-        token_of: Returns the token for a host and port, or None.
-        patience_seconds: How long a manager that had answered, or a leader, is waited for.
-        sleep: Waits.
-        now: Monotonic seconds.
-        find_leader: Looks the leader up again; None without high availability.
-        trusted: Returns whom to trust, where the manager speaks TLS.
-    """
-
-    url: str
+    url: str  # Where the manager is, as `http://host:port`.
+    # Returns the token for a host and port, or None.
     token_of: Callable[[str, int], str | None] = lambda _host, _port: None
+    # How long a manager that had answered, or a leader, is waited for.
     patience_seconds: float = 30.0
-    sleep: Callable[[float], None] = time.sleep
-    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep  # Waits.
+    now: Callable[[], float] = time.monotonic  # Monotonic seconds.
+    # Looks the leader up again; None without high availability.
     find_leader: Callable[[], str | None] | None = None
+    # Returns whom to trust, where the manager speaks TLS.
     trusted: Callable[[], ssl.SSLContext] = ssl.create_default_context
     _has_answered: bool = field(default=False, init=False)
 

@@ -35,19 +35,12 @@ TARGETS: Final = ("local", "remote")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a verb by how they take values.
+    """The options of a verb by how they take values."""
 
-    Attributes:
-        flags: Names of options without a value.
-        valued: Names of options with one.
-        optional: Names of options whose value may be left out.
-        runs_program: Whether arguments belong to a program, as for `run` and `info`.
-    """
-
-    flags: frozenset[str]
-    valued: frozenset[str]
-    optional: frozenset[str] = frozenset()
-    runs_program: bool = False
+    flags: frozenset[str]  # Names of options without a value.
+    valued: frozenset[str]  # Names of options with one.
+    optional: frozenset[str] = frozenset()  # Names of options whose value may be left out.
+    runs_program: bool = False  # Whether arguments belong to a program, as for `run` and `info`.
 
     @property
     def names(self) -> frozenset[str]:
@@ -56,15 +49,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A command line for click.
+    """A command line for click."""
 
-    Attributes:
-        arguments: What click parses.
-        notices: What the user should know.
-    """
-
-    arguments: tuple[str, ...]
-    notices: tuple[str, ...] = ()
+    arguments: tuple[str, ...]  # What click parses.
+    notices: tuple[str, ...] = ()  # What the user should know.
 
 
 _PROGRAM_OPTIONS: Final = frozenset({"-py", "--python", "-pym", "--pyModule"})

@@ -57,19 +57,12 @@ class ProgramVerb(Verb):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the shared options of a verb say.
+    """What the shared options of a verb say."""
 
-    Attributes:
-        report: Says things as asked for.
-        address: `-m`, or None.
-        settings: `-D` by key.
-        target: `-t`, or None.
-    """
-
-    report: Report
-    address: str | None = None
-    settings: dict[str, str] | None = None
-    target: str | None = None
+    report: Report  # Says things as asked for.
+    address: str | None = None  # `-m`, or None.
+    settings: dict[str, str] | None = None  # `-D` by key.
+    target: str | None = None  # `-t`, or None.
 
     def configuration(self) -> Configuration:
         """Returns the configuration that holds for this command."""

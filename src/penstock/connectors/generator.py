@@ -143,21 +143,13 @@ class _GeneratorReader(SourceReader):
 
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
-    """Which records of a split one read makes.
+    """Which records of a split one read makes."""
 
-    Attributes:
-        first: Number of the first record, counted within the split.
-        end: Number behind the last one.
-        started_ms: When the split was first read.
-        finished: The split has no further record.
-        has_more: A further record is due already.
-    """
-
-    first: int
-    end: int
-    started_ms: int
-    finished: bool
-    has_more: bool
+    first: int  # Number of the first record, counted within the split.
+    end: int  # Number behind the last one.
+    started_ms: int  # When the split was first read.
+    finished: bool  # The split has no further record.
+    has_more: bool  # A further record is due already.
 
     def result(self, values: list[Any]) -> ReadResult:
         """Returns the result of the read."""

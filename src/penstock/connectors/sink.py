@@ -21,27 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WriterContext:
-    """What a writer may know.
+    """What a writer may know."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        uid: Uid of the sink.
-        subtask: Index of the subtask.
-        parallelism: Number of subtasks.
-        epoch: The running epoch.
-        attempt_id: Unique for ever; part of every pending name.
-        now_ms: Processing time of the epoch.
-        scratch_dir: A directory for pending data that the driver can read too.
-    """
-
-    job_id: str
-    uid: str
-    subtask: int
-    parallelism: int
-    epoch: int
-    attempt_id: str
-    now_ms: int
-    scratch_dir: str
+    job_id: str  # 32 hex digits.
+    uid: str  # Uid of the sink.
+    subtask: int  # Index of the subtask.
+    parallelism: int  # Number of subtasks.
+    epoch: int  # The running epoch.
+    attempt_id: str  # Unique for ever; part of every pending name.
+    now_ms: int  # Processing time of the epoch.
+    scratch_dir: str  # A directory for pending data that the driver can read too.
 
 
 class SinkWriter(ABC):
@@ -61,39 +50,27 @@ class SinkWriter(ABC):
 
 @dataclass(frozen=True, slots=True)
 class CommitContext:
-    """Where and for which epoch a commit happens; runs in the driver.
+    """Where and for which epoch a commit happens; runs in the driver."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        uid: Uid of the sink.
-        epoch: Last epoch whose output is committed.
-        checkpoint_id: The checkpoint that made it final, or None without checkpointing.
-        final: The job ends with this commit; nothing may stay open.
-        now_ms: Wall time.
-        spark: The SparkSession when there is one (for sinks that write DataFrames), else None.
-        kept: Output that does not count in this job but belongs to a savepoint: whoever starts from
-            that commits it, so it must not be removed.
-    """
-
-    job_id: str
-    uid: str
-    epoch: int
-    checkpoint_id: int | None
-    final: bool
-    now_ms: int
+    job_id: str  # 32 hex digits.
+    uid: str  # Uid of the sink.
+    epoch: int  # Last epoch whose output is committed.
+    checkpoint_id: int | None  # The checkpoint that made it final, or None without checkpointing.
+    final: bool  # The job ends with this commit; nothing may stay open.
+    now_ms: int  # Wall time.
+    # The SparkSession when there is one (for sinks that write DataFrames), else None.
     spark: Any = None
+    # Output that does not count in this job but belongs to a savepoint: whoever starts from that
+    # commits it, so it must not be removed.
     kept: tuple[Any, ...] = ()
 
 
 class Committer(ABC):
-    """Makes pending output visible, in the driver.
+    """Makes pending output visible, in the driver."""
 
-    Attributes:
-        owes_other_jobs: Whether a job that starts from a snapshot of another one commits what that
-            one owed. Not where repeated output cannot be told from new one, as on a terminal: the
-            job that prepared it shows it before it ends.
-    """
-
+    # Whether a job that starts from a snapshot of another one commits what that one owed. Not where
+    # repeated output cannot be told from new one, as on a terminal: the job that prepared it shows
+    # it before it ends.
     owes_other_jobs: ClassVar[bool] = True
 
     @abstractmethod

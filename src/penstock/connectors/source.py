@@ -35,53 +35,34 @@ class Boundedness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of the input that one subtask reads in order.
+    """A part of the input that one subtask reads in order."""
 
-    Attributes:
-        split_id: Unique within the source, stable over restarts.
-        data: What the reader needs to find it; plain data.
-        start: Position to begin at.
-        concurrent: True when the split must be read in every epoch beside all others of its subtask
-            (a partition of a log); False when splits are worked off one after the other (a range
-            of a file).
-    """
-
-    split_id: str
-    data: Any
-    start: Any = 0
+    split_id: str  # Unique within the source, stable over restarts.
+    data: Any  # What the reader needs to find it; plain data.
+    start: Any = 0  # Position to begin at.
+    # True when the split must be read in every epoch beside all others of its subtask (a partition
+    # of a log); False when splits are worked off one after the other (a range of a file).
     concurrent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Result of looking for splits.
+    """Result of looking for splits."""
 
-    Attributes:
-        splits: New splits, in the order in which they should be read.
-        state: Plain data handed to the next `discover`, also after a restore.
-        complete: No further split will ever appear.
-    """
-
-    splits: tuple[Split, ...]
-    state: Any = None
-    complete: bool = False
+    splits: tuple[Split, ...]  # New splits, in the order in which they should be read.
+    state: Any = None  # Plain data handed to the next `discover`, also after a restore.
+    complete: bool = False  # No further split will ever appear.
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much one `read` may take.
+    """How much one `read` may take."""
 
-    Attributes:
-        max_records: Upper bound on records.
-        max_bytes: Bound on bytes read, where the source knows bytes; a hint.
-        now_ms: Processing time of the epoch; a source with a rate computes from it.
-        reads: For sources with columns: the bounds are those of so many reads together. What is
-            read must be what these reads would have given one after the other.
-    """
-
-    max_records: int
-    max_bytes: int
-    now_ms: int
+    max_records: int  # Upper bound on records.
+    max_bytes: int  # Bound on bytes read, where the source knows bytes; a hint.
+    now_ms: int  # Processing time of the epoch; a source with a rate computes from it.
+    # For sources with columns: the bounds are those of so many reads together. What is read must be
+    # what these reads would have given one after the other.
     reads: int = 1
 
     def single(self) -> Budget:
@@ -92,28 +73,21 @@ class Budget:
 
 @dataclass(slots=True)
 class ReadResult:
-    """What one `read` gave.
+    """What one `read` gave."""
 
-    Attributes:
-        values: The records.
-        position: Where to go on.
-        timestamps: Event times that the source itself knows, or None.
-        finished: The split is exhausted for ever.
-        has_more: More could be read right now (the budget was the limit): there is a backlog.
-        watermark: A watermark that the source itself knows, valid behind these records, or None.
-        punctuated: Further watermarks of the source inside the values: pairs (number of values
-            before it, watermark), in order.
-        columns: The records as columns; `values` is then empty. Only from sources that
-            `with_columns` returned.
-    """
-
-    values: list[Any]
-    position: Any
-    timestamps: list[int] | None = None
-    finished: bool = False
+    values: list[Any]  # The records.
+    position: Any  # Where to go on.
+    timestamps: list[int] | None = None  # Event times that the source itself knows, or None.
+    finished: bool = False  # The split is exhausted for ever.
+    # More could be read right now (the budget was the limit): there is a backlog.
     has_more: bool = False
+    # A watermark that the source itself knows, valid behind these records, or None.
     watermark: int | None = None
+    # Further watermarks of the source inside the values: pairs (number of values before it,
+    # watermark), in order.
     punctuated: list[tuple[int, int]] = field(default_factory=list)
+    # The records as columns; `values` is then empty. Only from sources that `with_columns`
+    # returned.
     columns: ColumnBatch | None = None
 
     @property

@@ -14,13 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparkSource:
-    """A DataFrame of the user's.
+    """A DataFrame of the user's."""
 
-    Attributes:
-        df: The DataFrame, batch or streaming; never pickled.
-    """
-
-    df: Any
+    df: Any  # The DataFrame, batch or streaming; never pickled.
 
     def __post_init__(self) -> None:
         if not (hasattr(self.df, "isStreaming") and hasattr(self.df, "schema")):

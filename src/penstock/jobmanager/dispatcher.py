@@ -56,21 +56,14 @@ _log = logging.getLogger("penstock.jobmanager")
 
 @dataclass(frozen=True, slots=True)
 class DispatcherSettings:
-    """What a dispatcher depends on.
+    """What a dispatcher depends on."""
 
-    Attributes:
-        directory: The job manager's own.
-        configuration: Of the job manager; its `-D` settings are defaults of the jobs'.
-        max_ended: How many ended jobs are remembered.
-        log: The job manager's log, or None.
-        look_ms: Time from one look at every job to the next.
-    """
-
-    directory: Path
+    directory: Path  # The job manager's own.
+    # Of the job manager; its `-D` settings are defaults of the jobs'.
     configuration: Configuration = field(default_factory=Configuration)
-    max_ended: int = 100
-    log: Path | None = None
-    look_ms: int = 200
+    max_ended: int = 100  # How many ended jobs are remembered.
+    log: Path | None = None  # The job manager's log, or None.
+    look_ms: int = 200  # Time from one look at every job to the next.
 
 
 class JobDispatcher:

@@ -48,22 +48,14 @@ class CommandKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something asked of a running job.
-
-    Attributes:
-        kind: What.
-        directory: Target of a savepoint; None for the configured one.
-        drain: For a stop: end event time first.
-        native: Format of a savepoint: native instead of canonical.
-        full: For a checkpoint: build on no earlier one.
-        cancel_job: For a savepoint: cancel the job once it is there (deprecated by Flink).
-    """
+    """Something asked of a running job."""
 
     kind: CommandKind
-    directory: str | None = None
-    drain: bool = False
-    native: bool = False
-    full: bool = False
+    directory: str | None = None  # Target of a savepoint; None for the configured one.
+    drain: bool = False  # For a stop: end event time first.
+    native: bool = False  # Format of a savepoint: native instead of canonical.
+    full: bool = False  # For a checkpoint: build on no earlier one.
+    # For a savepoint: cancel the job once it is there (deprecated by Flink).
     cancel_job: bool = False
 
 
@@ -77,81 +69,51 @@ class OperationStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A triggered operation.
+    """A triggered operation."""
 
-    Attributes:
-        trigger_id: 32 hex digits.
-        status: Where it stands.
-        location: Where the savepoint is.
-        checkpoint_id: Number of the checkpoint.
-        error: What went wrong.
-    """
-
-    trigger_id: str
-    status: OperationStatus
-    location: str | None = None
+    trigger_id: str  # 32 hex digits.
+    status: OperationStatus  # Where it stands.
+    location: str | None = None  # Where the savepoint is.
     checkpoint_id: int | None = None
-    error: str | None = None
+    error: str | None = None  # What went wrong.
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job to be run.
+    """A job to be run."""
 
-    Attributes:
-        program: File name of the program inside the package, or None with `module`.
-        module: Module to run, as `python -m` would.
-        package: A zip file with the program and its Python files; names inside it are checked.
-        arguments: Arguments of the program.
-        configuration: Settings of the command line (`-D` and options), by key.
-    """
-
-    program: str | None
+    program: str | None  # File name of the program inside the package, or None with `module`.
+    # A zip file with the program and its Python files; names inside it are checked.
     package: bytes = field(repr=False)
-    module: str | None = None
-    arguments: tuple[str, ...] = ()
+    module: str | None = None  # Module to run, as `python -m` would.
+    arguments: tuple[str, ...] = ()  # Arguments of the program.
+    # Settings of the command line (`-D` and options), by key.
     configuration: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job in lists.
+    """A job in lists."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        name: For people; that of the program until the program has named it.
-        status: Where it stands.
-        started_ms: Wall time of the submission.
-        ended_ms: Wall time of the end, or None.
-        changed_ms: Wall time of the last change of status.
-        tasks: Number of subtasks by state name in lower case; empty before the graph is known.
-        restarts: How often it was restarted.
-        last_checkpoint_ms: Wall time of the latest completed checkpoint, or None.
-    """
-
-    job_id: str
-    name: str
-    status: JobStatus
-    started_ms: int
-    ended_ms: int | None = None
-    changed_ms: int = 0
+    job_id: str  # 32 hex digits.
+    name: str  # For people; that of the program until the program has named it.
+    status: JobStatus  # Where it stands.
+    started_ms: int  # Wall time of the submission.
+    ended_ms: int | None = None  # Wall time of the end, or None.
+    changed_ms: int = 0  # Wall time of the last change of status.
+    # Number of subtasks by state name in lower case; empty before the graph is known.
     tasks: dict[str, int] = field(default_factory=dict)
-    restarts: int = 0
-    last_checkpoint_ms: int | None = None
+    restarts: int = 0  # How often it was restarted.
+    last_checkpoint_ms: int | None = None  # Wall time of the latest completed checkpoint, or None.
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who leads.
+    """Who leads."""
 
-    Attributes:
-        is_leader: Whether this process does.
-        epoch: Its leader epoch; 0 without high availability.
-        leader_url: Where the leader's REST interface is; None when there is none or it is unknown.
-    """
-
-    is_leader: bool
-    epoch: int
+    is_leader: bool  # Whether this process does.
+    epoch: int  # Its leader epoch; 0 without high availability.
+    # Where the leader's REST interface is; None when there is none or it is unknown.
     leader_url: str | None
 
 

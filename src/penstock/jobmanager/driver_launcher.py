@@ -41,12 +41,9 @@ class DriverLauncher:
     """Starts `python -m <module> <job directory> <attempt>`.
 
     The process leads a session of its own, so it outlives the job manager and hears no Ctrl-C.
-
-    Attributes:
-        module: The module of the driver process.
     """
 
-    module: str
+    module: str  # The module of the driver process.
 
     def start(
         self, directory: JobDirectory, attempt: int, interpreter: str | None

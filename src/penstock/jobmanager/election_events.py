@@ -14,66 +14,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time has passed.
+    """Time has passed."""
 
-    Attributes:
-        now_ms: The time.
-    """
-
-    now_ms: int
+    now_ms: int  # The time.
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRead:
-    """The record was read.
+    """The record was read."""
 
-    Attributes:
-        now_ms: The time.
-        current: What it says; None before the first leader.
-    """
-
-    now_ms: int
-    current: RecordVersion | None
+    now_ms: int  # The time.
+    current: RecordVersion | None  # What it says; None before the first leader.
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseWritten:
-    """A `WriteLease` has an outcome.
+    """A `WriteLease` has an outcome."""
 
-    Attributes:
-        now_ms: The time.
-        started_ms: When the request began; the lease counts from here, since others may have seen
-            the new version at any time after it.
-        outcome: What became of it.
-    """
-
-    now_ms: int
+    now_ms: int  # The time.
+    # When the request began; the lease counts from here, since others may have seen the new version
+    # at any time after it.
     started_ms: int
-    outcome: Outcome
+    outcome: Outcome  # What became of it.
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseUnavailable:
-    """A read or a write failed, or the store cannot be reached.
+    """A read or a write failed, or the store cannot be reached."""
 
-    Attributes:
-        now_ms: The time.
-        reason: Why, for people.
-    """
-
-    now_ms: int
-    reason: str
+    now_ms: int  # The time.
+    reason: str  # Why, for people.
 
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """The candidate is to end in order, and to give up the lease if it has it.
+    """The candidate is to end in order, and to give up the lease if it has it."""
 
-    Attributes:
-        now_ms: The time.
-    """
-
-    now_ms: int
+    now_ms: int  # The time.
 
 
 Event = Ticked | LeaseRead | LeaseWritten | LeaseUnavailable | StopRequested
@@ -86,43 +63,27 @@ class ReadLease:
 
 @dataclass(frozen=True, slots=True)
 class WriteLease:
-    """Replace the record by compare-and-set.
+    """Replace the record by compare-and-set."""
 
-    Attributes:
-        expected: What it has to be; None when it must not exist.
-        value: The new lease.
-        leader_epoch: Epoch of the new version.
-        write_id: Its id.
-    """
-
-    expected: RecordVersion | None
-    value: bytes
-    leader_epoch: int
+    expected: RecordVersion | None  # What it has to be; None when it must not exist.
+    value: bytes  # The new lease.
+    leader_epoch: int  # Epoch of the new version.
     write_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """This process leads from now on.
+    """This process leads from now on."""
 
-    Attributes:
-        epoch: Its leader epoch, above all earlier ones.
-    """
-
-    epoch: int
+    epoch: int  # Its leader epoch, above all earlier ones.
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """This process leads no more: stop all that acts for the epoch, at once.
+    """This process leads no more: stop all that acts for the epoch, at once."""
 
-    Attributes:
-        epoch: The epoch that has ended.
-        reason: Why, for people.
-    """
-
-    epoch: int
-    reason: str
+    epoch: int  # The epoch that has ended.
+    reason: str  # Why, for people.
 
 
 Instruction = ReadLease | WriteLease | Grant | Revoke

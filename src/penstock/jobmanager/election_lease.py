@@ -22,30 +22,19 @@ _LONGEST_POLL_MS: Final = 500
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Content of the record.
+    """Content of the record."""
 
-    Attributes:
-        holder: Id of the candidate; unique for ever.
-        address: URL of its REST interface.
-        timeout_ms: How long others wait for a sign of life before they take over.
-        is_released: The holder has given it up; nobody leads.
-    """
-
-    holder: str
-    address: str
-    timeout_ms: int
-    is_released: bool = False
+    holder: str  # Id of the candidate; unique for ever.
+    address: str  # URL of its REST interface.
+    timeout_ms: int  # How long others wait for a sign of life before they take over.
+    is_released: bool = False  # The holder has given it up; nobody leads.
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Spans of an election, all derived from one timeout.
+    """Spans of an election, all derived from one timeout."""
 
-    Attributes:
-        timeout_ms: A lease without a sign of life for this long may be taken over.
-    """
-
-    timeout_ms: int
+    timeout_ms: int  # A lease without a sign of life for this long may be taken over.
 
     def __post_init__(self) -> None:
         if self.timeout_ms < LEAST_TIMEOUT_MS:

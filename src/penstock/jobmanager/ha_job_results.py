@@ -23,23 +23,14 @@ _SUFFIX: Final = ".json"
 
 
 class JobResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a job has ended.
+    """How a job has ended."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        status: FINISHED, FAILED or CANCELED.
-        name: Of the job.
-        started_ms: Wall time of the submission.
-        ended_ms: Wall time of the end.
-        error: Why it failed, shortened.
-    """
-
-    job_id: str
-    status: str
-    name: str = ""
-    started_ms: int = 0
-    ended_ms: int = 0
-    error: str | None = None
+    job_id: str  # 32 hex digits.
+    status: str  # FINISHED, FAILED or CANCELED.
+    name: str = ""  # Of the job.
+    started_ms: int = 0  # Wall time of the submission.
+    ended_ms: int = 0  # Wall time of the end.
+    error: str | None = None  # Why it failed, shortened.
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_defaults=True):

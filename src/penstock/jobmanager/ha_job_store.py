@@ -43,39 +43,24 @@ ELECTED: Final = "elected"
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A submitted job, with all that is needed to run it.
+    """A submitted job, with all that is needed to run it."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        name: For people.
-        submitted_ms: Wall time.
-        submission: Program, arguments and settings.
-        package: The zip file.
-    """
-
-    job_id: str
-    name: str
-    submitted_ms: int
-    submission: SubmissionRecord
-    package: bytes
+    job_id: str  # 32 hex digits.
+    name: str  # For people.
+    submitted_ms: int  # Wall time.
+    submission: SubmissionRecord  # Program, arguments and settings.
+    package: bytes  # The zip file.
 
 
 class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the record says about a job.
+    """What the record says about a job."""
 
-    Attributes:
-        file: Name of the file with the submission.
-        size_bytes: Its length.
-        sha256: Its checksum.
-        cancel_requested_ms: Wall time at which somebody asked for the end; never taken back.
-        result: How it has ended.
-    """
-
-    file: str
-    size_bytes: int
-    sha256: str
+    file: str  # Name of the file with the submission.
+    size_bytes: int  # Its length.
+    sha256: str  # Its checksum.
+    # Wall time at which somebody asked for the end; never taken back.
     cancel_requested_ms: int | None = None
-    result: JobResult | None = None
+    result: JobResult | None = None  # How it has ended.
 
 
 class _Index(msgspec.Struct, frozen=True):

@@ -27,41 +27,24 @@ class HaKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """How to reach ZooKeeper.
+    """How to reach ZooKeeper."""
 
-    Attributes:
-        quorum: `host:port` of its servers, separated by commas.
-        root: Node below which everything lies, such as `/flink`.
-        session_timeout_ms: Of the session.
-        connection_timeout_ms: How long to wait for a first connection, and for an answer.
-        retry_wait_ms: Longest pause before connecting again.
-        max_retries: How often a read is asked again.
-    """
-
-    quorum: str
-    root: str
+    quorum: str  # `host:port` of its servers, separated by commas.
+    root: str  # Node below which everything lies, such as `/flink`.
     session_timeout_ms: int
-    connection_timeout_ms: int
-    retry_wait_ms: int
-    max_retries: int
+    connection_timeout_ms: int  # How long to wait for a first connection, and for an answer.
+    retry_wait_ms: int  # Longest pause before connecting again.
+    max_retries: int  # How often a read is asked again.
 
 
 @dataclass(frozen=True, slots=True)
 class HaSettings:
-    """How several job managers share one cluster of jobs.
+    """How several job managers share one cluster of jobs."""
 
-    Attributes:
-        kind: Where the coordination records are kept.
-        storage_directory: Shared directory of submitted jobs and results.
-        cluster_id: Name of the cluster, without slashes around it.
-        lease_timeout_ms: A leader without a sign of life for this long is followed by another.
-        zookeeper: For that kind.
-    """
-
-    kind: HaKind
-    storage_directory: str
-    cluster_id: str
-    lease_timeout_ms: int
+    kind: HaKind  # Where the coordination records are kept.
+    storage_directory: str  # Shared directory of submitted jobs and results.
+    cluster_id: str  # Name of the cluster, without slashes around it.
+    lease_timeout_ms: int  # A leader without a sign of life for this long is followed by another.
     zookeeper: ZooKeeperSettings | None = None
 
     @property

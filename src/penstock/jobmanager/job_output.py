@@ -23,15 +23,11 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class OutputPiece:
-    """A part of what a program printed.
+    """A part of what a program printed."""
 
-    Attributes:
-        data: Whole lines, as long as the job has not ended and they are not longer than was asked.
-        cursor: Where the next part begins.
-    """
-
+    # Whole lines, as long as the job has not ended and they are not longer than was asked.
     data: bytes
-    cursor: str
+    cursor: str  # Where the next part begins.
 
 
 def read_output(path: Path, cursor: str, max_bytes: int, *, is_complete: bool) -> OutputPiece:

@@ -21,17 +21,11 @@ _CANCELLATION_TIMEOUT: Final = "task.cancellation.timeout"
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """Settings of one job.
+    """Settings of one job."""
 
-    Attributes:
-        defaults: Configuration of the job manager.
-        submission: What was submitted, or None.
-        status: What the driver has said last; None before its first word.
-    """
-
-    defaults: Configuration
-    submission: SubmissionRecord | None
-    status: StatusRecord | None
+    defaults: Configuration  # Configuration of the job manager.
+    submission: SubmissionRecord | None  # What was submitted, or None.
+    status: StatusRecord | None  # What the driver has said last; None before its first word.
 
     def restart_strategy(self) -> RestartStrategy:
         """Makes the strategy that follows the death of a process."""

@@ -32,40 +32,27 @@ UNLIMITED: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class RestartAfter:
-    """Start the job again.
+    """Start the job again."""
 
-    Attributes:
-        delay_ms: Time to wait from now on.
-        is_new_attempt: False when the failure was merged into a restart already planned.
-    """
-
-    delay_ms: int
-    is_new_attempt: bool = True
+    delay_ms: int  # Time to wait from now on.
+    is_new_attempt: bool = True  # False when the failure was merged into a restart already planned.
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The job has failed for good.
+    """The job has failed for good."""
 
-    Attributes:
-        reason: Why, with the limit that was reached and the setting that holds it.
-    """
-
-    reason: str
+    reason: str  # Why, with the limit that was reached and the setting that holds it.
 
 
 RestartDecision = RestartAfter | GiveUp
 
 
 class FailureMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a strategy remembers between failures.
+    """What a strategy remembers between failures."""
 
-    Attributes:
-        failures: How many count.
-        times_ms: When the last ones were; for growing delays, when the last restart was due.
-    """
-
-    failures: int = 0
+    failures: int = 0  # How many count.
+    # When the last ones were; for growing delays, when the last restart was due.
     times_ms: tuple[int, ...] = ()
 
     def moved(self, by_ms: int) -> FailureMemory:
@@ -74,12 +61,9 @@ class FailureMemory(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RestartStrategy(Protocol):
-    """Decides after each failure of a job.
+    """Decides after each failure of a job."""
 
-    Attributes:
-        memory: Of the failures before; a process that goes on with the job begins with it.
-    """
-
+    # Of the failures before; a process that goes on with the job begins with it.
     memory: FailureMemory
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
@@ -170,23 +154,14 @@ class FailureRate:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialSettings:
-    """Options of `exponential-delay`.
+    """Options of `exponential-delay`."""
 
-    Attributes:
-        initial_ms: First delay, and the least one.
-        maximum_ms: Longest delay.
-        multiplier: Growth from one delay to the next.
-        jitter: Share of the delay that is added or taken away at most.
-        reset_ms: Quiet time after which the delay starts anew.
-        attempts: Restarts without a quiet time in between.
-    """
-
-    initial_ms: int = 1_000
-    maximum_ms: int = 60_000
-    multiplier: float = 1.5
-    jitter: float = 0.1
-    reset_ms: int = 3_600_000
-    attempts: int = UNLIMITED
+    initial_ms: int = 1_000  # First delay, and the least one.
+    maximum_ms: int = 60_000  # Longest delay.
+    multiplier: float = 1.5  # Growth from one delay to the next.
+    jitter: float = 0.1  # Share of the delay that is added or taken away at most.
+    reset_ms: int = 3_600_000  # Quiet time after which the delay starts anew.
+    attempts: int = UNLIMITED  # Restarts without a quiet time in between.
 
     def __post_init__(self) -> None:
         _at_least("exponential-delay.initial-backoff", self.initial_ms, 1)

@@ -32,43 +32,27 @@ KILL_AFTER_END_MS: Final = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended, as its driver says.
+    """How an attempt ended, as its driver says."""
 
-    Attributes:
-        status: FINISHED, CANCELED, FAILED or SUSPENDED.
-        error: What people read.
-        error_type: Name of the exception.
-        ended_ms: Wall time; None for now.
-        is_left_to_us: Whether the process could not clean up, as it is dead, or did so for another
-            ending.
-    """
-
-    status: JobStatus
-    error: str | None = None
-    error_type: str | None = None
-    ended_ms: int | None = None
+    status: JobStatus  # FINISHED, CANCELED, FAILED or SUSPENDED.
+    error: str | None = None  # What people read.
+    error_type: str | None = None  # Name of the exception.
+    ended_ms: int | None = None  # Wall time; None for now.
+    # Whether the process could not clean up, as it is dead, or did so for another ending.
     is_left_to_us: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is seen of the present attempt.
+    """What is seen of the present attempt."""
 
-    Attributes:
-        is_alive: Whether its process lives.
-        reported: Status that its driver reports; None before it has said anything.
-        reported_ms: Wall time since which that is so.
-        restarts: Restarts that the driver made itself.
-        ending: How the attempt ended; None while the driver has not said so.
-        died_how: For people: signal or exit status of a process that is gone.
-    """
-
-    is_alive: bool
+    is_alive: bool  # Whether its process lives.
+    # Status that its driver reports; None before it has said anything.
     reported: JobStatus | None = None
-    reported_ms: int = 0
-    restarts: int = 0
-    ending: Ending | None = None
-    died_how: str = ""
+    reported_ms: int = 0  # Wall time since which that is so.
+    restarts: int = 0  # Restarts that the driver made itself.
+    ending: Ending | None = None  # How the attempt ended; None while the driver has not said so.
+    died_how: str = ""  # For people: signal or exit status of a process that is gone.
 
 
 @dataclass(frozen=True, slots=True)

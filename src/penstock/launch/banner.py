@@ -39,25 +39,15 @@ _ON_CANCEL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BannerFacts:
-    """What the banner depends on.
+    """What the banner depends on."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        job_name: For people.
-        engine: What runs the epochs, such as `Spark 4.1.0`.
-        stateful: Names of stateful operators.
-        without_uid: Those of them whose program names no uid.
-        is_unbounded: Whether some source never ends.
-        same_volume: Whether state and checkpoints lie on one volume.
-    """
-
-    job_id: str
-    job_name: str
-    engine: str
-    stateful: tuple[str, ...] = ()
-    without_uid: tuple[str, ...] = ()
-    is_unbounded: bool = False
-    same_volume: bool = False
+    job_id: str  # 32 hex digits.
+    job_name: str  # For people.
+    engine: str  # What runs the epochs, such as `Spark 4.1.0`.
+    stateful: tuple[str, ...] = ()  # Names of stateful operators.
+    without_uid: tuple[str, ...] = ()  # Those of them whose program names no uid.
+    is_unbounded: bool = False  # Whether some source never ends.
+    same_volume: bool = False  # Whether state and checkpoints lie on one volume.
 
 
 def banner_lines(

@@ -28,17 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTimes:
-    """When the steps of a checkpoint were, in wall time.
-
-    Attributes:
-        triggered_ms: It was triggered.
-        epoch: The end of the epoch that it holds, and the flushes in it.
-        uploaded_ms: All files were safe.
-    """
+    """When the steps of a checkpoint were, in wall time."""
 
     triggered_ms: int
-    epoch: EpochTimes
-    uploaded_ms: int
+    epoch: EpochTimes  # The end of the epoch that it holds, and the flushes in it.
+    uploaded_ms: int  # All files were safe.
 
 
 class TaskFigureBook:

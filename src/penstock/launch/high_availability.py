@@ -39,21 +39,14 @@ LEASE: Final = "leader/latch"
 
 @dataclass(frozen=True, slots=True)
 class HaServices:
-    """What a job manager among others needs.
+    """What a job manager among others needs."""
 
-    Attributes:
-        settings: As they were read.
-        election: Its candidacy; `start` makes it one.
-        job_store: Jobs of the cluster.
-        forget: Removes the checkpoint records of a job that has ended, given its id.
-        close: Ends connections, after the election was stopped.
-    """
-
-    settings: HaSettings
-    election: LeaderElection
-    job_store: HaJobStore
+    settings: HaSettings  # As they were read.
+    election: LeaderElection  # Its candidacy; `start` makes it one.
+    job_store: HaJobStore  # Jobs of the cluster.
+    # Removes the checkpoint records of a job that has ended, given its id.
     forget: Callable[[str], None]
-    close: Callable[[], None]
+    close: Callable[[], None]  # Ends connections, after the election was stopped.
 
 
 def open_high_availability(configuration: Configuration) -> HaServices | None:
@@ -92,15 +85,10 @@ def open_high_availability(configuration: Configuration) -> HaServices | None:
 
 @dataclass(frozen=True, slots=True)
 class Coordination:
-    """What a driver process needs to find the records of its job.
+    """What a driver process needs to find the records of its job."""
 
-    Attributes:
-        settings: Of high availability.
-        options: Configuration, for keys of the storage.
-    """
-
-    settings: HaSettings
-    options: Mapping[str, str]
+    settings: HaSettings  # Of high availability.
+    options: Mapping[str, str]  # Configuration, for keys of the storage.
 
 
 def read_coordination(configuration: Configuration, leader_epoch: int) -> Coordination | None:
@@ -117,17 +105,11 @@ def read_coordination(configuration: Configuration, leader_epoch: int) -> Coordi
 
 @dataclass(frozen=True, slots=True)
 class JobRecords:
-    """Records of one job's checkpoints.
+    """Records of one job's checkpoints."""
 
-    Attributes:
-        pointer: Completed checkpoints.
-        counter: Ids of checkpoints.
-        close: Ends the connection.
-    """
-
-    pointer: VersionedRecord
-    counter: VersionedRecord
-    close: Callable[[], None]
+    pointer: VersionedRecord  # Completed checkpoints.
+    counter: VersionedRecord  # Ids of checkpoints.
+    close: Callable[[], None]  # Ends the connection.
 
 
 def open_job_records(

@@ -15,37 +15,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobDigest:
-    """A job at one moment.
+    """A job at one moment."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        name: Its name.
-        status: Where it stands.
-        epoch: The last epoch that counts.
-        records_read: Over all sources and attempts.
-        records_per_second: Over the last seconds.
-        watermark_ms: The lowest watermark; None before the first, and when the input has ended.
-        watermark_lag_ms: How far that is behind the clock, or None.
-        restarts: How often it has begun anew.
-        checkpoint_id: The latest completed checkpoint, or None.
-        checkpoint_age_ms: How long ago that was, or None.
-        checkpoints_completed: How many there were.
-        checkpoints_failed: How many have failed.
-    """
-
-    job_id: str
+    job_id: str  # 32 hex digits.
     name: str
-    status: JobStatus
-    epoch: int = 0
-    records_read: int = 0
-    records_per_second: float = 0.0
+    status: JobStatus  # Where it stands.
+    epoch: int = 0  # The last epoch that counts.
+    records_read: int = 0  # Over all sources and attempts.
+    records_per_second: float = 0.0  # Over the last seconds.
+    # The lowest watermark; None before the first, and when the input has ended.
     watermark_ms: int | None = None
-    watermark_lag_ms: int | None = None
-    restarts: int = 0
-    checkpoint_id: int | None = None
-    checkpoint_age_ms: int | None = None
-    checkpoints_completed: int = 0
-    checkpoints_failed: int = 0
+    watermark_lag_ms: int | None = None  # How far that is behind the clock, or None.
+    restarts: int = 0  # How often it has begun anew.
+    checkpoint_id: int | None = None  # The latest completed checkpoint, or None.
+    checkpoint_age_ms: int | None = None  # How long ago that was, or None.
+    checkpoints_completed: int = 0  # How many there were.
+    checkpoints_failed: int = 0  # How many have failed.
 
 
 def digest_of(job: LocalJob, now_ms: int) -> JobDigest:

@@ -39,17 +39,11 @@ _log = logging.getLogger("penstock.listeners")
 
 @dataclass(frozen=True, slots=True)
 class RestartEvent:
-    """A job begins anew after a failure.
+    """A job begins anew after a failure."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        attempt: Number of the new attempt, from 1.
-        reason: Why the one before failed.
-    """
-
-    job_id: str
-    attempt: int
-    reason: str
+    job_id: str  # 32 hex digits.
+    attempt: int  # Number of the new attempt, from 1.
+    reason: str  # Why the one before failed.
 
 
 def checked_listener(listener: Any) -> Any:

@@ -33,19 +33,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class OperatorEdit:
-    """What becomes of one operator.
+    """What becomes of one operator."""
 
-    Attributes:
-        keyed: New content of keyed states: (descriptor, (key, value) pairs). Values of a list
-            state are lists, of a map state dicts.
-        lists: New content of list states: (descriptor, elements, whether it is a union state).
-        broadcast: New content of broadcast states: (descriptor, entries).
-    """
-
+    # New content of keyed states: (descriptor, (key, value) pairs). Values of a list state are
+    # lists, of a map state dicts.
     keyed: list[tuple[StateDescriptor, Iterable[tuple[Any, Any]]]] = dataclasses.field(
         default_factory=list
     )
+    # New content of list states: (descriptor, elements, whether it is a union state).
     lists: list[tuple[Any, Iterable[Any], bool]] = dataclasses.field(default_factory=list)
+    # New content of broadcast states: (descriptor, entries).
     broadcast: list[tuple[Any, dict[Any, Any]]] = dataclasses.field(default_factory=list)
 
 

@@ -39,29 +39,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRequest:
-    """What is to be run.
+    """What is to be run."""
 
-    Attributes:
-        purpose: `run`, `plan`, `config` or `check-restore`.
-        program: Path of a script, or None with `module`.
-        module: Name of a module.
-        arguments: The program's own.
-        paths: Put before `sys.path`: the program's Python files.
-        answer: Path of the file for the answer.
-        snapshot: For `check-restore`: the snapshot.
-        shows_traces: Whether failures of Penstock show their stack traces.
-        is_quiet: For `run`: whether Flink's lines are left out.
-    """
-
-    purpose: str
-    program: str | None = None
+    purpose: str  # `run`, `plan`, `config` or `check-restore`.
+    program: str | None = None  # Path of a script, or None with `module`.
     module: str | None = None
-    arguments: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    answer: str = os.devnull
-    snapshot: str | None = None
-    shows_traces: bool = False
-    is_quiet: bool = False
+    arguments: tuple[str, ...] = ()  # The program's own.
+    paths: tuple[str, ...] = ()  # Put before `sys.path`: the program's Python files.
+    answer: str = os.devnull  # Path of the file for the answer.
+    snapshot: str | None = None  # For `check-restore`: the snapshot.
+    shows_traces: bool = False  # Whether failures of Penstock show their stack traces.
+    is_quiet: bool = False  # For `run`: whether Flink's lines are left out.
 
 
 class _AnsweredError(BaseException):

@@ -27,72 +27,46 @@ UNKNOWN: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What a probe learnt of one operator.
-
-    Attributes:
-        states: Its states.
-        error: Why they are not known; "" if they are.
-    """
+    """What a probe learnt of one operator."""
 
     states: tuple[StateFacts, ...] = ()
-    error: str = ""
+    error: str = ""  # Why they are not known; "" if they are.
 
 
 @dataclass(frozen=True, slots=True)
 class StateFit:
-    """What becomes of one state.
+    """What becomes of one state."""
 
-    Attributes:
-        name: The state.
-        kind: As in the snapshot, or in the program when it is new.
-        verdict: `as is`, `migrated`, `incompatible`, `new`, `kept` (in the snapshot, and nobody in
-            the program has asked for it) or `unknown`.
-        before: Type in the snapshot.
-        after: Type in the program.
-        text: What changes, or why it cannot.
-    """
-
-    name: str
-    kind: str
+    name: str  # The state.
+    kind: str  # As in the snapshot, or in the program when it is new.
+    # `as is`, `migrated`, `incompatible`, `new`, `kept` (in the snapshot, and nobody in the program
+    # has asked for it) or `unknown`.
     verdict: str
-    before: str = ""
-    after: str = ""
-    text: str = ""
+    before: str = ""  # Type in the snapshot.
+    after: str = ""  # Type in the program.
+    text: str = ""  # What changes, or why it cannot.
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorFit:
-    """What becomes of one operator.
+    """What becomes of one operator."""
 
-    Attributes:
-        uid: The operator.
-        name: For people.
-        verdict: `matched`, `new`, `dropped`, or `unmatched`, which is a problem.
-        parallelism: Before and after; None where it is not there.
-        max_parallelism: Before and after.
-        key_groups: The range of each subtask afterwards, both ends inclusive.
-        states: Its states.
-    """
-
-    uid: str
-    name: str
-    verdict: str
-    parallelism: tuple[int | None, int | None]
-    max_parallelism: tuple[int | None, int | None]
+    uid: str  # The operator.
+    name: str  # For people.
+    verdict: str  # `matched`, `new`, `dropped`, or `unmatched`, which is a problem.
+    parallelism: tuple[int | None, int | None]  # Before and after; None where it is not there.
+    max_parallelism: tuple[int | None, int | None]  # Before and after.
+    # The range of each subtask afterwards, both ends inclusive.
     key_groups: tuple[tuple[int, int], ...] = ()
     states: tuple[StateFit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The whole.
+    """The whole."""
 
-    Attributes:
-        problems: Everything that prevents the start.
-        operators: Those of the program, then those that only the snapshot has.
-    """
-
-    problems: tuple[str, ...]
+    problems: tuple[str, ...]  # Everything that prevents the start.
+    # Those of the program, then those that only the snapshot has.
     operators: tuple[OperatorFit, ...]
 
 

@@ -32,42 +32,26 @@ _BACKENDS = ("hashmap", "rocksdb")
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """Settings of one job.
+    """Settings of one job."""
 
-    Attributes:
-        master: Spark master for a session that has to be made, or `in-process`.
-        spark: Spark settings of the user.
-        state: Where and how state is kept.
-        admission: Size of epochs.
-        epoch_interval_ms: Least time from one epoch to the next.
-        parameters: Global job parameters.
-        checkpoints: When and where checkpoints are taken.
-        restart_strategy: What follows a failure; keeps count over the attempts of the job.
-        restore_path: Snapshot to start from, or None.
-        ignore_unclaimed_state: Whether state without an operator in the program is dropped.
-        claim_mode: Who owns the snapshot that the job starts from.
-        dependencies: Python files, archives and requirements of the program.
-        lowers: Whether window aggregates run on columns where they can.
-        leader_epoch: Rises with every attempt that a job manager starts; 1 for the first.
-        coordination: Where the records of a highly available job are; None for any other.
-        storage_options: The whole configuration, for storage that has keys of its own (`s3.…`).
-    """
-
-    master: str
-    spark: dict[str, str]
-    state: StateSettings
-    admission: Admission
-    epoch_interval_ms: int
-    parameters: tuple[tuple[str, str], ...]
-    checkpoints: CheckpointSettings
+    master: str  # Spark master for a session that has to be made, or `in-process`.
+    spark: dict[str, str]  # Spark settings of the user.
+    state: StateSettings  # Where and how state is kept.
+    admission: Admission  # Size of epochs.
+    epoch_interval_ms: int  # Least time from one epoch to the next.
+    parameters: tuple[tuple[str, str], ...]  # Global job parameters.
+    checkpoints: CheckpointSettings  # When and where checkpoints are taken.
+    # What follows a failure; keeps count over the attempts of the job.
     restart_strategy: RestartStrategy
-    restore_path: str | None
-    ignore_unclaimed_state: bool
-    claim_mode: ClaimMode
-    dependencies: Dependencies
-    lowers: bool
-    leader_epoch: int = 1
+    restore_path: str | None  # Snapshot to start from, or None.
+    ignore_unclaimed_state: bool  # Whether state without an operator in the program is dropped.
+    claim_mode: ClaimMode  # Who owns the snapshot that the job starts from.
+    dependencies: Dependencies  # Python files, archives and requirements of the program.
+    lowers: bool  # Whether window aggregates run on columns where they can.
+    leader_epoch: int = 1  # Rises with every attempt that a job manager starts; 1 for the first.
+    # Where the records of a highly available job are; None for any other.
     coordination: Coordination | None = None
+    # The whole configuration, for storage that has keys of its own (`s3.…`).
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 

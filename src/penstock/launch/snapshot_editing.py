@@ -45,23 +45,18 @@ _THREADS: Final = 4
 
 @dataclasses.dataclass(slots=True)
 class SavepointEdit:
-    """What a new savepoint is made of.
+    """What a new savepoint is made of."""
 
-    Attributes:
-        base: Path of the savepoint or checkpoint that it is made from; None for an empty one.
-        max_parallelism: Of all operators, old and new; None keeps what the old ones have.
-        removed: Uids of operators that are left out.
-        renamed: New uids by old ones.
-        operators: Changes by uid, the new one where it changes.
-        unpickle: Run the pickles of the operators that are changed.
-    """
-
+    # Path of the savepoint or checkpoint that it is made from; None for an empty one.
     base: str | None = None
+    # Of all operators, old and new; None keeps what the old ones have.
     max_parallelism: int | None = None
+    # Uids of operators that are left out.
     removed: set[str] = dataclasses.field(default_factory=set)
-    renamed: dict[str, str] = dataclasses.field(default_factory=dict)
+    renamed: dict[str, str] = dataclasses.field(default_factory=dict)  # New uids by old ones.
+    # Changes by uid, the new one where it changes.
     operators: dict[str, OperatorEdit] = dataclasses.field(default_factory=dict)
-    unpickle: bool = False
+    unpickle: bool = False  # Run the pickles of the operators that are changed.
 
 
 def write_edited(edit: SavepointEdit, target: str) -> str:

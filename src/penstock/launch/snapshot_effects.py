@@ -59,20 +59,13 @@ _UPLOAD_THREADS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """Who takes checkpoints, and where its files are.
+    """Who takes checkpoints, and where its files are."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        job_name: For people.
-        state_directory: Local directory of state files.
-        leader_epoch: Rises with every attempt that a job manager starts.
-        records: Pointer and counter, when they are not in the checkpoint directory.
-    """
-
-    job_id: str
-    job_name: str
-    state_directory: str
-    leader_epoch: int = 1
+    job_id: str  # 32 hex digits.
+    job_name: str  # For people.
+    state_directory: str  # Local directory of state files.
+    leader_epoch: int = 1  # Rises with every attempt that a job manager starts.
+    # Pointer and counter, when they are not in the checkpoint directory.
     records: JobRecords | None = None
 
 

@@ -39,37 +39,22 @@ if TYPE_CHECKING:
 
 
 class StateRow(NamedTuple):
-    """One entry of keyed state.
+    """One entry of keyed state."""
 
-    Attributes:
-        state: Name of the state; "" for timers.
-        kind: `value`, `list`, `map`, `event_timer` or `processing_timer`.
-        key: The key.
-        namespace: None for a function's own state; the window for that of a window.
-        value: The value; the elements of a list; key and value of a map's entry; a timer's time.
-    """
-
-    state: str
-    kind: str
+    state: str  # Name of the state; "" for timers.
+    kind: str  # `value`, `list`, `map`, `event_timer` or `processing_timer`.
     key: Any
-    namespace: Any
-    value: Any
+    namespace: Any  # None for a function's own state; the window for that of a window.
+    value: Any  # The value; the elements of a list; key and value of a map's entry; a timer's time.
 
 
 class OperatorStateRow(NamedTuple):
-    """One element of operator state.
-
-    Attributes:
-        state: Name of the state.
-        kind: `operator-list`, `operator-union` or `operator-broadcast`.
-        subtask: Whose it is.
-        value: The element; key and value of a broadcast map's entry.
-    """
+    """One element of operator state."""
 
     state: str
-    kind: str
-    subtask: int
-    value: Any
+    kind: str  # `operator-list`, `operator-union` or `operator-broadcast`.
+    subtask: int  # Whose it is.
+    value: Any  # The element; key and value of a broadcast map's entry.
 
 
 class Snapshot:

@@ -27,19 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
-    """What a job starts from.
+    """What a job starts from."""
 
-    Attributes:
-        loaded: The snapshot.
-        restored: What the checkpoint coordinator is told.
-        claim_mode: Who owns the snapshot; None when it is the job's own.
-        registry: Shared files of the job's own checkpoints.
-    """
-
-    loaded: LoadedSnapshot
-    restored: events.Restored
-    claim_mode: ClaimMode | None
-    registry: SharedRegistry
+    loaded: LoadedSnapshot  # The snapshot.
+    restored: events.Restored  # What the checkpoint coordinator is told.
+    claim_mode: ClaimMode | None  # Who owns the snapshot; None when it is the job's own.
+    registry: SharedRegistry  # Shared files of the job's own checkpoints.
 
     def adopt(self, effects: SnapshotEffects, job_id: str) -> None:
         """Makes the snapshot the job's. Leaves a mark, so only after it was found to fit.

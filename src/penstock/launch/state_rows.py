@@ -32,25 +32,15 @@ _CELL_CHARACTERS: Final = 400
 
 
 class RowsRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows.
+    """Which rows."""
 
-    Attributes:
-        path: The snapshot.
-        uid: The operator.
-        state: One of its states; None for all, timers included.
-        limit: At most so many rows.
-        most_bytes: At most so much is read.
-        most_seconds: For so long at most.
-        options: Configuration of the storage.
-    """
-
-    path: str
-    uid: str
-    state: str | None
-    limit: int
-    most_bytes: int
-    most_seconds: int
-    options: dict[str, str]
+    path: str  # The snapshot.
+    uid: str  # The operator.
+    state: str | None  # One of its states; None for all, timers included.
+    limit: int  # At most so many rows.
+    most_bytes: int  # At most so much is read.
+    most_seconds: int  # For so long at most.
+    options: dict[str, str]  # Configuration of the storage.
 
 
 def read_rows(request: RowsRequest) -> dict[str, Any]:

@@ -53,19 +53,12 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
 @dataclass(frozen=True)
 class AsyncWaitSpec(OperatorSpec):
-    """`AsyncDataStream`.
+    """`AsyncDataStream`."""
 
-    Attributes:
-        function: What is called.
-        timeout_ms: Limit for one record with all its attempts; 0 is no limit.
-        capacity: How many calls run at once.
-        retry: When a call is tried again.
-    """
-
-    function: AsyncFunction
-    timeout_ms: int
-    capacity: int = 100
-    retry: AsyncRetryStrategy = NO_RETRY_STRATEGY
+    function: AsyncFunction  # What is called.
+    timeout_ms: int  # Limit for one record with all its attempts; 0 is no limit.
+    capacity: int = 100  # How many calls run at once.
+    retry: AsyncRetryStrategy = NO_RETRY_STRATEGY  # When a call is tried again.
 
     def __post_init__(self) -> None:
         as_instance(self.function, AsyncFunction)

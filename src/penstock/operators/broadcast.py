@@ -98,15 +98,10 @@ class BroadcastTimerContext(TimerContext):
 
 @dataclass(frozen=True)
 class BroadcastProcessSpec(OperatorSpec):
-    """A `BroadcastProcessFunction`.
-
-    Attributes:
-        function: The function.
-        descriptors: The broadcast states.
-    """
+    """A `BroadcastProcessFunction`."""
 
     function: BroadcastProcessFunction
-    descriptors: tuple[MapStateDescriptor, ...]
+    descriptors: tuple[MapStateDescriptor, ...]  # The broadcast states.
 
     def __post_init__(self) -> None:
         as_instance(self.function, BroadcastProcessFunction)
@@ -118,15 +113,10 @@ class BroadcastProcessSpec(OperatorSpec):
 
 @dataclass(frozen=True)
 class KeyedBroadcastProcessSpec(OperatorSpec):
-    """A `KeyedBroadcastProcessFunction`; input 0 is keyed.
-
-    Attributes:
-        function: The function.
-        descriptors: The broadcast states.
-    """
+    """A `KeyedBroadcastProcessFunction`; input 0 is keyed."""
 
     function: KeyedBroadcastProcessFunction
-    descriptors: tuple[MapStateDescriptor, ...]
+    descriptors: tuple[MapStateDescriptor, ...]  # The broadcast states.
 
     def __post_init__(self) -> None:
         as_instance(self.function, KeyedBroadcastProcessFunction)

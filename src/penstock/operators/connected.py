@@ -22,15 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CoMapSpec(OperatorSpec):
-    """A `CoMapFunction`; results of None are dropped, as in PyFlink.
-
-    Attributes:
-        function: The function.
-        keyed: Both inputs are keyed streams.
-    """
+    """A `CoMapFunction`; results of None are dropped, as in PyFlink."""
 
     function: CoMapFunction
-    keyed: bool = False
+    keyed: bool = False  # Both inputs are keyed streams.
 
     def __post_init__(self) -> None:
         as_instance(self.function, CoMapFunction)
@@ -45,15 +40,10 @@ class CoMapSpec(OperatorSpec):
 
 @dataclass(frozen=True)
 class CoFlatMapSpec(OperatorSpec):
-    """A `CoFlatMapFunction`.
-
-    Attributes:
-        function: The function.
-        keyed: Both inputs are keyed streams.
-    """
+    """A `CoFlatMapFunction`."""
 
     function: CoFlatMapFunction
-    keyed: bool = False
+    keyed: bool = False  # Both inputs are keyed streams.
 
     def __post_init__(self) -> None:
         as_instance(self.function, CoFlatMapFunction)

@@ -27,15 +27,10 @@ def with_output_type(spec: Any, type_info: TypeInformation | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ConvertOutputSpec(OperatorSpec):
-    """An operator whose output has a declared type.
+    """An operator whose output has a declared type."""
 
-    Attributes:
-        inner: The operator.
-        type_info: The declared type.
-    """
-
-    inner: OperatorSpec
-    type_info: TypeInformation
+    inner: OperatorSpec  # The operator.
+    type_info: TypeInformation  # The declared type.
 
     @property
     def is_keyed(self) -> bool:

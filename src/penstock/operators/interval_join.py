@@ -28,25 +28,15 @@ _RIGHT: Final = "right"
 
 @dataclass(frozen=True)
 class IntervalJoinSpec(OperatorSpec):
-    """An interval join; input 0 is left, input 1 is right, both keyed.
+    """An interval join; input 0 is left, input 1 is right, both keyed."""
 
-    Attributes:
-        lower_ms: Lower bound of `right - left`.
-        upper_ms: Upper bound of `right - left`.
-        lower_inclusive: Whether a difference of exactly `lower_ms` joins.
-        upper_inclusive: Whether a difference of exactly `upper_ms` joins.
-        function: Called once per pair.
-        left_late_tag: Side output for late left records; None drops them.
-        right_late_tag: Side output for late right records; None drops them.
-    """
-
-    lower_ms: int
-    upper_ms: int
-    lower_inclusive: bool
-    upper_inclusive: bool
-    function: ProcessJoinFunction
-    left_late_tag: OutputTag | None = None
-    right_late_tag: OutputTag | None = None
+    lower_ms: int  # Lower bound of `right - left`.
+    upper_ms: int  # Upper bound of `right - left`.
+    lower_inclusive: bool  # Whether a difference of exactly `lower_ms` joins.
+    upper_inclusive: bool  # Whether a difference of exactly `upper_ms` joins.
+    function: ProcessJoinFunction  # Called once per pair.
+    left_late_tag: OutputTag | None = None  # Side output for late left records; None drops them.
+    right_late_tag: OutputTag | None = None  # Side output for late right records; None drops them.
 
     def __post_init__(self) -> None:
         as_instance(self.function, ProcessJoinFunction)

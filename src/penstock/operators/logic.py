@@ -49,35 +49,21 @@ class Output(Protocol):
 
 @dataclass(slots=True)
 class OperatorContext:
-    """What a logic is given at `setup`.
+    """What a logic is given at `setup`."""
 
-    Attributes:
-        uid: Uid of the operator, its name in every snapshot.
-        name: Name as the user sees it.
-        subtask: Index of this subtask.
-        parallelism: Number of subtasks.
-        max_parallelism: Number of key groups.
-        attempt: Number of the job attempt, from 0.
-        clock: Processing time of the running epoch.
-        keyed_state: State and timers by key; None for operators that are not keyed.
-        timers: Timers by key; None for operators that are not keyed.
-        operator_state: List, union and broadcast state.
-        metrics: The operator's metrics.
-        parameters: The job's global parameters.
-    """
-
-    uid: str
-    name: str
-    subtask: int
-    parallelism: int
-    max_parallelism: int
-    attempt: int
-    clock: EpochClock
+    uid: str  # Uid of the operator, its name in every snapshot.
+    name: str  # Name as the user sees it.
+    subtask: int  # Index of this subtask.
+    parallelism: int  # Number of subtasks.
+    max_parallelism: int  # Number of key groups.
+    attempt: int  # Number of the job attempt, from 0.
+    clock: EpochClock  # Processing time of the running epoch.
+    # State and timers by key; None for operators that are not keyed.
     keyed_state: KeyedState | None
-    timers: TimerService | None
-    operator_state: OperatorState
-    metrics: MetricGroup
-    parameters: dict[str, str]
+    timers: TimerService | None  # Timers by key; None for operators that are not keyed.
+    operator_state: OperatorState  # List, union and broadcast state.
+    metrics: MetricGroup  # The operator's metrics.
+    parameters: dict[str, str]  # The job's global parameters.
 
 
 class OperatorSpec(ABC):

@@ -35,13 +35,9 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True)
 class ReduceSpec(OperatorSpec):
-    """`KeyedStream.reduce`.
+    """`KeyedStream.reduce`."""
 
-    Attributes:
-        function: A `ReduceFunction` or any callable of two values.
-    """
-
-    function: Any
+    function: Any  # A `ReduceFunction` or any callable of two values.
 
     def __post_init__(self) -> None:
         as_reduce(self.function)
@@ -56,14 +52,10 @@ class ReduceSpec(OperatorSpec):
 
 @dataclass(frozen=True)
 class AggregationSpec(OperatorSpec):
-    """`KeyedStream.sum`, `min`, `max`, `min_by`, `max_by`.
+    """`KeyedStream.sum`, `min`, `max`, `min_by`, `max_by`."""
 
-    Attributes:
-        kind: One of these five names.
-        position: Position or name of the field; 0 also means the whole of a plain value.
-    """
-
-    kind: str
+    kind: str  # One of these five names.
+    # Position or name of the field; 0 also means the whole of a plain value.
     position: int | str = 0
 
     def __post_init__(self) -> None:

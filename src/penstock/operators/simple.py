@@ -17,15 +17,10 @@ from penstock.operators.results import SideOutputs, deliver, spread
 
 @dataclass(frozen=True)
 class _SimpleSpec(OperatorSpec):
-    """One function of one record.
+    """One function of one record."""
 
-    Attributes:
-        function: A function object or any callable.
-        keyed: The input is a keyed stream.
-    """
-
-    function: Any
-    keyed: bool = False
+    function: Any  # A function object or any callable.
+    keyed: bool = False  # The input is a keyed stream.
 
     @property
     def is_keyed(self) -> bool:

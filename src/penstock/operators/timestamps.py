@@ -16,11 +16,7 @@ from penstock.operators.watermark_tracker import WatermarkTracker
 
 @dataclass(frozen=True)
 class TimestampsAndWatermarksSpec(OperatorSpec):
-    """New timestamps and watermarks for a stream; those it had are replaced.
-
-    Attributes:
-        strategy: How.
-    """
+    """New timestamps and watermarks for a stream; those it had are replaced."""
 
     strategy: WatermarkStrategy
 

@@ -21,13 +21,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class TimestampColumn(TimestampAssigner):
-    """Timestamps are a field of the records.
+    """Timestamps are a field of the records."""
 
-    Attributes:
-        column: Its name or position.
-    """
-
-    column: str | int
+    column: str | int  # Its name or position.
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         return to_timestamp(value[self.column])  # type: ignore[no-any-return]
@@ -44,17 +40,11 @@ def to_timestamp(stamp: Any) -> Any:
 
 @dataclass(frozen=True)
 class WatermarkAlignment:
-    """Splits of one group wait for each other.
-
-    Attributes:
-        group: Name of the group.
-        max_drift_ms: A split further ahead of the group's minimum pauses.
-        update_interval_ms: How often the minimum is looked at.
-    """
+    """Splits of one group wait for each other."""
 
     group: str
-    max_drift_ms: int
-    update_interval_ms: int = DEFAULT_ALIGNMENT_INTERVAL_MS
+    max_drift_ms: int  # A split further ahead of the group's minimum pauses.
+    update_interval_ms: int = DEFAULT_ALIGNMENT_INTERVAL_MS  # How often the minimum is looked at.
 
 
 @dataclass(frozen=True)

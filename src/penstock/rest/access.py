@@ -32,15 +32,10 @@ _FETCHED_HERE: Final = ("same-origin", "none")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not served.
+    """Why a request is not served."""
 
-    Attributes:
-        status: HTTP status.
-        message: What to do instead.
-    """
-
-    status: int
-    message: str
+    status: int  # HTTP status.
+    message: str  # What to do instead.
 
 
 def is_flink_client(headers: Mapping[str, str]) -> bool:

@@ -35,19 +35,12 @@ CheckpointId = Annotated[int, Path(ge=0, le=2**63 - 1)]
 
 @dataclass(slots=True)
 class RestContext:
-    """One service.
+    """One service."""
 
-    Attributes:
-        dispatcher: Has the jobs.
-        settings: Of the service.
-        hub: Hands out events.
-        clock: Says when.
-    """
-
-    dispatcher: Dispatcher
-    settings: RestSettings
-    hub: EventHub
-    clock: Clock = field(default_factory=SystemClock)
+    dispatcher: Dispatcher  # Has the jobs.
+    settings: RestSettings  # Of the service.
+    hub: EventHub  # Hands out events.
+    clock: Clock = field(default_factory=SystemClock)  # Says when.
 
     def summary(self, job_id: str) -> JobSummary:
         """Returns a job as lists show it."""

@@ -30,43 +30,28 @@ class SnapshotReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """What the routes and their guards depend on.
+    """What the routes and their guards depend on."""
 
-    Attributes:
-        host: Address that is bound.
-        port: Port that is bound; 0 for a free one.
-        advertised: Name or address by which others reach it.
-        token: What whoever submits a job must hold; None when nobody can.
-        tls: Files of certificate and private key; None without TLS.
-        allowed_hosts: Names by which a browser or client may call this service.
-        savepoint_roots: Below which savepoints may be asked for; empty for anywhere.
-        submit_enabled: Whether a job may be submitted without the token.
-        cancel_enabled: Whether jobs may be cancelled.
-        refresh_interval_ms: How often pages ask.
-        configuration: Of this process, to be shown.
-        snapshots: Reads snapshots; None when whoever serves cannot.
-        shows_rows: Whether values in snapshots may be seen.
-        max_body_bytes: Largest body that is no package.
-        max_package_bytes: Largest job package.
-        max_streams: Event streams at once.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8081
-    advertised: str = "localhost"
+    host: str = "127.0.0.1"  # Address that is bound.
+    port: int = 8081  # Port that is bound; 0 for a free one.
+    advertised: str = "localhost"  # Name or address by which others reach it.
+    # What whoever submits a job must hold; None when nobody can.
     token: str | None = field(default=None, repr=False)
-    tls: tuple[str, str] | None = None
+    tls: tuple[str, str] | None = None  # Files of certificate and private key; None without TLS.
+    # Names by which a browser or client may call this service.
     allowed_hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
+    # Below which savepoints may be asked for; empty for anywhere.
     savepoint_roots: tuple[str, ...] = ()
-    submit_enabled: bool = False
-    cancel_enabled: bool = True
-    refresh_interval_ms: int = 3_000
+    submit_enabled: bool = False  # Whether a job may be submitted without the token.
+    cancel_enabled: bool = True  # Whether jobs may be cancelled.
+    refresh_interval_ms: int = 3_000  # How often pages ask.
+    # Of this process, to be shown.
     configuration: Configuration = field(default_factory=Configuration)
-    snapshots: SnapshotReader | None = None
-    shows_rows: bool = True
-    max_body_bytes: int = MAX_BODY_BYTES
-    max_package_bytes: int = MAX_PACKAGE_BYTES
-    max_streams: int = MAX_STREAMS
+    snapshots: SnapshotReader | None = None  # Reads snapshots; None when whoever serves cannot.
+    shows_rows: bool = True  # Whether values in snapshots may be seen.
+    max_body_bytes: int = MAX_BODY_BYTES  # Largest body that is no package.
+    max_package_bytes: int = MAX_PACKAGE_BYTES  # Largest job package.
+    max_streams: int = MAX_STREAMS  # Event streams at once.
 
     @property
     def is_open_to_network(self) -> bool:

@@ -25,13 +25,9 @@ _FLUSH_BYTES: Final = 1024 * 1024
 
 
 class OutputFormat(ABC):
-    """Writes pending files and joins them to part files.
+    """Writes pending files and joins them to part files."""
 
-    Attributes:
-        is_complete: Whether a pending file alone is a part file already.
-    """
-
-    is_complete: bool = True
+    is_complete: bool = True  # Whether a pending file alone is a part file already.
 
     @abstractmethod
     def open(self, path: Path) -> PendingFile:

@@ -13,17 +13,11 @@ DEFAULT_INTERVAL_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class PartInfo:
-    """The open part file, when a policy is asked.
+    """The open part file, when a policy is asked."""
 
-    Attributes:
-        size_bytes: Bytes so far.
-        created_ms: Processing time of its first record's epoch.
-        updated_ms: Processing time of its last record's epoch.
-    """
-
-    size_bytes: int
-    created_ms: int
-    updated_ms: int
+    size_bytes: int  # Bytes so far.
+    created_ms: int  # Processing time of its first record's epoch.
+    updated_ms: int  # Processing time of its last record's epoch.
 
 
 class RollingPolicy:

@@ -28,21 +28,13 @@ PENDING_SUFFIX = ".inprogress"
 
 @dataclass(frozen=True, slots=True)
 class FileSinkSettings:
-    """What writer and committer share.
+    """What writer and committer share."""
 
-    Attributes:
-        base_path: Absolute directory.
-        output_format: How records become bytes.
-        assigner: Which bucket a record belongs to.
-        policy: When parts are closed.
-        names: How parts are called.
-    """
-
-    base_path: str
-    output_format: OutputFormat
-    assigner: BucketAssigner
-    policy: RollingPolicy
-    names: OutputFileConfig
+    base_path: str  # Absolute directory.
+    output_format: OutputFormat  # How records become bytes.
+    assigner: BucketAssigner  # Which bucket a record belongs to.
+    policy: RollingPolicy  # When parts are closed.
+    names: OutputFileConfig  # How parts are called.
 
 
 def sink_digest(job_id: str, uid: str) -> str:

@@ -25,33 +25,20 @@ _STATEFUL_CHARSETS: Final = ("utf-7", "hz", "iso2022")
 
 
 class Parsed(NamedTuple):
-    """What a parser made of a block.
+    """What a parser made of a block."""
 
-    Attributes:
-        values: The records.
-        consumed: Bytes of the block that they took; the next record begins there.
-        records: How many records it took, blank lines included.
-    """
-
-    values: list[Any]
-    consumed: int
-    records: int
+    values: list[Any]  # The records.
+    consumed: int  # Bytes of the block that they took; the next record begins there.
+    records: int  # How many records it took, blank lines included.
 
 
 class Block(NamedTuple):
-    """Bytes for a parser.
+    """Bytes for a parser."""
 
-    Attributes:
-        data: From the beginning of a record to behind a newline, or to the end of the file.
-        where: `path at byte position`, for errors.
-        is_final: The block ends where the range ends: what is not complete now never will be.
-        at_file_end: The block ends where the file ends.
-    """
-
-    data: bytes
-    where: str
-    is_final: bool
-    at_file_end: bool
+    data: bytes  # From the beginning of a record to behind a newline, or to the end of the file.
+    where: str  # `path at byte position`, for errors.
+    is_final: bool  # The block ends where the range ends: what is not complete now never will be.
+    at_file_end: bool  # The block ends where the file ends.
 
 
 class RecordParser(ABC):

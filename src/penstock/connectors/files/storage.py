@@ -23,16 +23,11 @@ _WILDCARDS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file as it was when it was found.
+    """One file as it was when it was found."""
 
-    Attributes:
-        path: Absolute path, or URL.
-        size_bytes: Its length.
-        version: Nanoseconds of the last change for local files, else a text of the storage.
-    """
-
-    path: str
-    size_bytes: int
+    path: str  # Absolute path, or URL.
+    size_bytes: int  # Its length.
+    # Nanoseconds of the last change for local files, else a text of the storage.
     version: int | str
 
     def describe(self) -> str:

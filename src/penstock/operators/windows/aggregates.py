@@ -45,14 +45,10 @@ class CountAggregate(AggregateFunction):
 
 @dataclass(frozen=True, slots=True)
 class FieldContents(ContentsSpec):
-    """`sum`, `min`, `max`, `min_by` or `max_by` of one field.
+    """`sum`, `min`, `max`, `min_by` or `max_by` of one field."""
 
-    Attributes:
-        kind: One of these five names.
-        position: Position or name of the field; 0 also means the whole of a plain value.
-    """
-
-    kind: str
+    kind: str  # One of these five names.
+    # Position or name of the field; 0 also means the whole of a plain value.
     position: int | str = 0
 
     def __post_init__(self) -> None:

@@ -31,19 +31,12 @@ _INT64: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Panes:
-    """How windows are cut into panes.
+    """How windows are cut into panes."""
 
-    Attributes:
-        size: Length of a window.
-        slide: From one window to the next.
-        offset: Start of some window.
-        pane: Length of a pane.
-    """
-
-    size: int
-    slide: int
-    offset: int
-    pane: int
+    size: int  # Length of a window.
+    slide: int  # From one window to the next.
+    offset: int  # Start of some window.
+    pane: int  # Length of a pane.
 
     @staticmethod
     def of(size: int, slide: int, offset: int) -> Panes:

@@ -26,21 +26,13 @@ _CACHED_WINDOWS = 10_000
 
 
 class _Firing(NamedTuple):
-    """A window to evaluate.
+    """A window to evaluate."""
 
-    Attributes:
-        position: Position in the batch of the record that fills it.
-        key: Its key.
-        window: The window.
-        values: Its records in this batch.
-        has_more: Whether there may be earlier ones in state.
-    """
-
-    position: int
+    position: int  # Position in the batch of the record that fills it.
     key: Any
     window: Any
-    values: list[Any]
-    has_more: bool
+    values: list[Any]  # Its records in this batch.
+    has_more: bool  # Whether there may be earlier ones in state.
 
 
 class Counting(WindowLogic):

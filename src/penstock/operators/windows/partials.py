@@ -45,21 +45,13 @@ HELD_RECORDS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregation:
-    """What a sender needs to aggregate before the exchange.
+    """What a sender needs to aggregate before the exchange."""
 
-    Attributes:
-        assigner: Tumbling or sliding windows.
-        function: A built-in aggregate.
-        columns: The fields of the key.
-        selector: The same as a function of a record.
-        name: Name of the window operator, for errors.
-    """
-
-    assigner: AlignedWindows
-    function: AggregateFunction
-    columns: tuple[ColumnName, ...]
-    selector: Callable[[Any], Any]
-    name: str
+    assigner: AlignedWindows  # Tumbling or sliding windows.
+    function: AggregateFunction  # A built-in aggregate.
+    columns: tuple[ColumnName, ...]  # The fields of the key.
+    selector: Callable[[Any], Any]  # The same as a function of a record.
+    name: str  # Name of the window operator, for errors.
 
 
 class PartialAggregator:
@@ -173,13 +165,9 @@ def _panes_of(assigner: AlignedWindows) -> Panes:
 
 @dataclass(frozen=True, slots=True)
 class PartialWindowSpec(OperatorSpec):
-    """A window operator whose input is partials.
+    """A window operator whose input is partials."""
 
-    Attributes:
-        window: The operator as the program said it.
-    """
-
-    window: WindowSpec
+    window: WindowSpec  # The operator as the program said it.
 
     @property
     def is_keyed(self) -> bool:

@@ -26,27 +26,20 @@ class WindowSpec(OperatorSpec):
     """Assigner, trigger, evictor, contents and function of a windowed operation.
 
     `window_all` is the same: its records all carry one key and it runs with parallelism 1.
-
-    Attributes:
-        assigner: Which windows a record belongs to.
-        trigger: When a window is evaluated; None for the assigner's default.
-        evictor: Which records leave a window when it is evaluated, or None.
-        allowed_lateness_ms: How long a window takes records after the watermark has passed it.
-        late_tag: Side output of late records (an `OutputTag` or its id), or None to drop them.
-        contents: What a window holds.
-        function: A window function of one of four kinds, a `PairFunction`, or None to emit what
-            the contents make.
-        is_all: Whether all records carry one key, which need not be looked at.
     """
 
-    assigner: WindowAssigner
-    trigger: Trigger | None = None
-    evictor: Evictor | None = None
+    assigner: WindowAssigner  # Which windows a record belongs to.
+    trigger: Trigger | None = None  # When a window is evaluated; None for the assigner's default.
+    evictor: Evictor | None = None  # Which records leave a window when it is evaluated, or None.
+    # How long a window takes records after the watermark has passed it.
     allowed_lateness_ms: int = 0
+    # Side output of late records (an `OutputTag` or its id), or None to drop them.
     late_tag: Any = None
-    contents: ContentsSpec = field(default_factory=Buffer)
+    contents: ContentsSpec = field(default_factory=Buffer)  # What a window holds.
+    # A window function of one of four kinds, a `PairFunction`, or None to emit what the contents
+    # make.
     function: Any = None
-    is_all: bool = False
+    is_all: bool = False  # Whether all records carry one key, which need not be looked at.
 
     def __post_init__(self) -> None:
         if not isinstance(self.assigner, WindowAssigner):

@@ -18,23 +18,15 @@ _ENDED: Final = ("COMPLETED", "FAILED")
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Documents of the process before.
+    """Documents of the process before."""
 
-    Attributes:
-        history: Its lines of checkpoints that had ended, newest first.
-        undone: Numbers of those that had not.
-        counts: How many there were.
-        latest: The last of each kind.
-        failures: Entries of its exceptions, newest first.
-        failures_dropped: Whether older ones were forgotten.
-    """
-
+    # Its lines of checkpoints that had ended, newest first.
     history: tuple[dict[str, Any], ...] = ()
-    undone: tuple[int, ...] = ()
-    counts: dict[str, int] = field(default_factory=dict)
-    latest: dict[str, Any] = field(default_factory=dict)
-    failures: tuple[dict[str, Any], ...] = ()
-    failures_dropped: bool = False
+    undone: tuple[int, ...] = ()  # Numbers of those that had not.
+    counts: dict[str, int] = field(default_factory=dict)  # How many there were.
+    latest: dict[str, Any] = field(default_factory=dict)  # The last of each kind.
+    failures: tuple[dict[str, Any], ...] = ()  # Entries of its exceptions, newest first.
+    failures_dropped: bool = False  # Whether older ones were forgotten.
 
 
 def read_earlier(read: Callable[[str], Any]) -> Earlier:

@@ -40,98 +40,59 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """A failure of the job, for people.
+    """A failure of the job, for people."""
 
-    Attributes:
-        time_ms: Wall time.
-        name: Class of the exception; the user's own where a function of theirs raised.
-        text: Full text, the user's frames first.
-        task: Name of the task in which it happened, or None.
-        subtask: Index of the subtask, or None.
-        attempt: Which attempt of the job ended with it, from 0.
-        restored_id: Checkpoint from which the next attempt started; None without one.
-    """
-
-    time_ms: int
-    name: str
-    text: str
-    task: str | None = None
-    subtask: int | None = None
-    attempt: int = 0
+    time_ms: int  # Wall time.
+    name: str  # Class of the exception; the user's own where a function of theirs raised.
+    text: str  # Full text, the user's frames first.
+    task: str | None = None  # Name of the task in which it happened, or None.
+    subtask: int | None = None  # Index of the subtask, or None.
+    attempt: int = 0  # Which attempt of the job ended with it, from 0.
+    # Checkpoint from which the next attempt started; None without one.
     restored_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What runs the epochs.
+    """What runs the epochs."""
 
-    Attributes:
-        name: Such as `Spark 4.1.0 (local[2])`.
-        host: Where the driver is.
-        executors: Processes that run tasks.
-        cores: Tasks that they run at once.
-    """
-
-    name: str = "this process"
-    host: str = "localhost"
-    executors: int = 1
-    cores: int = 1
+    name: str = "this process"  # Such as `Spark 4.1.0 (local[2])`.
+    host: str = "localhost"  # Where the driver is.
+    executors: int = 1  # Processes that run tasks.
+    cores: int = 1  # Tasks that they run at once.
 
 
 @dataclass(frozen=True, slots=True)
 class StorageFacts:
-    """What the driver has asked of checkpoint storage.
+    """What the driver has asked of checkpoint storage."""
 
-    Attributes:
-        requests: How many, by operation and outcome.
-        retries: How often something was asked once more.
-        fenced_writes: How often a write was refused because another leader is at work.
-        orphan_bytes: Size of files that no checkpoint names and that are too young to go.
-    """
-
+    # How many, by operation and outcome.
     requests: dict[tuple[str, str], int] = field(default_factory=dict)
-    retries: int = 0
-    fenced_writes: int = 0
-    orphan_bytes: int = 0
+    retries: int = 0  # How often something was asked once more.
+    fenced_writes: int = 0  # How often a write was refused because another leader is at work.
+    orphan_bytes: int = 0  # Size of files that no checkpoint names and that are too young to go.
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job at one moment.
+    """A job at one moment."""
 
-    Attributes:
-        job_id: 32 hex digits.
-        status: Where it stands.
-        entered: Wall time at which each state was last entered.
-        started_ms: Wall time of its start.
-        ended_ms: Wall time of its end, or None.
-        graph: What runs.
-        metrics: What it has done.
-        rates_at_ms: The moment, on the clock of the metrics.
-        attempt: Number of the attempt, from 0.
-        failures: Newest first.
-        failures_dropped: Whether older failures were forgotten.
-        engine: What runs the epochs.
-        last_checkpoint_ms: Wall time of the latest completed checkpoint, or None.
-        accumulators: Accumulated values, once the job has finished.
-        storage: What was asked of checkpoint storage.
-    """
-
-    job_id: str
-    status: JobStatus
-    entered: dict[JobStatus, int]
-    started_ms: int
-    graph: JobGraph
-    metrics: JobMetrics
-    ended_ms: int | None = None
-    rates_at_ms: int = 0
-    attempt: int = 0
-    failures: tuple[FailureRecord, ...] = ()
-    failures_dropped: bool = False
-    engine: EngineFacts = field(default=EngineFacts())
-    last_checkpoint_ms: int | None = None
+    job_id: str  # 32 hex digits.
+    status: JobStatus  # Where it stands.
+    entered: dict[JobStatus, int]  # Wall time at which each state was last entered.
+    started_ms: int  # Wall time of its start.
+    graph: JobGraph  # What runs.
+    metrics: JobMetrics  # What it has done.
+    ended_ms: int | None = None  # Wall time of its end, or None.
+    rates_at_ms: int = 0  # The moment, on the clock of the metrics.
+    attempt: int = 0  # Number of the attempt, from 0.
+    failures: tuple[FailureRecord, ...] = ()  # Newest first.
+    failures_dropped: bool = False  # Whether older failures were forgotten.
+    engine: EngineFacts = field(default=EngineFacts())  # What runs the epochs.
+    last_checkpoint_ms: int | None = None  # Wall time of the latest completed checkpoint, or None.
+    # Accumulated values, once the job has finished.
     accumulators: dict[str, Any] = field(default_factory=dict)
-    storage: StorageFacts = field(default=StorageFacts())
+    storage: StorageFacts = field(default=StorageFacts())  # What was asked of checkpoint storage.
 
     @property
     def uptime_ms(self) -> int:
