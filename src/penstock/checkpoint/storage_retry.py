@@ -34,14 +34,7 @@ Result = TypeVar("Result")
 
 
 class RetryingStorage(CheckpointStorage):
-    """Another storage, asked up to `tries` times.
-
-    Args:
-        inner: That storage.
-        tries: How often in all.
-        sleep: Waits between tries.
-        counts: Where requests are counted.
-    """
+    """Another storage, asked up to `tries` times."""
 
     def __init__(
         self,

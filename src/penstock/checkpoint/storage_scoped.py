@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 class ScopedStorage(CheckpointStorage):
-    """Everything below `prefix`.
-
-    Args:
-        inner: The storage above.
-        prefix: Key of the directory.
-    """
+    """Everything below `prefix`."""
 
     def __init__(self, inner: CheckpointStorage, prefix: str) -> None:
         self.inner = inner

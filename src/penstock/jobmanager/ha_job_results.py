@@ -50,12 +50,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobResultStore:
-    """Results of one cluster.
-
-    Args:
-        storage: The shared directory.
-        cluster_id: Name of the cluster.
-    """
+    """Results of one cluster."""
 
     def __init__(self, storage: CheckpointStorage, cluster_id: str) -> None:
         self._storage = storage

@@ -32,13 +32,7 @@ def make_room(directory: JobDirectory) -> None:
 
 
 def find_operation(directory: JobDirectory, trigger_id: str, status: JobStatus) -> Operation | None:
-    """Returns the operation of a trigger id; None if it is unknown.
-
-    Args:
-        directory: Of the job.
-        trigger_id: Which.
-        status: Where the job stands.
-    """
+    """Returns the operation of a trigger id; None if it is unknown."""
     command = directory.command(trigger_id)
     if command is None:
         return None

@@ -24,11 +24,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.1
 
 
 class ZooKeeper:
-    """A connected client.
-
-    Args:
-        settings: How to reach it.
-    """
+    """A connected client."""
 
     def __init__(self, settings: ZooKeeperSettings) -> None:
         try:

@@ -27,14 +27,7 @@ _log = logging.getLogger("penstock.checkpoint")
 
 
 class CheckpointJournal:
-    """Takes in the coordinator's facts.
-
-    Args:
-        job_id: Appears in every line.
-        clock: Says when.
-        history_size: Finished checkpoints to remember.
-        num_subtasks: Subtasks of the job.
-    """
+    """Takes in the coordinator's facts."""
 
     def __init__(self, job_id: str, clock: Clock, history_size: int, num_subtasks: int) -> None:
         self._job_id = job_id

@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 
 class BoundedRows:
-    """One bounded DataFrame of a job: all of its rows, written when the job starts.
-
-    Args:
-        df: The DataFrame.
-        directory: Where its rows go.
-        uid: Of the source.
-    """
+    """One bounded DataFrame of a job: all of its rows, written when the job starts."""
 
     def __init__(self, df: DataFrame, directory: Path, uid: str) -> None:
         records = row_format(df)

@@ -129,11 +129,7 @@ Single = CountAggregate | FieldAggregate
 
 
 class RowAggregate(AggregateFunction):
-    """Several aggregates at once; the result is a `Row` with their names.
-
-    Args:
-        parts: The aggregates by name.
-    """
+    """Several aggregates at once; the result is a `Row` with their names."""
 
     def __init__(self, parts: dict[str, Single]) -> None:
         for name, part in parts.items():
