@@ -6,7 +6,8 @@ each. No reader runs code: the body is data only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -14,9 +15,6 @@ from penstock.checkpoint.manifest import FORMAT_VERSION, Manifest
 from penstock.checkpoint.manifest_check import check_manifest
 from penstock.core.envelope import DamagedError, seal, unseal
 from penstock.core.plain_data import from_extension, to_stored
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 METADATA_MAGIC: Final = b"\x93PENSMET"
 

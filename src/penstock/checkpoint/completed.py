@@ -6,14 +6,11 @@ the latest, or the newest that is not a savepoint, because later increments may 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from penstock.checkpoint.settings import ClaimMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class SnapshotKind(Enum):

@@ -23,6 +23,7 @@ Invariants, checked by `validate`:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint import (
@@ -36,8 +37,6 @@ from penstock.checkpoint.coordinator_state import CoordinatorState, Life
 from penstock.checkpoint.follow_up import follow_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.completed import CompletedCheckpoint
     from penstock.checkpoint.events import Event
     from penstock.checkpoint.instructions import Instruction

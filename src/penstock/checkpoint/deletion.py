@@ -7,6 +7,7 @@ else leads, because a slow former leader must not delete what its successor may 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from penstock.checkpoint.snapshot_load import load_entry
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from penstock.checkpoint.pointer import PointerEntry
     from penstock.checkpoint.registry import SharedFile
     from penstock.checkpoint.snapshot_load import LoadedSnapshot

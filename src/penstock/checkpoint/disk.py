@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from penstock.checkpoint.content import PIECE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600

@@ -7,13 +7,13 @@ local directory is only a cache of what the snapshot holds.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.parallel import run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle

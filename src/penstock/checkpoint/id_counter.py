@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.core.envelope import DamagedError
 from penstock.core.versioned import Outcome, Rejected, Unknown, VersionedRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class CheckpointIdCounter:

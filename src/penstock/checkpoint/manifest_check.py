@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import StorageError
@@ -16,8 +17,6 @@ from penstock.checkpoint.storage import check_key
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.checkpoint.manifest import (
         Manifest,
         OperatorRecord,

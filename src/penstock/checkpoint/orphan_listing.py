@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.errors import ObjectMissingError
@@ -15,8 +16,6 @@ from penstock.checkpoint.storage_records import open_record
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.checkpoint.storage_open import Storages

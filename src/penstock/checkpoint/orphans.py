@@ -17,6 +17,7 @@ counts as retained; then decide and delete.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -32,8 +33,6 @@ from penstock.checkpoint.paths import (
 from penstock.checkpoint.storage_local import TEMPORARY_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage import CheckpointStorage, Entry
 

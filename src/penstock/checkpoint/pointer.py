@@ -7,6 +7,7 @@ files are gone, so a successor finishes a deletion that its predecessor began.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from penstock.checkpoint.errors import FencedError
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
     from penstock.core.versioned import Outcome, RecordVersion, Unknown, VersionedRecord
 
 

@@ -10,14 +10,13 @@ fold over the retained manifests, and rebuilding it from them gives the same one
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
     from penstock.checkpoint.manifest import Manifest
 
 

@@ -10,6 +10,7 @@ One that failed leaves nothing behind; one of unknown outcome leaves everything.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,6 @@ from penstock.checkpoint.upload_plan import plan_savepoint
 from penstock.checkpoint.uploads import read_inline, run_upload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import Manifest

@@ -6,16 +6,14 @@ Times are wall time, because people compare them with their clocks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.checkpoint import facts
 from penstock.checkpoint.completed import SnapshotKind
 from penstock.checkpoint.figures import CheckpointFigures, TaskFigures
 from penstock.checkpoint.summary import Series, Summary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 IN_PROGRESS: Final = "IN_PROGRESS"
 COMPLETED: Final = "COMPLETED"

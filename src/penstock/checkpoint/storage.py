@@ -20,16 +20,15 @@ import hashlib
 import os
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.content import Content, checked
 from penstock.checkpoint.errors import CapabilityError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from penstock.core.versioned import Cell
 
 LIMIT_KEY_BYTES: Final = 1024

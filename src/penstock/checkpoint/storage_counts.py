@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from penstock.checkpoint.errors import (
     ObjectExistsError,
     ObjectMissingError,
     UnknownOutcomeError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Result = TypeVar("Result")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.checkpoint.content import PIECE_BYTES
@@ -28,7 +29,6 @@ from penstock.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterator, Mapping
 
     from penstock.checkpoint.content import Content
 

@@ -19,6 +19,7 @@ import errno
 import itertools
 import os
 import posixpath
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.disk import Disk, SystemDisk
@@ -33,8 +34,6 @@ from penstock.checkpoint.storage import Capabilities, CheckpointStorage, Entry, 
 from penstock.core.fault_points import fault_point
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.checkpoint.content import Content
 
 TEMPORARY_PREFIX: Final = ".tmp-"

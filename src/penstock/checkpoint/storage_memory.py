@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.errors import ObjectExistsError, ObjectMissingError
@@ -16,8 +17,6 @@ from penstock.checkpoint.storage import (
 from penstock.core.versioned import Cell, SwapRejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from penstock.checkpoint.content import Content
 
 

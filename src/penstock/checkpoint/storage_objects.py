@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.checkpoint.errors import (
@@ -32,8 +33,6 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from obstore.store import S3Store
 
     from penstock.checkpoint.content import Content

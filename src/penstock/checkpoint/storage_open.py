@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.paths import canonical_url, split_url
@@ -16,8 +17,6 @@ from penstock.checkpoint.storage_retry import RetryingStorage
 from penstock.checkpoint.storage_scoped import ScopedStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from penstock.checkpoint.storage import CheckpointStorage
 
     Opener = Callable[[str], CheckpointStorage]

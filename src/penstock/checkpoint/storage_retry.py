@@ -8,6 +8,8 @@ outcome stays unknown is reported as unknown, never as failed.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.checkpoint.errors import (
@@ -20,9 +22,6 @@ from penstock.checkpoint.storage import CheckpointStorage, Entry
 from penstock.checkpoint.storage_counts import StorageCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from penstock.checkpoint.content import Content
     from penstock.core.versioned import Cell
 

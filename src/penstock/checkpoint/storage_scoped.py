@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.storage import CheckpointStorage, Entry, check_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.checkpoint.content import Content
     from penstock.core.versioned import Cell
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _TRIES: Final = 20
 

@@ -7,6 +7,7 @@ local handle; nothing is remembered from an attempt that did not complete.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle,
 from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.storage import CheckpointStorage
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,6 @@ from penstock.checkpoint.errors import (
 from penstock.checkpoint.parallel import run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle

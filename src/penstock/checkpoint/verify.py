@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.core.errors import PenstockError, StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle

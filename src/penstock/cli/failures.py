@@ -11,14 +11,12 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 import click
 
 from penstock.core.errors import PenstockError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DONE: Final = 0
 FAILED: Final = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,6 @@ import click
 from penstock.cli.tables import printable, span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.cli.report import Report
     from penstock.cli.rest_client import RestClient
 

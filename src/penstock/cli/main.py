@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import click
 
@@ -24,9 +25,6 @@ from penstock.cli.failures import (
 )
 from penstock.cli.tables import printable_lines
 from penstock.core.errors import PenstockError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Jobs": {

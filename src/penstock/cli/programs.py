@@ -7,18 +7,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from penstock.cli.failures import RequestFailedError, WrongUsageError
 from penstock.cli.savepoint_verb import absolute
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -15,14 +15,12 @@ import secrets
 import socket
 import ssl
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from penstock.cli.failures import NoManagerError, RequestFailedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 LEADER_HEADER: Final = "X-Penstock-Leader"
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,8 +37,6 @@ from penstock.cli.snapshots import snapshot_path
 from penstock.cli.verb import Asked, ProgramVerb, asked, service_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.cli.rest_client import RestClient
 
 _RECOVERY: Final = "execution.state-recovery."

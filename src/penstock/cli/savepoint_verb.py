@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,8 +14,6 @@ from penstock.cli.job_ids import checked_job_id, resolve_job_id
 from penstock.cli.verb import Verb, asked, service_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.cli.report import Report
     from penstock.cli.rest_client import RestClient
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,8 +17,6 @@ from penstock.core.tls import client_context, rest_scheme
 from penstock.rest.token_file import find_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from penstock.cli.report import Report
 
 

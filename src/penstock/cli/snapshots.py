@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -12,8 +13,6 @@ from penstock.cli.savepoint_verb import absolute
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.cli.rest_client import RestClient
 
 T = TypeVar("T")

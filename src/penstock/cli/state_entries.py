@@ -6,16 +6,14 @@ import csv
 import importlib
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from penstock.cli.failures import WrongUsageError
 from penstock.cli.tables import table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FORMATS: Final = ("table", "json", "csv", "parquet")
 _COLUMNS: Final = ("state", "kind", "subtask", "key", "namespace", "map_key", "value")

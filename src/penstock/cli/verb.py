@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +13,6 @@ from penstock.cli.service import configuration_with, notice_remarks, open_client
 from penstock.cli.spelling import Options, checked_target, rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.cli.rest_client import RestClient
     from penstock.core.configuration import Configuration
 

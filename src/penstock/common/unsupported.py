@@ -7,12 +7,10 @@ the program is built.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 from penstock.core.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["UNSUPPORTED", "reason", "unsupported_class", "unsupported_method"]
 

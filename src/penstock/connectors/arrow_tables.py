@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from penstock.core.errors import JobExecutionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Schema = Any
 """A `pyarrow.Schema`, a list of column names, or None."""

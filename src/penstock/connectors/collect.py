@@ -14,14 +14,12 @@ from __future__ import annotations
 import pickle
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core import pickling
 from penstock.core.errors import ProgramError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _RECEIVERS: Final[dict[str, CollectedResults]] = {}
 

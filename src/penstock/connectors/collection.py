@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from penstock.connectors.source import (
     Boundedness,
@@ -20,9 +21,6 @@ from penstock.connectors.source import (
     Split,
 )
 from penstock.core.errors import ProgramError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _CHUNK: Final = 8192
 

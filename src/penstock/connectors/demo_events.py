@@ -9,9 +9,10 @@ Event times lag the clock by `lag_ms` and are out of order by up to `disorder_ms
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import gcd
 from random import Random  # noqa: TID251 - only an instance with the user's seed
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.connectors.generator import (
     BLOCK,
@@ -22,9 +23,6 @@ from penstock.connectors.generator import (
 )
 from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import ProgramError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHANNELS: Final = ("app", "web", "mini", "ads", "mail", "store", "partner", "sms")
 BEHAVIORS: Final = ("view", "click", "cart", "order", "pay", "refund")

@@ -9,9 +9,10 @@ while the job was down is made up for.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random  # noqa: TID251 - only instances with the user's seed
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.connectors.source import (
     Boundedness,
@@ -23,9 +24,6 @@ from penstock.connectors.source import (
     Split,
 )
 from penstock.core.errors import ProgramError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BLOCK: Final = 1024
 """Indexes that stay together in one split; with a seed, one random generator serves a block."""

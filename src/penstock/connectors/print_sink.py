@@ -9,13 +9,11 @@ driver.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from penstock.connectors.collect import DeliveredOutput
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class PrintSink(Sink):

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.connectors.arrow_tables import Schema, to_table
 from penstock.connectors.file_sink.writer import make_durable
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import EnvironmentError_, JobExecutionError, ProgramError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _REMEMBERED = 10_000
 """Committed files that the marker names; snapshots from which a job starts again owe fewer."""

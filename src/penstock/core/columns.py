@@ -6,12 +6,10 @@ Sources that hold Arrow columns hand these on when everything behind them can wo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from penstock.core.records import Batch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ColumnName = str | int
 """How a program names a field of its records: by name or by position."""

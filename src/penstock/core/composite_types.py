@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import attrgetter, eq
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from penstock.core.basic_types import BasicType, BasicTypeInfo
 from penstock.core.errors import ProgramError
 from penstock.core.row import Row
 from penstock.core.type_information import Converter, TypeInformation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 class _ElementsTypeInfo(TypeInformation):

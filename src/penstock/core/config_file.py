@@ -10,17 +10,15 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
 from penstock.core.setting_values import to_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 COMMAND_LINE_VARIABLE: Final = "PENSTOCK_DYNAMIC_PROPERTIES"
 """Environment variable with the command line's `-D` settings as a JSON object."""

@@ -8,6 +8,7 @@ settings without effect and of keys that nobody knows.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -20,7 +21,6 @@ from penstock.core.setting_values import parse, parse_list, to_text
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable
 
 _PACKAGE_DIRECTORY = str(Path(__file__).resolve().parents[1])
 

@@ -19,13 +19,11 @@ import math
 import struct
 import uuid
 import zlib
+from collections.abc import Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.core.errors import ProgramError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MIN_MAX_PARALLELISM: Final = 128
 LIMIT_MAX_PARALLELISM: Final = 32768

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 PROTOCOL: Final = 5
 _ATOMS: Final = frozenset((int, float, bool, complex, type(None)))

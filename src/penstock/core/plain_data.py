@@ -10,6 +10,7 @@ a type not listed here is refused by name, never changed silently and never pick
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,8 +18,6 @@ import msgspec
 from penstock.core.errors import ProgramError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     More = Callable[[Any], msgspec.msgpack.Ext | None]
 
 _TUPLE: Final = 1

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from penstock.core.duration import parse_bytes, parse_millis
 from penstock.core.errors import ConfigurationError, ProgramError
 from penstock.core.options import normalized
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def to_text(value: Any) -> str:

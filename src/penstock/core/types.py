@@ -8,7 +8,7 @@ their schema from it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from penstock.core.basic_types import (
     BasicType,
@@ -31,9 +31,6 @@ from penstock.core.composite_types import (
     checked_type,
 )
 from penstock.core.type_information import Converter, TypeInformation
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = [
     "BasicArrayTypeInfo",

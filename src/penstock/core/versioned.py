@@ -17,16 +17,14 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from penstock.core.envelope import DamagedError, seal, unseal
 from penstock.core.errors import PenstockError, StateError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RECORD_MAGIC: Final = b"\x93PENSREC"
 RECORD_VERSION: Final = 1

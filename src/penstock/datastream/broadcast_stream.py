@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
@@ -16,8 +17,6 @@ from penstock.operators.function_broadcast import (
 from penstock.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.core.types import TypeInformation
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream"]

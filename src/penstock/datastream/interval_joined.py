@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.duration import to_millis
@@ -12,8 +13,6 @@ from penstock.operators.interval_join import IntervalJoinSpec
 from penstock.operators.output_tag import as_output_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.types import TypeInformation
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.operators.function_join import ProcessJoinFunction

@@ -5,6 +5,7 @@ first.join(second).where(key).equal_to(key).window(assigner).apply(function)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,8 +22,6 @@ from penstock.operators.windows.pairs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.types import TypeInformation
     from penstock.operators.windows.assigners import WindowAssigner
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,8 +17,6 @@ from penstock.operators.windows.counts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.partitioning import KeyGroups
     from penstock.core.types import TypeInformation
     from penstock.datastream.interval_joined import IntervalJoinedStreams

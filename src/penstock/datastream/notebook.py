@@ -5,6 +5,7 @@ Nothing here executes or asks anything of a network, and all text is escaped.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from penstock.core.configuration import Rank
 from penstock.core.partitioning import Forward, KeyGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.core.configuration import Configuration
     from penstock.graph.nodes import Input, Node
 

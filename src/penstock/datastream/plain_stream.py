@@ -6,6 +6,7 @@ and return a stream of its output; nothing runs before `execute()`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -36,8 +37,6 @@ from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.watermarks import TimestampsAndWatermarksSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.connectors.sink import Sink
     from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.collecting import CloseableIterator

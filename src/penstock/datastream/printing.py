@@ -6,14 +6,12 @@ There, rows are written by Python and all other declared types by Java: `+I[a,1]
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from penstock.connectors.print_sink import format_row
 from penstock.core.row import Row
 from penstock.core.types import PickledBytesTypeInfo, RowTypeInfo, TypeInformation, Types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["formatter_of", "text_of"]
 

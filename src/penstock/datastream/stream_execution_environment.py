@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,6 @@ from penstock.operators.watermarks import WatermarkStrategy
 from penstock.runtime.execution_plan import execution_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.core.configuration import Configuration
     from penstock.core.job import JobExecutionResult
     from penstock.launch.local_job import LocalJob

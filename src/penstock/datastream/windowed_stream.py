@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.core.duration import to_millis
@@ -27,7 +28,6 @@ from penstock.operators.windows.contents import (
 from penstock.operators.windows.spec import WindowSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Self
 
     from penstock.core.types import TypeInformation

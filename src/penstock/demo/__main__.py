@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from rich.console import Console
 
@@ -20,9 +20,6 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
 from penstock.demo.show import Show
 from penstock.launch.embedded_service import current_url
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _EVENTS_PER_SECOND = 150_000
 _PAGE_SECONDS = 600.0

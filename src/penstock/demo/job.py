@@ -6,6 +6,7 @@ up to 50 seconds. Watermarks stay 50 seconds behind the newest event, so nothing
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.common import Types, WatermarkStrategy
@@ -16,8 +17,6 @@ from penstock.datastream.functions import MapFunction, ProcessWindowFunction
 from penstock.datastream.window import TumblingEventTimeWindows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from penstock.datastream import DataStream, RuntimeContext, StreamExecutionEnvironment
 
 Event = tuple[int, str, str]

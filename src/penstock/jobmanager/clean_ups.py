@@ -7,12 +7,12 @@ with it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
 
     from penstock.core.job import JobStatus
     from penstock.jobmanager.job_directory import JobDirectory

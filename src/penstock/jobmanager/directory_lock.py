@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from penstock.core.errors import ConfigurationError
 from penstock.jobmanager.job_directory import FILE_MODE, MODE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class DirectoryLock:

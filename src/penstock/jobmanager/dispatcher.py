@@ -18,7 +18,9 @@ import contextlib
 import logging
 import shutil
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.configuration import Configuration
@@ -39,9 +41,6 @@ from penstock.jobmanager.shared_jobs import note_end
 from penstock.jobmanager.supervised_job import SupervisedJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
     from penstock.core.clock import Clock
     from penstock.jobmanager.clean_ups import CleanUp
     from penstock.jobmanager.dispatching import Command, JobSummary, Operation, Submission

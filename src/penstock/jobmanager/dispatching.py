@@ -8,6 +8,7 @@ runs, and they stay when it has ended.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.core.job import JobStatus
     from penstock.jobmanager.job_output import OutputPiece
 

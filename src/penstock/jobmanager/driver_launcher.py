@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.jobmanager.job_directory import FILE_MODE
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import BinaryIO
 
     from penstock.jobmanager.job_directory import JobDirectory

@@ -14,6 +14,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -24,8 +25,6 @@ from penstock.jobmanager.dispatching import Leadership
 from penstock.jobmanager.election_lease import decode_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.versioned import Outcome, RecordVersion, VersionedRecord
     from penstock.jobmanager.election import Election
 

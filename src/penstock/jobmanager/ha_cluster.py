@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -26,9 +28,6 @@ from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import JobRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
     from penstock.core.clock import Clock
     from penstock.jobmanager.ha_job_store import HaJobStore, JobEntry
     from penstock.jobmanager.job_records import SubmissionRecord

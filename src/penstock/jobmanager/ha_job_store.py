@@ -16,6 +16,7 @@ One record for all jobs, and not one for each, because a fence has to lock out n
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -31,8 +32,6 @@ from penstock.jobmanager.ha_job_results import JobResult, JobResultStore
 from penstock.jobmanager.job_records import SubmissionRecord  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.core.versioned import VersionedRecord
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING, Final, TypeVar
+from pathlib import Path
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,9 +27,6 @@ from penstock.jobmanager.job_records import (
     StatusRecord,
     SubmissionRecord,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 _DOCUMENT: Final = re.compile(r"[a-z0-9-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,2}")

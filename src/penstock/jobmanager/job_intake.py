@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import CheckpointError
@@ -23,8 +23,6 @@ from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
 from penstock.jobmanager.restart_strategies import restart_strategy
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from penstock.jobmanager.dispatching import Submission
 
 _DRAFT: Final = ".new-"

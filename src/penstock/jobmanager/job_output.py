@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.jobmanager.job_directory import FILE_MODE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 

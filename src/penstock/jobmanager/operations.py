@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.errors import PenstockError
 from penstock.jobmanager.dispatching import Operation, OperationStatus, RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 class Operations:

@@ -13,6 +13,7 @@ remember is a record, with which another process goes on.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,8 +23,6 @@ from penstock.core.duration import format_millis
 from penstock.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.configuration import Configuration
 
 PREFIX: Final = "restart-strategy."

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from penstock.checkpoint.deletion import delete_snapshot
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage_open import Storages
 from penstock.jobmanager.operations import Operations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 class SavepointDisposals:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -44,8 +45,6 @@ from penstock.jobmanager.supervision import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.clock import Clock
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.driver_launcher import Child, Launcher

@@ -16,15 +16,13 @@ died: killed, crashed, or out of memory.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.job import JobStatus
 from penstock.jobmanager.life_cycle import TRANSITIONS, JobLifeCycle
 from penstock.jobmanager.restart_strategies import GiveUp, RestartStrategy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KILL_AFTER_END_MS: Final = 30_000
 """How long a process may live on after it has said how its job ended."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -25,8 +26,6 @@ from penstock.core.envelope import MAGIC_BYTES, DamagedError, seal, unseal
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.jobmanager.zookeeper_client import ZooKeeper
 

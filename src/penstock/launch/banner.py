@@ -7,6 +7,7 @@ that overrides the file) are tested as texts.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,8 +22,6 @@ from penstock.graph.nodes import NodeKind
 from penstock.launch.settings import IN_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.core.configuration import Configuration
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.settings import JobSettings

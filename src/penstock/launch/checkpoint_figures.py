@@ -8,6 +8,7 @@ A subtask has acknowledged when all its bytes are safe: at once if none of them 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from penstock.checkpoint.savepoint_writer import UploadedSavepoint
 from penstock.runtime.records import EpochTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.checkpoint import instructions
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.statistics import CheckpointStatistics

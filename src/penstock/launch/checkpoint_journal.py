@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.facts import (
@@ -18,8 +19,6 @@ from penstock.checkpoint.facts import (
 from penstock.checkpoint.statistics import CheckpointStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.facts import Fact
     from penstock.core.clock import Clock
 

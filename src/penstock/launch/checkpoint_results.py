@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.completed import CompletedCheckpoint
     from penstock.launch.checkpoint_service import CheckpointService
     from penstock.runtime.driver import JobDriver

@@ -11,6 +11,7 @@ import queue
 import random  # noqa: TID251 - the composition root is where chance comes from
 import threading
 import uuid
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,8 +29,6 @@ from penstock.launch.storage_steps import StorageSteps
 from penstock.runtime.driver import SnapshotWish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.settings import CheckpointSettings
     from penstock.core.clock import Clock
     from penstock.core.job import JobStatus

@@ -17,6 +17,7 @@ import os
 import runpy
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,8 +37,6 @@ from penstock.launch.managed_job import OVERRULED, ManagedJob
 from penstock.launch.settings import IN_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from typing_extensions import Buffer
 
     from penstock.jobmanager.job_records import ProcessRecord, SubmissionRecord

@@ -10,6 +10,7 @@ import collections
 import logging
 import threading
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.jobmanager.dispatching import (
@@ -28,8 +29,6 @@ from penstock.launch.job_views import JobViews
 from penstock.rest.views.job import task_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.job_output import OutputPiece
     from penstock.launch.local_job import LocalJob

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.paths import canonical_url
@@ -12,8 +13,6 @@ from penstock.jobmanager.ha_cluster import ClusterJobs
 from penstock.launch.high_availability import open_high_availability
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.dispatcher import JobDispatcher
     from penstock.jobmanager.ha_settings import HaSettings

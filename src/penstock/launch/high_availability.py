@@ -8,6 +8,7 @@ filesystem   every record is in `high-availability.storageDir`; those of checkpo
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +28,6 @@ from penstock.jobmanager.zookeeper_client import ZooKeeper
 from penstock.jobmanager.zookeeper_records import ZooKeeperRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.core.configuration import Configuration

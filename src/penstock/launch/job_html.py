@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Final
@@ -9,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 from penstock.launch.job_digest import span_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.checkpoint.statistics import CheckpointRecord
     from penstock.launch.job_digest import JobDigest
 

@@ -16,15 +16,13 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.errors import ConfigurationError, ProgramError
 from penstock.core.setting_values import parse_list
 from penstock.rest.submission import MAX_MEMBERS, MAX_UNPACKED_BYTES, check_zip
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 SCHEME: Final = "package:"
 

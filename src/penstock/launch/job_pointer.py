@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.take_over import fence
@@ -10,8 +11,6 @@ from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.pointer import Pointer, PointerRecord, ReadPointer
     from penstock.core.versioned import Outcome
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import platform
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.clock import SystemClock
@@ -20,8 +21,6 @@ from penstock.rest.views.facts import EngineFacts, FailureRecord, JobFacts, Stor
 from penstock.runtime.job_metrics import JobMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.settings import JobSettings
     from penstock.launch.snapshot_effects import SnapshotEffects

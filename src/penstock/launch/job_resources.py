@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,6 @@ from penstock.runtime.sink_commits import SinkCommits
 from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.completed import CompletedCheckpoint
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.clock import Clock

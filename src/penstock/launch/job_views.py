@@ -7,6 +7,7 @@ and compared. Lines of the history are encoded once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,8 +39,6 @@ from penstock.rest.views.job import (
 from penstock.rest.views.metrics import metrics_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.core.clock import Clock
     from penstock.core.configuration import Configuration

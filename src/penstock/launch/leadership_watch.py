@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
@@ -19,8 +20,6 @@ from penstock.jobmanager.attempt_epochs import ATTEMPT_BITS
 from penstock.launch.high_availability import LEASE, CoordinationRecords, read_coordination
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.configuration import Configuration
     from penstock.core.versioned import VersionedRecord
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,6 @@ from penstock.core.errors import ProgramError
 from penstock.launch.job_digest import JobDigest, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Future
 
     from penstock.checkpoint.facts import Fact

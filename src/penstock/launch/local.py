@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.graph.compile import compile_graph
@@ -14,8 +15,6 @@ from penstock.launch.settings import read_settings
 from penstock.runtime.specs import check_alignment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.configuration import Configuration
     from penstock.core.job import JobExecutionResult
     from penstock.graph.nodes import StreamGraph

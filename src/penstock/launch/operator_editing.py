@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.manifest import OperatorRecord
@@ -22,8 +23,6 @@ from penstock.state.rescaling import import_version
 from penstock.state.schema import is_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from penstock.checkpoint.manifest import StateRecord
     from penstock.core.file_area import FileArea
     from penstock.launch.snapshot_reader import Snapshot

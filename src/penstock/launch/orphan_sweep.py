@@ -7,6 +7,7 @@ what is needed by now, so that a checkpoint which completed meanwhile counts; th
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,6 @@ from penstock.checkpoint.orphans import (
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage import CheckpointStorage, Entry

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.checkpoint import events
     from penstock.runtime.records import SubtaskVersion
     from penstock.runtime.state_files import StateFiles

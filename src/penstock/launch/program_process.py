@@ -20,6 +20,7 @@ import runpy
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,6 @@ from penstock.launch import local
 from penstock.operators.errors import describe_exception, is_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.core.configuration import Configuration
     from penstock.graph.nodes import StreamGraph
     from penstock.launch.local import Listener

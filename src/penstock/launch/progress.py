@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import threading
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, cast
 
@@ -19,8 +20,6 @@ from penstock.launch.job_digest import digest_of, progress_text
 from penstock.launch.job_html import job_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from penstock.launch.local_job import LocalJob
 
 _CLEAR: Final = "\r\x1b[2K"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from penstock.state.facts import PICKLE
 from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.configuration import Configuration

@@ -6,6 +6,7 @@ probe of its functions (`state_probe`); without a probe the types of states are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from penstock.state.facts import PICKLE, StateFacts, table_kind
 from penstock.state.schema import PLAIN, schema_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from penstock.checkpoint.manifest import Manifest, OperatorRecord, StateRecord
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,6 @@ from penstock.runtime.records import StateSettings
 from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.core.configuration import Configuration
 from penstock.spark.dependencies import Dependencies
 

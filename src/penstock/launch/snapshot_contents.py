@@ -13,6 +13,7 @@ texts, `{"$repr": "…"}` for any other Python object.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,6 @@ from penstock.launch.snapshot_reader import Snapshot, open_snapshot
 from penstock.state.schema import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.checkpoint.manifest import OperatorRecord, StateRecord
     from penstock.checkpoint.storage_open import Storages
     from penstock.launch.snapshot_reader import OperatorStateRow, StateRow

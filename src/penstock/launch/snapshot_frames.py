@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import EnvironmentError_
@@ -10,8 +11,6 @@ from penstock.core.row import Row
 from penstock.state.pickles import Opaque
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from penstock.launch.snapshot_reader import StateRow
 
 

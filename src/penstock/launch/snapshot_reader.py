@@ -11,6 +11,7 @@ State of a declared type is data and is shown as it is. Pickled state is shown a
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,8 +28,6 @@ from penstock.state.pickles import Pickles
 from penstock.state.reader import read_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from penstock.checkpoint.manifest import (
         Manifest,
         OperatorRecord,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from penstock.core.clock import SystemClock
 from penstock.launch.configured_storage import configured_storages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.checkpoint.storage_open import Storages
 
 

@@ -12,6 +12,7 @@ import json
 import resource
 import signal
 import sys
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,8 +23,6 @@ from penstock.launch.snapshot_contents import keyed_entry, operator_entry
 from penstock.launch.snapshot_reader import Snapshot, open_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from penstock.checkpoint.manifest import StoredHandle
 
 _SECONDS_TO_CLEAN: Final = 5

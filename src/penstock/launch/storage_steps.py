@@ -7,6 +7,7 @@ their own, so that time-outs and requests are heard meanwhile; the rest is quick
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,6 @@ from penstock.core.versioned import Committed, Outcome, Unknown
 from penstock.launch.snapshot_details import loaded_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.checkpoint.coordinator import CheckpointCoordinator
     from penstock.launch.checkpoint_figures import TaskFigureBook
     from penstock.launch.snapshot_effects import SnapshotEffects

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_instance
@@ -15,9 +16,6 @@ from penstock.operators.function_process import CoProcessFunction, KeyedCoProces
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.process import Element, KeyedProcessLogic, ProcessLogic
 from penstock.operators.results import SideOutputs, deliver, spread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)

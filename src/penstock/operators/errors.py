@@ -14,6 +14,7 @@ import operator
 import os
 import reprlib
 import traceback
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import penstock
@@ -21,7 +22,6 @@ from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
     from penstock.operators.logic import OperatorContext

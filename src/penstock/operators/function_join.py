@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from penstock.operators.function_base import Function
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class JoinFunction(Function):

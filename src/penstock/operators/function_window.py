@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic
 
 from penstock.core.type_variables import IN, KEY, OUT, T, W
 from penstock.operators.function_base import Function
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.state.api import KeyedStateStore
 
 

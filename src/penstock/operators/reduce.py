@@ -8,9 +8,10 @@ from __future__ import annotations
 import datetime
 import decimal
 import pickle
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_reduce
@@ -18,9 +19,6 @@ from penstock.operators.aggregations import RollingAggregation, aggregation
 from penstock.operators.errors import user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 IMMUTABLE: Final = frozenset(
     (

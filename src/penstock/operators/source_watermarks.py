@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.times import MAX_WATERMARK
@@ -10,8 +11,6 @@ from penstock.operators.watermark_tracker import WatermarkTracker
 from penstock.operators.watermark_valve import WatermarkMerger
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
     from penstock.core.columns import ColumnBatch
 
 Segment = tuple[list[Any], "list[int] | None", "int | None"]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 from penstock.operators.watermark_generators import TimestampAssigner, WatermarkGenerator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DEFAULT_ALIGNMENT_INTERVAL_MS: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

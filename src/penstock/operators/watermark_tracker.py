@@ -13,8 +13,9 @@ from __future__ import annotations
 import functools
 import logging
 import operator
+from collections.abc import Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.errors import ProgramError
@@ -29,9 +30,6 @@ from penstock.operators.watermark_strategy import (
     timestamp_function,
     to_timestamp,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHECK_INTERVAL_MS: Final = 200
 """Flink's `pipeline.auto-watermark-interval`: how soon after a record idleness is looked for."""

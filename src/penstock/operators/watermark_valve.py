@@ -13,12 +13,10 @@ Invariant between calls: the minimum over active, aligned inputs is not above th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable
+from typing import Any
 
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
 
 
 class _Input:

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.rest.settings import RestSettings
 
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})

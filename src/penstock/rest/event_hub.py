@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from penstock.core.errors import PenstockError
 from penstock.jobmanager.dispatching import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from penstock.jobmanager.dispatching import Dispatcher
 
 

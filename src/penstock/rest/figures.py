@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.exceptions import HTTPException
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def with_values(pairs: Mapping[str, Any], get: str | None) -> list[dict[str, Any]]:

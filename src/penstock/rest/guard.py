@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.exceptions import HTTPException
@@ -12,8 +13,6 @@ from starlette.exceptions import HTTPException
 from penstock.rest.access import is_submission, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-
     from penstock.rest.settings import RestSettings
 
     Message = MutableMapping[str, Any]

@@ -6,12 +6,10 @@ into lines a hundredth.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _lines = msgspec.json.Decoder(list[msgspec.Raw])

@@ -6,6 +6,7 @@ A request is passed on once and no further. Without a leader the answer is 503.
 from __future__ import annotations
 
 import http.client
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -16,8 +17,6 @@ from penstock.core.tls import client_context
 from penstock.rest.errors import LEADER_HEADER, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
-
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.dispatching import Dispatcher
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from penstock.jobmanager.dispatching import JobSummary, Leadership
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -22,8 +23,6 @@ from penstock.rest.routes_jobs import Context
 from penstock.rest.views.configuration import pairs_view, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
     from penstock.jobmanager.dispatching import JobSummary
 
 router = APIRouter()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,8 +22,6 @@ from penstock.rest.routes_jobs import Context
 from penstock.rest.views.configuration import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from penstock.rest.settings import SnapshotReader
 
 router = APIRouter()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit
 
 from starlette.exceptions import HTTPException
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def check_place(place: str | None, roots: Iterable[str]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.launch.snapshot_reader import OperatorStateRow, Snapshot, StateRow
 
 __all__ = ["OpenedSnapshot", "SavepointReader"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from penstock.launch.operator_editing import OperatorEdit
     from penstock.launch.snapshot_editing import SavepointEdit
     from penstock.state.descriptors import (

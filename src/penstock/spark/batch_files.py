@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,8 +31,6 @@ from penstock.connectors.source import (
 from penstock.core.errors import JobExecutionError, ProgramError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
     from penstock.core.columns import ColumnName

@@ -6,6 +6,7 @@ positions: from the same files after a failure, from files written again in anot
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from penstock.spark.streaming_feed import StreamingFeed
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
 
     from pyspark.sql import DataFrame
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,6 @@ from penstock.spark.garbage import collector_at_rest
 from penstock.spark.slots import MOST_SUBTASKS, SlottedLineage, has_one_executor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
 

@@ -9,11 +9,9 @@ in a while.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 _TASKS_BETWEEN_COLLECTIONS: Final = 200
 

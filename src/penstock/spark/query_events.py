@@ -6,8 +6,9 @@ One epoch is one batch. Our own figures lie under `observedMetrics["penstock"]`.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -15,9 +16,6 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class QueryEvents:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,8 +31,6 @@ from penstock.spark.query_plan import partitions_of, stateful_part, streaming_so
 from penstock.spark.query_settings import leaf_partitions, settings_of_a_feed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
     from penstock.connectors.source import Split

@@ -8,11 +8,9 @@ returned here gives batch n again, as it was, and then goes on.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
 
 SOURCES: Final = "sources"
 _ENTRY: Final = re.compile(r"(\d+)(\.compact)?")

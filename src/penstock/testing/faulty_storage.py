@@ -12,6 +12,7 @@ every call raises it again, as nothing more happens in a process that is dead.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,8 +21,6 @@ from penstock.checkpoint.storage import CheckpointStorage, Entry
 from penstock.core.versioned import SwapUnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from penstock.checkpoint.content import Content
     from penstock.core.versioned import Cell
 

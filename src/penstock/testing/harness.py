@@ -16,6 +16,7 @@ import pickle
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -63,8 +64,6 @@ from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from penstock.core.handles import KeyedStateVersion
     from penstock.state.descriptors import MapStateDescriptor
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,7 +27,6 @@ from penstock.checkpoint.disk import DiskEntry
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
 
 __all__ = ["PowerCut", "SimulatedDisk"]
 

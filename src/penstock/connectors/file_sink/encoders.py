@@ -9,17 +9,14 @@ import io
 import json
 import shutil
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
 from penstock.connectors.arrow_tables import Schema, to_table
 from penstock.core.errors import JobExecutionError, ProgramError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
 
 _FLUSH_BYTES: Final = 1024 * 1024
 

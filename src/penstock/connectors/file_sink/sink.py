@@ -13,8 +13,9 @@ each checkpoint, or after each epoch without checkpointing. See `writer` and `co
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from penstock.connectors.file_sink.buckets import BucketAssigner, DateTimeBucketAssigner
 from penstock.connectors.file_sink.committer import FileCommitter
@@ -29,9 +30,6 @@ from penstock.connectors.file_sink.writer import FileSinkSettings, FileSinkWrite
 from penstock.connectors.files.storage import normalize
 from penstock.connectors.sink import Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import ProgramError, UnsupportedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class _Builder:

@@ -10,12 +10,10 @@ import bz2
 import gzip
 import io
 import lzma
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from collections.abc import Callable
+from typing import Any, BinaryIO, Final, cast
 
 from penstock.core.errors import JobExecutionError, UnsupportedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FETCH_BYTES: Final = 2 * 1024 * 1024
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.files.formats import check_fields, size_before
@@ -17,8 +18,6 @@ from penstock.connectors.source import Budget, ReadResult, Split
 from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.connectors.files.csv_format import CsvFormat
 
 _ARROW_TYPES: Final = {None: "string", str: "string", int: "int64", float: "double"}

@@ -19,6 +19,7 @@ import codecs
 import copy
 import csv
 import io
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,8 +36,6 @@ from penstock.connectors.files.formats import (
 from penstock.core.errors import JobExecutionError, ProgramError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from penstock.connectors.files.byte_window import ByteWindow
     from penstock.connectors.files.storage import InputFile
     from penstock.core.columns import ColumnName

@@ -7,7 +7,8 @@ split, so a read stops anywhere; the row group that was read last stays decoded 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from penstock.connectors.files.formats import (
     BulkFormat,
@@ -20,9 +21,6 @@ from penstock.connectors.files.storage import InputFile, Storage, storage_of
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
 from penstock.core.errors import JobExecutionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _LEAST_ROWS: Final = 64
 """A read takes at least so many rows, however wide they are."""

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +25,6 @@ from penstock.connectors.source import Boundedness, Discovery, Source, SourceRea
 from penstock.core.errors import ProgramError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.core.columns import ColumnName
 
 CUT_BYTES: Final = 16 * 1024 * 1024

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.operators.reduce import IMMUTABLE
 from penstock.state.heap_tables import HeapValueTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from penstock.state.tables import ValueTable
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,6 @@ from penstock.operators.windows.folded import FoldedContents
 from penstock.operators.windows.window_state import Contents, ContentsSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from penstock.operators.logic import OperatorContext
 
 

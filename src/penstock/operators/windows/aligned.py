@@ -12,6 +12,7 @@ order are exactly those of the general path.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import compress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,8 +23,6 @@ from penstock.operators.windows.firing import TimedLogic
 from penstock.operators.windows.windows import TimeWindow, time_window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.operators.windows.spec import WindowSpec
 
 _CACHED_WINDOWS = 10_000

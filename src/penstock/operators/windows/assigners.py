@@ -8,6 +8,7 @@ record.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from penstock.core.errors import ProgramError
@@ -30,8 +31,6 @@ from penstock.operators.windows.windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
     from penstock.operators.runtime_context import RuntimeContext
 
 

@@ -12,6 +12,7 @@ Fields that are None are left out, as in SQL: a sum, minimum, maximum or average
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError
@@ -21,8 +22,6 @@ from penstock.operators.function_window import WindowFunction
 from penstock.operators.windows.aggregates import CountAggregate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from penstock.core.columns import ColumnName
     from penstock.operators.windows.windows import TimeWindow
 

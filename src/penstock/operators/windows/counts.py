@@ -7,7 +7,8 @@ This follows PyFlink; Flink's Java API builds count windows from global windows 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 from penstock.core.errors import ProgramError
 from penstock.core.types import Types
@@ -15,9 +16,6 @@ from penstock.operators.windows.assigners import WindowAssigner, WindowAssignerC
 from penstock.operators.windows.triggers import CountTrigger, Trigger
 from penstock.operators.windows.windows import CountWindow
 from penstock.state.descriptors import ValueStateDescriptor
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 class CountWindows(WindowAssigner):

@@ -8,6 +8,7 @@ say FIRE at the last instant and nothing at any other time.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.times import MAX_TIMESTAMP
@@ -15,8 +16,6 @@ from penstock.operators.windows.operator import WindowLogic
 from penstock.operators.windows.triggers import PurgingTrigger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.operators.windows.spec import WindowSpec
     from penstock.operators.windows.windows import TimeWindow
     from penstock.state.timers import TimerTable

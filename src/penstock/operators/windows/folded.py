@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.operators.adapters import as_reduce
@@ -17,8 +18,6 @@ from penstock.operators.windows.accumulators import (
 from penstock.operators.windows.window_state import TABLE, Contents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
     from penstock.operators.function_base import AggregateFunction
     from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.columns import Groups

@@ -13,7 +13,7 @@ the window. Contents of a merging window lie under its state window instead, by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import PenstockError
@@ -39,8 +39,6 @@ from penstock.operators.windows.triggers import CONTINUE, TriggerResult
 from penstock.operators.windows.window_state import EVICTABLE_TABLE, RecordContents
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.core.records import Batch
     from penstock.operators.windows.spec import WindowSpec
 

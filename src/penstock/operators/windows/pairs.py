@@ -7,6 +7,7 @@ one input. When a window fires, its contents are dealt out to both sides again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product, repeat, starmap
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,6 @@ from penstock.operators.adapters import as_co_group, as_flat_join, as_join
 from penstock.operators.windows.window_state import ContentsSpec, RecordContents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
     from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.columns import Groups
 

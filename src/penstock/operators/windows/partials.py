@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,8 +33,6 @@ from penstock.operators.windows.contents import AggregateContents
 from penstock.operators.windows.folded import Aggregated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from penstock.operators.function_base import AggregateFunction
     from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.builtin import Single

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
@@ -15,9 +16,6 @@ from penstock.operators.windows.assigners import (
 from penstock.operators.windows.durations import to_ms
 from penstock.operators.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
 from penstock.operators.windows.windows import TimeWindow, time_window
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 class SessionWindowTimeGapExtractor(ABC):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.operators.windows.accumulators import read_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.columns import Columns, Groups
     from penstock.state.keyed import KeyedState

@@ -6,14 +6,12 @@ Windows are dictionary keys on every hot path, so they are tuples: hashing and c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple
+from collections.abc import Iterable
+from typing import Final, Generic, NamedTuple
 
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.core.type_variables import W
 from penstock.state.plain_values import register
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Window(ABC):

@@ -6,6 +6,7 @@ barrier.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +23,6 @@ from penstock.checkpoint.summary import Summary
 from penstock.rest.views.configuration import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.checkpoint.figures import SubtaskFigures, TaskFigures
 
 _NO_SUMMARY: Final = asdict(Summary())

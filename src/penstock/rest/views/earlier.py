@@ -6,11 +6,9 @@ was counted before; a line of the history that stood IN_PROGRESS then has come t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, Final
 
 _COUNTED: Final = ("restored", "completed", "failed")
 _ENDED: Final = ("COMPLETED", "FAILED")

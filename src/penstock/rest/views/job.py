@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.job import JobStatus
@@ -11,8 +12,6 @@ from penstock.rest.views.facts import stage_counts, stage_state, task_state
 from penstock.runtime.job_metrics import Rates, SubtaskTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.core.job import JobExecutionResult
     from penstock.graph.job_graph import JobGraph, Stage
     from penstock.rest.views.facts import JobFacts
