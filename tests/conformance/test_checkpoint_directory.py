@@ -208,7 +208,7 @@ def test_a_sink_that_never_commits_fails_the_job_with_its_error(
     out.sink_to(sink).uid("out")
     with pytest.raises(JobExecutionError, match="could not be committed") as caught:
         env.execute("refused")
-    assert "the table does not exist" in str(caught.value)
+    assert "sink 'out': OSError: the table does not exist" in str(caught.value)
     kept = [*(tmp_path / "checkpoints").glob("*/chk-*/_metadata")]
     assert kept, "what is owed stays restorable"
 

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.sink import CommitContext, Committer
+from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_point
 from penstock.graph.nodes import NodeKind
 
@@ -57,7 +58,11 @@ class SinkCommits:
                 pending = self._pending.get(uid, [])
                 due = [committable for prepared, committable in pending if prepared <= epoch]
                 context = self._context(uid, epoch, checkpoint_id, final=final)
-                committer.commit(due, context)
+                try:
+                    committer.commit(due, context)
+                except Exception as error:
+                    kind = "" if isinstance(error, PenstockError) else f"{type(error).__name__}: "
+                    raise JobExecutionError(f"sink '{uid}': {kind}{error}") from error
                 _BETWEEN.reach(uid)
                 if due:
                     self._pending[uid] = [each for each in pending if each[0] > epoch]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,51 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
     writer.write(["b"], None, 0)
     writer.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_output_becomes_visible_where_it_was_written(tmp_path: Path) -> None:
+    """A job goes on from a snapshot that owes output, and its sink has another directory."""
+    first, second = rows(tmp_path / "first", part_size=4), rows(tmp_path / "second", part_size=4)
+    committer = first.create_committer()
+    committer.commit(write(first, ["a"], 1), at(1))  # Stays open.
+    owed = [*write(first, ["b"], 2), *write(first, ["c"], 3)]
+    state = committer.snapshot()
+    committer = second.create_committer()
+    committer.restore(state)
+    committer.commit(owed, at(3))
+    committer.commit(write(second, ["d"], 4), at(4, final=True))
+    expected = {"part-0-000001": "a\nb\n", "part-0-000003": "c\n"}
+    assert parts(tmp_path / "first") == expected
+    assert parts(tmp_path / "second") == {"part-0-000004": "d\n"}
+    assert hidden(tmp_path / "first") == hidden(tmp_path / "second") == []
+
+
+def test_output_that_was_moved_with_its_directory_is_found(tmp_path: Path) -> None:
+    owed = write(rows(tmp_path / "first"), ["a"], 1)
+    (tmp_path / "first").rename(tmp_path / "second")
+    committer = rows(tmp_path / "second").create_committer()
+    committer.commit(owed, at(1, final=True))
+    assert parts(tmp_path / "second") == {"part-0-000001": "a\n"}
+
+
+def test_output_that_is_nowhere_is_named_with_both_directories(tmp_path: Path) -> None:
+    owed = write(rows(tmp_path / "first"), ["a"], 1)
+    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    committer = rows(tmp_path / "second").create_committer()
+    with pytest.raises(JobExecutionError, match=r"output of epoch 1 is lost.*/first/.*/second"):
+        committer.commit(owed, at(1, final=True))
+
+
+def test_an_error_of_the_file_system_names_the_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    sink = rows(tmp_path)
+    owed = write(sink, ["a"], 1)
+    monkeypatch.setattr(committer_module, "make_durable", full)
+    with pytest.raises(
+        JobExecutionError, match=r"/part-0-000001-\w+ cannot be written: .*No space"
+    ):
+        sink.create_committer().commit(owed, at(1, final=True))

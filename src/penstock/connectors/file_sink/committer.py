@@ -11,13 +11,16 @@ The rename is the moment at which records become visible. Whatever is repeated a
 out from the directory what was done before: a part file that exists was finished, and what its list
 still names is deleted and not joined again. The open part is the committer's state; a restored
 state may be older than the directory, never newer.
+
+Output becomes visible below the directory that it was written to, also when the program that goes
+on from a snapshot has given its sink another one; unless all of it has been moved to that one.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.file_sink.rolling import PartInfo
 from penstock.connectors.file_sink.writer import (
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 Entry = dict[str, Any]
 """A committable of the writer: one pending file."""
 
+_NAMES: Final = ("pending", "part")
+
 
 class FileCommitter(Committer):
     """Makes part files visible."""
@@ -43,7 +48,7 @@ class FileCommitter(Committer):
         self._settings = settings
         self._open: list[Entry] = []
         self._done: set[str] = set()
-        self._buckets: set[str] = set()
+        self._folders: set[Path] = set()
 
     def commit(self, committables: list[Any], context: CommitContext) -> None:
         entries = {
@@ -53,12 +58,12 @@ class FileCommitter(Committer):
         }
         done = {entry["pending"] for entry in committables if entry["pending"] in self._done}
         left: list[Entry] = []
-        for group in _groups(entries.values()):
-            self._buckets.add(group[0]["bucket"])
+        for group in map(self._placed, _groups(entries.values())):
+            self._folders.add(self._path(group[0], "part").parent)
             pending = self._unfinished(group)
             for part, is_closed in self._parts(pending, context):
                 if is_closed:
-                    self._publish(part)
+                    self._publish_or_name(part)
                 else:
                     left += part
         self._done = done | (entries.keys() - {entry["pending"] for entry in left})
@@ -68,8 +73,9 @@ class FileCommitter(Committer):
 
     def abort(self, committables: list[Any], context: CommitContext) -> None:
         for entry in committables:
-            self._buckets.add(entry["bucket"])
-            self._path(entry, "pending").unlink(missing_ok=True)
+            path = self._path(entry, "pending")
+            self._folders.add(path.parent)
+            path.unlink(missing_ok=True)
 
     def snapshot(self) -> Any:
         return {"open": list(self._open), "done": sorted(self._done)}
@@ -79,6 +85,16 @@ class FileCommitter(Committer):
         self._done = set(state["done"]) if state else set()
 
     # -- which pending files make a part ----------------------------------------------------------
+
+    def _placed(self, group: list[Entry]) -> list[Entry]:
+        """Returns a group with the directory that it lies in; early snapshots do not name it."""
+        own = self._settings.base_path
+        written = group[0].get("base", own)
+        for base in (written, own):
+            placed = [{**entry, "base": base} for entry in group]
+            if any(self._path(each, name).exists() for each in placed for name in _NAMES):
+                return placed
+        return [{**entry, "base": written} for entry in group]
 
     def _parts(
         self, entries: list[Entry], context: CommitContext
@@ -114,10 +130,13 @@ class FileCommitter(Committer):
             if self._path(entry, "pending").exists():
                 unfinished.append(entry)
             elif not some_part_exists:
+                own = self._settings.base_path
+                moved = f", nor are they below {own}" if entry["base"] != own else ""
                 raise JobExecutionError(
                     f"the output of epoch {entry['epoch']} is lost: there is neither "
-                    f"{self._path(entry, 'pending')} nor {self._path(entry, 'part')}. If the part "
-                    "file was moved away on purpose, put it back, or an empty file of that name."
+                    f"{self._path(entry, 'pending')} nor {self._path(entry, 'part')}{moved}. If "
+                    "the part file was moved away on purpose, put it back, or an empty file of "
+                    "that name."
                 )
         return unfinished
 
@@ -132,6 +151,15 @@ class FileCommitter(Committer):
         return set(names)
 
     # -- making parts -----------------------------------------------------------------------------
+
+    def _publish_or_name(self, part: list[Entry]) -> None:
+        try:
+            self._publish(part)
+        except OSError as error:
+            # A full disk, for one, does not say which file it was about.
+            raise JobExecutionError(
+                f"the part file {self._path(part[0], 'part')} cannot be written: {error}."
+            ) from error
 
     def _publish(self, part: list[Entry]) -> None:
         first = part[0]
@@ -154,7 +182,8 @@ class FileCommitter(Committer):
         sources.unlink()
 
     def _path(self, entry: Entry, name: str) -> Path:
-        return Path(self._settings.base_path, entry["bucket"], entry[name])
+        base = entry.get("base", self._settings.base_path)
+        return Path(base, entry["bucket"], entry[name])
 
     def _hidden(self, entry: Entry, kind: str) -> Path:
         return self._path(entry, "part").with_name(f".{entry['part']}.{kind}")
@@ -163,15 +192,16 @@ class FileCommitter(Committer):
         """Deletes pending files of attempts that died, when nothing else can be pending."""
         digest = f"-{sink_digest(context.job_id, context.uid)}"
         kept = {entry["pending"] for entry in context.kept}
-        for bucket in self._buckets:
-            for path in Path(self._settings.base_path, bucket).glob(f".*{PENDING_SUFFIX}"):
+        for folder in self._folders:
+            for path in folder.glob(f".*{PENDING_SUFFIX}"):
                 if digest in path.name and path.name not in kept:
                     path.unlink(missing_ok=True)
 
 
 def _groups(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Returns entries by bucket and subtask, each group in the order of writing."""
-    groups: dict[tuple[str, int], list[Entry]] = {}
+    """Returns entries by directory and subtask, each group in the order of writing."""
+    groups: dict[tuple[str, str, int], list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: (entry["epoch"], entry["number"])):
-        groups.setdefault((entry["bucket"], entry["subtask"]), []).append(entry)
+        key = (entry.get("base", ""), entry["bucket"], entry["subtask"])
+        groups.setdefault(key, []).append(entry)
     return [groups[key] for key in sorted(groups)]

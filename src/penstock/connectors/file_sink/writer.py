@@ -95,6 +95,7 @@ class FileSinkWriter(SinkWriter):
             f"{names.part_prefix}-{context.subtask}-{context.epoch:06d}-{digest}{names.part_suffix}"
         )
         committable = {
+            "base": self._settings.base_path,
             "bucket": bucket,
             "part": part,
             "pending": f".{part}.{context.attempt_id}{PENDING_SUFFIX}",
