@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.errors import ProgramError
-from penstock.operators.adapters import check_arity
 from penstock.operators.function_base import Function
+from penstock.operators.function_checks import check_callable
 from penstock.operators.function_join import ProcessJoinFunction
 from penstock.operators.function_process import KeyedProcessFunction, ProcessFunction
 from penstock.operators.function_window import (
@@ -165,7 +165,7 @@ def _wrap(function: Any, kinds: tuple[type[Function], ...], wrapper: Any, signat
     if isinstance(function, kinds):
         return function
     if callable(function) and not isinstance(function, Function | type):
-        check_arity(function, signature)
+        check_callable(function, signature)
         return wrapper(function)
     wanted = " or ".join(kind.__name__ for kind in kinds)
     given = function.__name__ if isinstance(function, type) else type(function).__name__

@@ -10,7 +10,6 @@ import copy
 import functools
 import inspect
 import sys
-import types
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -18,6 +17,7 @@ from penstock.core.errors import ProgramError
 from penstock.operators import function_base as base
 from penstock.operators import function_join as joins
 from penstock.operators.function_base import Function
+from penstock.operators.function_checks import check_callable, check_methods, name_of
 
 AnyCallable = Callable[..., Any]
 F = TypeVar("F")
@@ -87,6 +87,7 @@ def as_partitioner(function: Any) -> AnyCallable:
 def as_instance(function: F, *kinds: type[Function]) -> F:
     """Returns `function` if it is an instance of one of the kinds; no callable will do here."""
     if isinstance(function, kinds):
+        check_methods(function)
         return function
     names = " or ".join(_with_article(kind.__name__) for kind in kinds)
     raise ProgramError(
@@ -130,12 +131,12 @@ def _adapt(function: Any, shape: tuple[type[Function], str, str]) -> AnyCallable
     if isinstance(function, kind):
         bound: AnyCallable = getattr(function, method)
         _check_result(bound, kind, signature)
-        check_arity(bound, signature)
+        check_methods(function)
         return bound
     # A function object of another kind may well be callable, but it was surely not meant here.
     if callable(function) and not isinstance(function, Function | type):
         _check_result(function, kind, signature)
-        check_arity(function, signature)
+        check_callable(function, signature)
         return function  # type: ignore[no-any-return]
     if isinstance(function, type) and not issubclass(function, Function):
         return function  # a type such as int or str is a fine function of one value
@@ -148,33 +149,10 @@ def _adapt(function: Any, shape: tuple[type[Function], str, str]) -> AnyCallable
 def _check_result(function: Any, kind: type[Function], signature: str) -> None:
     """Refuses a `yield` where one value is asked for: the generator itself would be the value."""
     if kind in _OF_ONE_VALUE and inspect.isgeneratorfunction(function):
-        name = getattr(function, "__qualname__", repr(function)).rpartition(".<locals>.")[2]
         raise ProgramError(
-            f"{name} has a yield, but {signature} returns exactly one value. Return it, or use "
-            "flat_map() or process() for any number of them."
+            f"{name_of(function)} has a yield, but {signature} returns exactly one value. Return "
+            "it, or use flat_map() or process() for any number of them."
         )
-
-
-def check_arity(function: Any, signature: str) -> None:
-    """Refuses a Python function that cannot be called as `signature` says, while it is built.
-
-    Args:
-        function: A function, a lambda or a method; anything else is taken as it is.
-        signature: How it will be called, such as `map(value)`.
-    """
-    if not isinstance(function, types.FunctionType | types.MethodType):
-        return
-    arguments = [name.strip() for name in signature.partition("(")[2].rstrip(")").split(",")]
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError as error:
-        name = getattr(function, "__qualname__", repr(function)).rpartition(".<locals>.")[2]
-        hint = ""
-        if len(arguments) == 1:
-            hint = " A record that is a tuple comes as one argument: lambda pair: pair[0]."
-        raise ProgramError(f"{name} cannot be called as {signature}: {error}.{hint}") from None
-    except ValueError:
-        return  # It does not say what it takes.
 
 
 def _adapt_outside(function: Any, kind: type[Function], method: str, signature: str) -> AnyCallable:

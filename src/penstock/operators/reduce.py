@@ -13,10 +13,12 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_reduce
 from penstock.operators.aggregations import RollingAggregation, aggregation
 from penstock.operators.errors import user_code
+from penstock.operators.function_checks import name_of
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 
@@ -107,7 +109,12 @@ class ReduceLogic(FunctionLogic):
                     current = look(key, absent)
                     if current is absent:
                         current = table.get(key, None)
-                    result = value if current is None else function(current, value)
+                    if current is None:
+                        result = value
+                    else:
+                        result = function(current, value)
+                        if result is None:
+                            raise _nothing_reduced(self._call)
                     held[key] = result
                     append(result)
             except TypeError as error:
@@ -130,10 +137,21 @@ class ReduceLogic(FunctionLogic):
             for key, value in zip(keys, records, strict=True):
                 current = table.get(key, None)
                 # The input may be held by other operators too.
-                result = copy(value) if current is None else function(current, copy(value))
+                if current is None:
+                    result = copy(value)
+                else:
+                    result = function(current, copy(value))
+                    if result is None:
+                        raise _nothing_reduced(function)
                 table.put(key, None, result)
                 values.append(copy(result))
         return values
+
+
+def _nothing_reduced(function: Any) -> ProgramError:
+    return ProgramError(
+        f"{name_of(function)} returned None instead of the combined record. Is a return missing?"
+    )
 
 
 def _copy(value: Any) -> Any:

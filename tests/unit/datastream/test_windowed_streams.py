@@ -26,7 +26,9 @@ from penstock.datastream.window import (
     CountTrigger,
     CountTumblingWindowAssigner,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     GlobalWindows,
+    TriggerResult,
     TumblingEventTimeWindows,
 )
 from penstock.operators.convert import ConvertOutputSpec
@@ -173,11 +175,18 @@ def test_window_all_runs_in_one_subtask(words: DataStream) -> None:
         stream.set_parallelism(2)
 
 
+class FiresWithoutWindow(EventTimeTrigger):
+    def on_event_time(self, time, ctx):  # type: ignore[no-untyped-def, override]
+        return TriggerResult.FIRE
+
+
 def test_wrong_windows_are_told_at_once(keyed: KeyedStream, words: DataStream) -> None:
     with pytest.raises(ProgramError, match="takes a WindowAssigner"):
         keyed.window("1 min")  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match="takes a Trigger"):
         keyed.window(MINUTE).trigger("often")  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match=r"cannot be called as on_event_time\(time, window, ctx"):
+        keyed.window(MINUTE).trigger(FiresWithoutWindow())
     with pytest.raises(ProgramError, match="must not be negative"):
         keyed.window(MINUTE).allowed_lateness(-1)
     with pytest.raises(ProgramError, match="OutputTag"):

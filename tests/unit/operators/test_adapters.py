@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import threading
@@ -19,6 +20,7 @@ from penstock.operators.adapters import (
     as_reduce,
     private_copy,
 )
+from penstock.operators.async_function import AsyncFunction
 from penstock.operators.function_base import (
     FilterFunction,
     KeySelector,
@@ -26,7 +28,8 @@ from penstock.operators.function_base import (
     Partitioner,
     ReduceFunction,
 )
-from penstock.operators.function_process import ProcessFunction
+from penstock.operators.function_checkpointed import CheckpointedFunction
+from penstock.operators.function_process import KeyedProcessFunction, ProcessFunction
 
 
 class Double(MapFunction):
@@ -176,3 +179,108 @@ def test_one_value_is_not_yielded(adapt, function):
     with pytest.raises(ProgramError, match=r"has a yield, but .* returns exactly one value"):
         adapt(function)
     as_flat_map(squares)
+
+
+class TakesNoContext(KeyedProcessFunction):
+    def process_element(self, value):
+        yield value
+
+
+class OpensWithout(MapFunction):
+    def open(self):
+        pass
+
+    def map(self, value):
+        return value
+
+
+class FiresWithout(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield value
+
+    def on_timer(self, timestamp):
+        yield timestamp
+
+
+class Waits(KeyedProcessFunction):
+    async def process_element(self, value, ctx):
+        return [value]
+
+
+class YieldsAndReturns(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        if value:
+            return [value]
+        yield value
+
+
+async def later(value):
+    return value
+
+
+def yields_and_returns(value):
+    if value:
+        return value
+    yield value
+
+
+@pytest.mark.parametrize(
+    ("adapt", "function", "text"),
+    [
+        (as_instance, TakesNoContext(), r"TakesNoContext.process_element cannot be called as "),
+        (as_map, OpensWithout(), r"OpensWithout.open cannot be called as open\(runtime_context\)"),
+        (as_instance, FiresWithout(), r"cannot be called as on_timer\(timestamp, ctx\)"),
+        (as_instance, Waits(), r"Waits.process_element is a coroutine .* Leave out async"),
+        (as_map, later, "later is a coroutine"),
+        (as_instance, YieldsAndReturns(), r"has a yield, .* line \d+ is lost"),
+        (as_flat_map, yields_and_returns, "yields_and_returns has a yield"),
+    ],
+)
+def test_what_cannot_work_is_told_while_the_program_is_built(adapt, function, text):
+    kinds = (KeyedProcessFunction,) if adapt is as_instance else ()
+    with pytest.raises(ProgramError, match=text):
+        adapt(function, *kinds)
+
+
+class Fine(KeyedProcessFunction, CheckpointedFunction):
+    """Everything that looks like one of the mistakes above and is none."""
+
+    def open(self, *args):
+        pass
+
+    def process_element(self, value, ctx=None, *, extra=None):
+        with contextlib.nullcontext():
+            if not value:
+                return None
+            if value == 1:
+                return []
+            if value == 2:
+                return print(end="")
+        for each in [value]:
+            yield each
+            if each > 5:
+                return
+
+    @staticmethod
+    def on_timer(timestamp, ctx):
+        return [timestamp]
+
+    def snapshot_state(self, context):
+        pass
+
+    def initialize_state(self, context):
+        pass
+
+    def helper(self):
+        yield 1
+        return 2
+
+
+class Asks(AsyncFunction):
+    async def async_invoke(self, value):
+        return [value]
+
+
+def test_what_only_looks_like_a_mistake():
+    assert isinstance(as_instance(Fine(), KeyedProcessFunction), Fine)
+    assert isinstance(as_instance(Asks(), AsyncFunction), Asks)

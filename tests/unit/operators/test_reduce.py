@@ -209,3 +209,12 @@ def test_the_failing_pair_is_named():
         rolling(ReduceSpec(lambda a, b: a[1] / b[1]), [("a", 1), ("a", 0)])
     assert caught.value.record == "('a', 0)"
     assert caught.value.cause_type == "ZeroDivisionError"
+
+
+@pytest.mark.parametrize("record", [("a", 1), ["a", 1]], ids=["immutable", "mutable"])
+def test_a_forgotten_return_is_told(record):
+    def forgetful(so_far, value):
+        (so_far, value)
+
+    with pytest.raises(UserFunctionError, match=r"forgetful returned None .* return missing\?"):
+        rolling(ReduceSpec(forgetful), [record, record])

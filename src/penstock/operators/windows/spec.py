@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.core.errors import ProgramError
 from penstock.operators.adapters import as_instance
+from penstock.operators.function_checks import check_methods
 from penstock.operators.function_window import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -51,6 +52,8 @@ class WindowSpec(OperatorSpec):
             raise ProgramError(f"trigger(...) was given {self.trigger!r}; it takes a Trigger.")
         if self.evictor is not None and not isinstance(self.evictor, Evictor):
             raise ProgramError(f"evictor(...) was given {self.evictor!r}; it takes an Evictor.")
+        for part in (self.assigner, self.trigger, self.evictor):
+            check_methods(part)
         if self.allowed_lateness_ms < 0:
             raise ProgramError(
                 f"the allowed lateness is {self.allowed_lateness_ms} ms; it must not be negative."

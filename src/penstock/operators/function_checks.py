@@ -1,0 +1,107 @@
+"""What can be seen to be wrong with a user's function before it is called for the first time."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import types
+from typing import Any, Final
+
+from penstock.core.errors import ProgramError
+
+_MADE_OF_SOMETHING: Final = frozenset(("BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_SET"))
+
+
+def check_methods(thing: Any) -> None:
+    """Refuses methods that cannot be called as those of ours that they override."""
+    seen: set[str] = set()
+    for kind in type(thing).__mro__:
+        if not kind.__module__.startswith("penstock."):
+            continue
+        for name, inherited in vars(kind).items():
+            if name[0] == "_" or name in seen or not isinstance(inherited, types.FunctionType):
+                continue
+            seen.add(name)
+            if getattr(type(thing), name) is not inherited:
+                _check_method(getattr(thing, name), inherited)
+
+
+def _check_method(method: Any, inherited: types.FunctionType) -> None:
+    arguments = ", ".join(list(inspect.signature(inherited).parameters)[1:])
+    check_callable(
+        method,
+        f"{inherited.__name__}({arguments})",
+        may_wait=inspect.iscoroutinefunction(inherited),
+    )
+
+
+def check_callable(function: Any, signature: str, *, may_wait: bool = False) -> None:
+    """Refuses a Python function that will not do what its writer meant.
+
+    Args:
+        function: A function, a lambda or a method; anything else is taken as it is.
+        signature: How it will be called, such as `map(value)`.
+        may_wait: Whether it may be a coroutine.
+    """
+    if isinstance(function, types.FunctionType | types.MethodType):
+        _check_arity(function, signature)
+        if not may_wait:
+            _refuse_coroutine(function)
+        _refuse_lost_result(function)
+
+
+def _check_arity(function: Any, signature: str) -> None:
+    arguments = [name for name in signature.partition("(")[2].rstrip(")").split(", ") if name]
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        hint = ""
+        if arguments == ["value"] and isinstance(function, types.FunctionType):
+            hint = " A record that is a tuple comes as one argument: lambda pair: pair[0]."
+        raise ProgramError(
+            f"{name_of(function)} cannot be called as {signature}: {error}.{hint}"
+        ) from None
+    except ValueError:
+        return  # It does not say what it takes.
+
+
+def _refuse_coroutine(function: Any) -> None:
+    """Refuses an `async def` where nobody would await it."""
+    if inspect.iscoroutinefunction(function):
+        raise ProgramError(
+            f"{name_of(function)} is a coroutine (async def), but it is called as a plain "
+            "function. Leave out async, or use AsyncDataStream with an AsyncFunction."
+        )
+
+
+def _refuse_lost_result(function: Any) -> None:
+    """Refuses a `return` with a value beside a `yield`: the value would go nowhere."""
+    function = getattr(function, "__func__", function)
+    if not inspect.isgeneratorfunction(function):
+        return
+    line, before = function.__code__.co_firstlineno, None
+    for each in dis.get_instructions(function):
+        if each.positions is not None and each.positions.lineno is not None:
+            line = each.positions.lineno
+        returned = before if each.opname == "RETURN_VALUE" else each
+        if each.opname.startswith("RETURN_") and returned is not None and _is_value(returned):
+            raise ProgramError(
+                f"{name_of(function)} has a yield, so that the value it returns in line {line} "
+                "is lost. Yield it, or return lists everywhere and yield nothing."
+            )
+        before = each
+
+
+def _is_value(made_by: dis.Instruction) -> bool:
+    """Whether a value that is not None was surely meant; a call may well give None."""
+    name = made_by.opname
+    if name in _MADE_OF_SOMETHING:
+        return made_by.arg != 0
+    if name in {"LOAD_CONST", "RETURN_CONST"}:
+        return made_by.argval is not None
+    return name == "LOAD_SMALL_INT" or name.startswith("LOAD_FAST")
+
+
+def name_of(function: Any) -> str:
+    """Returns the name that the program gave to a function."""
+    return str(getattr(function, "__qualname__", repr(function))).rpartition(".<locals>.")[2]
