@@ -50,9 +50,7 @@ class CompletedCheckpoint:
 def claimed(checkpoint: CompletedCheckpoint, mode: ClaimMode) -> CompletedCheckpoint:
     """Returns a snapshot to start from as the claim mode says."""
     return replace(
-        checkpoint,
-        is_deletable=mode is ClaimMode.CLAIM,
-        may_be_base=mode is not ClaimMode.NO_CLAIM,
+        checkpoint, is_deletable=mode is ClaimMode.CLAIM, may_be_base=mode is not ClaimMode.NO_CLAIM
     )
 
 

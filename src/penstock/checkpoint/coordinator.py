@@ -26,13 +26,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint import (
-    commit_steps,
-    ending_steps,
-    events,
-    progress_steps,
-    trigger_steps,
-)
+from penstock.checkpoint import commit_steps, ending_steps, events, progress_steps, trigger_steps
 from penstock.checkpoint.coordinator_state import CoordinatorState, Life
 from penstock.checkpoint.follow_up import follow_up
 

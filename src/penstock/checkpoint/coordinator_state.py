@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.completed import CompletedCheckpoint, CompletedStore
 from penstock.checkpoint.deletion_queue import DeletionQueue
-from penstock.checkpoint.facts import (
-    CheckpointFailed,
-    Fact,
-    LateAnswerDropped,
-    TriggerDeclined,
-)
+from penstock.checkpoint.facts import CheckpointFailed, Fact, LateAnswerDropped, TriggerDeclined
 from penstock.checkpoint.failures import CheckpointFailure, FailureCounter, FailureReason
 from penstock.checkpoint.instructions import (
     Announce,
@@ -159,11 +154,7 @@ class CoordinatorState:
             self.fail_job(f"the stop with a savepoint failed: {failure}")
 
     def abort(
-        self,
-        pending: PendingCheckpoint,
-        failure: CheckpointFailure,
-        *,
-        certain: bool = False,
+        self, pending: PendingCheckpoint, failure: CheckpointFailure, *, certain: bool = False
     ) -> None:
         """Gives up a checkpoint of which it is certain that it does not count.
 

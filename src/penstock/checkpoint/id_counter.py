@@ -48,9 +48,7 @@ class CheckpointIdCounter:
             return b"%d" % chosen
 
         outcome = self._record.update(
-            next_id,
-            leader_epoch=self._leader_epoch,
-            new_write_id=self._new_write_id,
+            next_id, leader_epoch=self._leader_epoch, new_write_id=self._new_write_id
         )
         if isinstance(outcome, Unknown):
             outcome = self._record.settle(outcome)

@@ -151,10 +151,7 @@ class PointerRecord:
         # Read before it is written: a pointer that nobody can read would stop every recovery.
         assert msgspec.msgpack.decode(data, type=Pointer) == pointer
         return self._record.compare_and_set(
-            expected,
-            data,
-            leader_epoch=self._leader_epoch,
-            write_id=self._new_write_id(),
+            expected, data, leader_epoch=self._leader_epoch, write_id=self._new_write_id()
         )
 
     def settle(self, unknown: Unknown) -> Outcome:

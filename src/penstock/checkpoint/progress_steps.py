@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.backoff import retry_delay_ms
 from penstock.checkpoint.facts import CheckpointCompleted, CheckpointUploaded
 from penstock.checkpoint.failures import CheckpointFailure, FailureReason
-from penstock.checkpoint.instructions import (
-    CompleteRequest,
-    ReReadMetadata,
-    Upload,
-    WriteMetadata,
-)
+from penstock.checkpoint.instructions import CompleteRequest, ReReadMetadata, Upload, WriteMetadata
 from penstock.checkpoint.pending import PendingCheckpoint, Phase
 
 if TYPE_CHECKING:

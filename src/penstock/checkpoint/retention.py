@@ -25,12 +25,7 @@ class RetentionPolicy(Enum):
     RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
 
 
-ENDINGS: Final = (
-    JobStatus.FINISHED,
-    JobStatus.CANCELED,
-    JobStatus.FAILED,
-    JobStatus.SUSPENDED,
-)
+ENDINGS: Final = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED)
 """The states in which a job has ended, in the order of the table."""
 
 _KEPT: Final = {

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.codec import decode_manifest
 from penstock.checkpoint.errors import CheckpointError, ContentError, ObjectMissingError
-from penstock.checkpoint.paths import (
-    METADATA,
-    checkpoint_number,
-    snapshot_directory,
-    split_url,
-)
+from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory, split_url
 from penstock.checkpoint.pointer import PointerEntry
 from penstock.core.envelope import DamagedError
 

@@ -7,11 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
-from penstock.checkpoint.errors import (
-    ObjectExistsError,
-    ObjectMissingError,
-    UnknownOutcomeError,
-)
+from penstock.checkpoint.errors import ObjectExistsError, ObjectMissingError, UnknownOutcomeError
 
 Result = TypeVar("Result")
 

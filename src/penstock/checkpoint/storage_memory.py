@@ -8,12 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.errors import ObjectExistsError, ObjectMissingError
-from penstock.checkpoint.storage import (
-    Capabilities,
-    CheckpointStorage,
-    Entry,
-    check_key,
-)
+from penstock.checkpoint.storage import Capabilities, CheckpointStorage, Entry, check_key
 from penstock.core.versioned import Cell, SwapRejectedError
 
 if TYPE_CHECKING:

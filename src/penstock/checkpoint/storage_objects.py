@@ -23,12 +23,7 @@ from penstock.checkpoint.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage import (
-    Capabilities,
-    CheckpointStorage,
-    Entry,
-    check_key,
-)
+from penstock.checkpoint.storage import Capabilities, CheckpointStorage, Entry, check_key
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 

@@ -56,9 +56,7 @@ class JobClient:
         return CompletableFuture.completed(None)
 
     def stop_with_savepoint(
-        self,
-        advance_to_end_of_event_time: bool,
-        savepoint_directory: str | None = None,
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
         """Takes a savepoint and stops; the future holds its path.
 

@@ -80,10 +80,7 @@ class RestartStrategies:
         """Restarts as long as failures are not too frequent."""
 
         def __init__(
-            self,
-            max_failure_rate: int,
-            failure_interval: Any,
-            delay_between_attempts_interval: Any,
+            self, max_failure_rate: int, failure_interval: Any, delay_between_attempts_interval: Any
         ) -> None:
             self._rate = _attempts(max_failure_rate, "max_failure_rate")
             self._interval_ms = to_millis(failure_interval, "failure_interval")

@@ -105,11 +105,7 @@ class DataGeneratorSource(GeneratedSource):
 
 class _GeneratorReader(SourceReader):
     def __init__(
-        self,
-        function: Callable[..., Any],
-        count: int | None,
-        rate: float | None,
-        seed: int | None,
+        self, function: Callable[..., Any], count: int | None, rate: float | None, seed: int | None
     ) -> None:
         self._function = function
         self._count = count

@@ -187,9 +187,7 @@ class RowTypeInfo(_FieldsTypeInfo):
     name = "ROW"
 
     def __init__(
-        self,
-        field_types: Sequence[TypeInformation],
-        field_names: Sequence[str] | None = None,
+        self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None
     ) -> None:
         super().__init__(field_types)
         if field_names is None:

@@ -26,9 +26,7 @@ class BroadcastStream:
     """A stream that every subtask gets, with the states that may be made of it."""
 
     def __init__(
-        self,
-        input_stream: DataStream,
-        broadcast_state_descriptors: Sequence[MapStateDescriptor],
+        self, input_stream: DataStream, broadcast_state_descriptors: Sequence[MapStateDescriptor]
     ) -> None:
         for descriptor in broadcast_state_descriptors:
             if not isinstance(descriptor, MapStateDescriptor):

@@ -8,12 +8,7 @@ from penstock.core.errors import ProgramError
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.operators.adapters import as_instance
-from penstock.operators.connected import (
-    CoFlatMapSpec,
-    CoMapSpec,
-    CoProcessSpec,
-    KeyedCoProcessSpec,
-)
+from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
 from penstock.operators.function_base import CoFlatMapFunction, CoMapFunction
 from penstock.operators.function_process import CoProcessFunction, KeyedCoProcessFunction
 
@@ -32,10 +27,7 @@ class ConnectedStreams:
         self.stream2 = stream2
 
     def key_by(
-        self,
-        key_selector1: Any,
-        key_selector2: Any,
-        key_type: TypeInformation | None = None,
+        self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None
     ) -> ConnectedStreams:
         """Keys both streams; both selectors should give keys of one kind."""
         return ConnectedStreams(

@@ -57,10 +57,7 @@ def graph_svg(nodes: dict[int, Node], ends: Iterable[int]) -> str:
         row = used.get(column, 0)
         used[column] = row + 1
         columns[node_id] = column
-        places[node_id] = (
-            _MARGIN + column * (_WIDTH + _GAP_X),
-            _MARGIN + row * (_HEIGHT + _GAP_Y),
-        )
+        places[node_id] = (_MARGIN + column * (_WIDTH + _GAP_X), _MARGIN + row * (_HEIGHT + _GAP_Y))
     width = 2 * _MARGIN + (1 + max(columns.values(), default=0)) * (_WIDTH + _GAP_X) - _GAP_X
     height = 2 * _MARGIN + max(used.values(), default=1) * (_HEIGHT + _GAP_Y) - _GAP_Y
     edges = [

@@ -67,9 +67,7 @@ class DataStream(RefusedMethods, StreamView):
     # ---- one record at a time ----
 
     def map(
-        self,
-        func: Callable[[Any], Any] | MapFunction,
-        output_type: TypeInformation | None = None,
+        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Makes one record of each."""
         return self._then("Map", MapSpec(func, self._is_keyed), output_type)

@@ -150,10 +150,7 @@ class _WindowedStream(WindowSettings):
         if window_function is not None:
             window_function = self._as_process_window_function(window_function)
         return self._append(
-            AggregateContents(aggregate_function),
-            window_function,
-            output_type,
-            aggregate_function,
+            AggregateContents(aggregate_function), window_function, output_type, aggregate_function
         )
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:

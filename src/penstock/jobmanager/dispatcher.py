@@ -28,12 +28,7 @@ from penstock.core.job import JobStatus
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.attempt_epochs import attempt_epoch
 from penstock.jobmanager.clean_ups import CleanUps
-from penstock.jobmanager.dispatching import (
-    CommandKind,
-    Leadership,
-    NotLeaderError,
-    UnknownJobError,
-)
+from penstock.jobmanager.dispatching import CommandKind, Leadership, NotLeaderError, UnknownJobError
 from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail
 from penstock.jobmanager.job_output import read_output
 from penstock.jobmanager.savepoint_disposals import SavepointDisposals

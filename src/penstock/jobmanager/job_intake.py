@@ -13,12 +13,7 @@ from penstock.checkpoint.storage_open import Storages
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.jobmanager.dispatching import RefusedError
-from penstock.jobmanager.job_directory import (
-    JobDirectory,
-    is_id,
-    replace_file,
-    sync_directory,
-)
+from penstock.jobmanager.job_directory import JobDirectory, is_id, replace_file, sync_directory
 from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
 from penstock.jobmanager.restart_strategies import restart_strategy
 

@@ -25,12 +25,7 @@ from penstock.jobmanager.dispatching import (
 from penstock.jobmanager.driver_launcher import exit_text
 from penstock.jobmanager.job_operations import find_operation, make_room
 from penstock.jobmanager.job_overview import exceptions_document, job_document, summary_of
-from penstock.jobmanager.job_records import (
-    CommandRecord,
-    JobRecord,
-    ProcessRecord,
-    StatusRecord,
-)
+from penstock.jobmanager.job_records import CommandRecord, JobRecord, ProcessRecord, StatusRecord
 from penstock.jobmanager.job_settings import JobSettings
 from penstock.jobmanager.life_cycle import JobLifeCycle
 from penstock.jobmanager.restart_counts import counted, restarted

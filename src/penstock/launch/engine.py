@@ -89,9 +89,7 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     engine = Engine(graph, spark)
     engine.worker_path = ship(spark.sparkContext, settings.dependencies)
     graph, engine.feeds = with_dataframes_as_files(
-        graph,
-        settings.state.scratch_directory,
-        takes_checkpoints=settings.checkpoints.is_enabled,
+        graph, settings.state.scratch_directory, takes_checkpoints=settings.checkpoints.is_enabled
     )
     engine.graph = with_sources_cut(_lowered(graph, settings))
     return engine

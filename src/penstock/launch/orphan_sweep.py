@@ -11,12 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.orphans import (
-    Orphan,
-    delete_orphans,
-    find_orphans,
-    referenced_keys,
-)
+from penstock.checkpoint.orphans import Orphan, delete_orphans, find_orphans, referenced_keys
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:

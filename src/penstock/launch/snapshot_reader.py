@@ -28,12 +28,7 @@ from penstock.state.pickles import Pickles
 from penstock.state.reader import read_entries
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.manifest import (
-        Manifest,
-        OperatorRecord,
-        StoredHandle,
-        SubtaskRecord,
-    )
+    from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle, SubtaskRecord
     from penstock.checkpoint.storage_open import Storages
 
 

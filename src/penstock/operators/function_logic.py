@@ -71,9 +71,7 @@ class FunctionLogic(OperatorLogic):
             close_function(self.function)
         except Exception as error:
             _log.warning(
-                "close() of operator '%s' failed:\n%s",
-                self.context.name,
-                describe_exception(error),
+                "close() of operator '%s' failed:\n%s", self.context.name, describe_exception(error)
             )
 
 

@@ -18,13 +18,7 @@ from penstock.state.descriptors import (
 if TYPE_CHECKING:
     from penstock.operators.logic import OperatorContext
     from penstock.operators.metrics import MetricGroup
-    from penstock.state.api import (
-        AggregatingState,
-        ListState,
-        MapState,
-        ReducingState,
-        ValueState,
-    )
+    from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
     from penstock.state.keyed import KeyedState
 
 

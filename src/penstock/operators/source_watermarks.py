@@ -146,8 +146,7 @@ class SourceWatermarks:
         read = [each for name, each in self._trackers.items() if name not in self._paused]
         trackers = read if self._trackers else [self._without_splits]
         return min(
-            (due for tracker in trackers if (due := tracker.next_check()) is not None),
-            default=None,
+            (due for tracker in trackers if (due := tracker.next_check()) is not None), default=None
         )
 
     # -- state --------------------------------------------------------------------------------

@@ -77,10 +77,7 @@ def _reader(context: RestContext) -> SnapshotReader:
 
 
 def _read(
-    job_id: str,
-    context: RestContext,
-    checkpoint: int | None,
-    read: Callable[[str], dict[str, Any]],
+    job_id: str, context: RestContext, checkpoint: int | None, read: Callable[[str], dict[str, Any]]
 ) -> dict[str, Any]:
     for tries_left in reversed(range(_TRIES)):
         place = _place(job_id, context, checkpoint)

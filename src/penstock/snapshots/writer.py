@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.launch.operator_editing import OperatorEdit
     from penstock.launch.snapshot_editing import SavepointEdit
-    from penstock.state.descriptors import (
-        ListStateDescriptor,
-        MapStateDescriptor,
-        StateDescriptor,
-    )
+    from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
 __all__ = ["SavepointWriter"]
 

@@ -19,12 +19,7 @@ from pyspark import SparkFiles, TaskContext, cloudpickle
 from penstock.core import pickling
 from penstock.core.errors import JobExecutionError, ProgramError
 from penstock.runtime.frames import Frame, FrameKind
-from penstock.runtime.level_task import (
-    SubtaskCache,
-    level_partitions,
-    read_report,
-    run_level_task,
-)
+from penstock.runtime.level_task import SubtaskCache, level_partitions, read_report, run_level_task
 from penstock.spark.garbage import collector_at_rest
 from penstock.spark.slots import MOST_SUBTASKS, SlottedLineage, has_one_executor
 

@@ -28,12 +28,7 @@ from penstock.core.keygroups import key_group_range
 from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
-from penstock.operators.connected import (
-    CoFlatMapSpec,
-    CoMapSpec,
-    CoProcessSpec,
-    KeyedCoProcessSpec,
-)
+from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
 from penstock.operators.function_base import (
     CoFlatMapFunction,
     CoMapFunction,

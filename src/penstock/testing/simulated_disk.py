@@ -63,11 +63,7 @@ class SimulatedDisk:
     """
 
     def __init__(
-        self,
-        cut_at: int = 0,
-        *,
-        cut_after: bool = False,
-        failures: dict[int, int] | None = None,
+        self, cut_at: int = 0, *, cut_after: bool = False, failures: dict[int, int] | None = None
     ) -> None:
         self.calls = 0
         self.log: list[tuple[str, str]] = []

@@ -10,12 +10,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from penstock.connectors.files.formats import (
-    BulkFormat,
-    RecordMaker,
-    check_fields,
-    record_maker,
-)
+from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
 from penstock.connectors.files.range_reader import check_unchanged
 from penstock.connectors.files.storage import InputFile, Storage, storage_of
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split

@@ -7,13 +7,7 @@ from penstock.connectors.delivery import DeliveryGuarantee
 from penstock.connectors.sink import Sink
 from penstock.connectors.source import Source
 
-__all__ = [
-    "DeliveryGuarantee",
-    "Sink",
-    "Source",
-    "StreamTransformer",
-    "SupportsPreprocessing",
-]
+__all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
 
 StreamTransformer = unsupported_class(__name__, "StreamTransformer")
 SupportsPreprocessing = unsupported_class(__name__, "SupportsPreprocessing")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from penstock.common.unsupported import unsupported_class
 
-__all__ = [
-    "HybridSource",
-    "HybridSourceBuilder",
-]
+__all__ = ["HybridSource", "HybridSourceBuilder"]
 
 HybridSource = unsupported_class(__name__, "HybridSource")
 HybridSourceBuilder = unsupported_class(__name__, "HybridSourceBuilder")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from penstock.common.unsupported import unsupported_class
 
-__all__ = [
-    "JdbcConnectionOptions",
-    "JdbcExecutionOptions",
-    "JdbcSink",
-]
+__all__ = ["JdbcConnectionOptions", "JdbcExecutionOptions", "JdbcSink"]
 
 JdbcConnectionOptions = unsupported_class(__name__, "JdbcConnectionOptions")
 JdbcExecutionOptions = unsupported_class(__name__, "JdbcExecutionOptions")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from penstock.common.unsupported import unsupported_class
 
-__all__ = [
-    "RMQConnectionConfig",
-    "RMQSink",
-    "RMQSource",
-]
+__all__ = ["RMQConnectionConfig", "RMQSink", "RMQSource"]
 
 RMQConnectionConfig = unsupported_class(__name__, "RMQConnectionConfig")
 RMQSink = unsupported_class(__name__, "RMQSink")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from penstock.common.unsupported import unsupported_class
 
-__all__ = [
-    "OrcBulkWriters",
-]
+__all__ = ["OrcBulkWriters"]
 
 OrcBulkWriters = unsupported_class(__name__, "OrcBulkWriters")

@@ -80,12 +80,7 @@ class EventTimeAlignedLogic(AlignedLogic):
             self._add_behind(values, timestamps, keys)
 
     def _by_window(
-        self,
-        values: list[Any],
-        timestamps: list[int],
-        keys: list[Any],
-        lowest: int,
-        highest: int,
+        self, values: list[Any], timestamps: list[int], keys: list[Any], lowest: int, highest: int
     ) -> Iterator[tuple[TimeWindow, Columns]]:
         """Yields each window with its records, in order of arrival."""
         size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
@@ -131,12 +126,7 @@ class EventTimeAlignedLogic(AlignedLogic):
             yield self.window_at(number * size + offset), Columns([], [], groups)
 
     def _by_sliding_window(
-        self,
-        values: list[Any],
-        timestamps: list[int],
-        keys: list[Any],
-        lowest: int,
-        highest: int,
+        self, values: list[Any], timestamps: list[int], keys: list[Any], lowest: int, highest: int
     ) -> Iterator[tuple[TimeWindow, Columns]]:
         size, slide, offset = self.windows.size, self.windows.slide, self.windows.offset
         newest = highest - (highest - offset) % slide

@@ -138,22 +138,13 @@ class TimeEvictor(_BeforeOrAfter):
 class DeltaEvictor(_BeforeOrAfter):
     """Removes the records that differ by a threshold or more from the newest one."""
 
-    def __init__(
-        self,
-        threshold: float,
-        delta: Any,
-        do_evict_after: bool = False,
-    ) -> None:
+    def __init__(self, threshold: float, delta: Any, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after=do_evict_after)
         self.threshold = threshold
         self._delta = delta_function(delta, "DeltaEvictor")
 
     @staticmethod
-    def of(
-        threshold: float,
-        delta: Any,
-        do_evict_after: bool = False,
-    ) -> DeltaEvictor:
+    def of(threshold: float, delta: Any, do_evict_after: bool = False) -> DeltaEvictor:
         return DeltaEvictor(threshold, delta, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:

@@ -228,11 +228,7 @@ class SessionLogic(TimedLogic):
                 contents.add_groups(home, {key: part})
 
     def _take_one_by_one(
-        self,
-        positions: list[int],
-        values: list[Any],
-        timestamps: list[int],
-        keys: list[Any],
+        self, positions: list[int], values: list[Any], timestamps: list[int], keys: list[Any]
     ) -> None:
         """Takes records of keys that fire, and late records, in order of arrival."""
         late = set(self._late)

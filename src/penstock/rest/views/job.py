@@ -315,10 +315,9 @@ def execution_result_view(facts: JobFacts, result: JobExecutionResult | None) ->
         return {"status": {"id": "IN_PROGRESS"}}
     outcome: dict[str, Any] = {
         "id": facts.job_id,
-        "application-status": {
-            JobStatus.FINISHED: "SUCCEEDED",
-            JobStatus.CANCELED: "CANCELED",
-        }.get(facts.status, "FAILED"),
+        "application-status": {JobStatus.FINISHED: "SUCCEEDED", JobStatus.CANCELED: "CANCELED"}.get(
+            facts.status, "FAILED"
+        ),
         "accumulator-results": {},
         "net-runtime": (
             result.net_runtime_ms
