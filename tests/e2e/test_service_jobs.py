@@ -222,6 +222,15 @@ def test_programs_that_fail_say_why(manager: Manager) -> None:
     assert "no job here" in (jobs["ends"].directory / "log.txt").read_text()
 
 
+def test_a_program_that_fails_after_its_job_is_told_of(manager: Manager) -> None:
+    text = FAILING["executes-twice"][0].replace("execute_async", "execute").replace("(x - 1)", "1")
+    job = manager.submit(text)
+    job.wait_for_state("FINISHED")
+    failure = job.document("/execution-result")["job-execution-result"]["program-failure"]
+    assert "a second job, 'second', after 'first'" in failure
+    assert job.document("/exceptions")["root-exception"] == failure
+
+
 def test_a_second_job_manager_on_the_directory_is_refused(manager: Manager) -> None:
     done = subprocess.run(
         manager.command,

@@ -119,7 +119,7 @@ def _outcome(client: RestClient, job_id: str, state: str) -> Outcome:
     if runtime_ms is None:
         jobs = client.get("/jobs/overview")["jobs"]
         runtime_ms = next((job["duration"] for job in jobs if job["jid"] == job_id), 0)
-    failure = None
+    failure = found.get("program-failure")
     if state == "FAILED":
         cause = found.get("failure-cause") or {}
         failure = cause.get("stack-trace") or cause.get("class")

@@ -172,6 +172,10 @@ def _run_remotely(
     if outcome.state == "FAILED":
         hint = _missing_file_hint(program, outcome.failure or "")
         raise RequestFailedError(f"Job {job_id} failed.\n{outcome.failure}{hint}")
+    if outcome.failure is not None:
+        raise RequestFailedError(
+            f"Job {job_id} has finished, and its program failed.\n{outcome.failure}"
+        )
     report.line("Program execution finished")
     report.line(f"Job with JobID {job_id} has finished.")
     report.line(f"Job Runtime: {outcome.runtime_ms} ms")

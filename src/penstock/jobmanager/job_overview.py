@@ -94,6 +94,15 @@ def exceptions_document(written: bytes | None, record: JobRecord) -> bytes | Non
     return json.dumps(document).encode()
 
 
+def result_document(written: bytes | None, record: JobRecord) -> bytes | None:
+    """Returns the document `execution-result`; a finished job may be that of a failed program."""
+    if written is None or record.error is None or record.status != JobStatus.FINISHED.name:
+        return written
+    document: dict[str, Any] = json.loads(written)
+    document.get("job-execution-result", {})["program-failure"] = record.error
+    return json.dumps(document).encode()
+
+
 def _no_exceptions() -> dict[str, Any]:
     return {
         "exceptionHistory": {"entries": [], "truncated": False},

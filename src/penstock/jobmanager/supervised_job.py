@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from penstock.core.job import JobStatus
-from penstock.jobmanager import documents, job_output, processes
+from penstock.jobmanager import documents, job_output, job_overview, processes
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
@@ -24,7 +24,6 @@ from penstock.jobmanager.dispatching import (
 )
 from penstock.jobmanager.driver_launcher import exit_text
 from penstock.jobmanager.job_operations import find_operation, make_room
-from penstock.jobmanager.job_overview import exceptions_document, job_document, summary_of
 from penstock.jobmanager.job_records import CommandRecord, JobRecord, ProcessRecord, StatusRecord
 from penstock.jobmanager.job_settings import JobSettings
 from penstock.jobmanager.life_cycle import JobLifeCycle
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.jobmanager.restart_strategies import RestartStrategy
 
 _log = logging.getLogger("penstock.jobmanager")
+_UNSEEN: Final = "The job's process ended while no job manager looked after it."
 
 
 class SupervisedJob:
@@ -83,7 +83,8 @@ class SupervisedJob:
         self._wall_ahead_ms = clock.wall_ms() - clock.monotonic_ms()
         # Of a job that has ended before us, for lists.
         self._status: StatusRecord | None = directory.status()
-        self._death: str | None = None
+        # Its process may be dead when we first look.
+        self._death: str | None = _UNSEEN if record.attempt else None
         self._kill_reason: str | None = None
         self._is_settled = False
         status = JobStatus[record.status]
@@ -128,16 +129,19 @@ class SupervisedJob:
 
     def summary(self) -> JobSummary:
         """Returns the job as lists show it."""
-        return summary_of(self.record, self._status, self.status)
+        return job_overview.summary_of(self.record, self._status, self.status)
 
     def document(self, name: str) -> bytes | None:
         """Returns a document; that of the job itself says what the job manager knows."""
         data = self.directory.document(name)
         if name == documents.JOB:
             summary = self.summary()
-            return job_document(data, summary, self.record.timestamps, self._clock.wall_ms())
+            entered = self.record.timestamps
+            return job_overview.job_document(data, summary, entered, self._clock.wall_ms())
         if name == documents.EXCEPTIONS:
-            return exceptions_document(data, self.record)
+            return job_overview.exceptions_document(data, self.record)
+        if name == documents.EXECUTION_RESULT:
+            return job_overview.result_document(data, self.record)
         return data
 
     # -- commands -------------------------------------------------------------------------------
@@ -292,7 +296,7 @@ class SupervisedJob:
         if has_died and asked is not None:
             failures = asked.memory.moved(self._wall_ahead_ms)
             record = restarted(record, self._status, failures)
-        if life.status is JobStatus.RESTARTING and self._death is None:
+        if has_died:
             self._death = f"The job's process ended {self._died_how() or 'without a word'}."
             _log.warning("Job %s restarts: %s", self.job_id, self._death)
         changed = record.status != life.status.name

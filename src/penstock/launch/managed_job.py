@@ -33,6 +33,7 @@ from penstock.launch.job_record import failure_of
 from penstock.launch.job_views import JobViews
 from penstock.launch.leadership_watch import watch_leadership
 from penstock.launch.local import start_job
+from penstock.launch.settings import make_absolute
 from penstock.rest.views.job import task_counts
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class ManagedJob:
                 # Among several job managers, where the next one finds them.
                 place = shared_checkpoints(configuration) or self._checkpoints
                 configuration.put(_CHECKPOINT_PLACES[0], place, Rank.FILE, "job manager")
+            make_absolute(configuration)
             self._directory.write_settings(configuration.to_dict())
             job = start_job(
                 graph,
@@ -158,11 +160,15 @@ class ManagedJob:
         if failure is not None and not job.result.done():
             _log.error("The program failed, and its job goes on: %s", failure)
         error = job.result.exception()
-        self._is_over.set()
-        self._watcher.join()
         status = JobStatus.SUSPENDED if job.is_fenced else job.status
         if status in (JobStatus.FINISHED, JobStatus.CANCELED):
             error = None
+        if status is JobStatus.FINISHED and failure is not None:
+            # The job has done its work and the program has not; whoever waits must hear of that.
+            error = failure
+            job.failed(failure)
+        self._is_over.set()
+        self._watcher.join()
         return self._end(status, error)
 
     def _program_ended(self, failure: BaseException | None) -> EndRecord:

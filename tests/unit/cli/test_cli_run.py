@@ -178,6 +178,18 @@ def test_a_failed_job_is_exit_1_with_the_users_frames(manager: StubManager, prog
     }
 
 
+def test_a_program_that_fails_after_its_job_is_exit_1(manager: StubManager, program: Path) -> None:
+    states(manager, "FINISHED")
+    result = {"net-runtime": 7, "program-failure": 'File "app.py", line 9\na second job'}
+    manager.answers[RESULT] = [(200, {}, {"job-execution-result": result})]
+    ran = penstock("run", "-m", manager.url, str(program))
+    assert ran.code == 1
+    assert ran.err.endswith(
+        f"error: Job {NEW} has finished, and its program failed.\n"
+        'File "app.py", line 9\na second job\n'
+    )
+
+
 def test_a_module_that_did_not_travel_is_pointed_at(
     manager: StubManager, program: Path, tmp_path: Path
 ) -> None:

@@ -147,6 +147,9 @@ def test_a_dead_process_is_followed_by_another_with_a_higher_epoch(world: World)
         ("restart-strategy.fixed-delay.delay", "1 ms"),
     )
     job_id = started(world, dispatcher, configuration=settings)
+    # A restart within the process is no death of it.
+    world.launcher.report(job_id, "RESTARTING", restarts=1)
+    world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RESTARTING)
     world.launcher.children[job_id, 1].status = -9
     world.wait(lambda: (job_id, 2) in world.launcher.children)
     process = world.launcher.directories[job_id].process()
@@ -190,6 +193,9 @@ def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) 
     second = world.dispatcher()
     world.wait(lambda: (job_id, 3) in world.launcher.children)
     assert second.jobs()[0].restarts == 3
+    process = world.launcher.directories[job_id].process()
+    assert process is not None
+    assert "while no job manager looked after it" in str(process.previous_death)
     world.launcher.report(job_id, "RUNNING", 3)
     world.wait(lambda: second.jobs()[0].status is JobStatus.RUNNING)
     world.launcher.children[job_id, 3].status = -9

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.job import JobStatus
 from penstock.jobmanager.dispatching import JobSummary, Operation, OperationStatus
-from penstock.jobmanager.job_overview import exceptions_document, job_document
+from penstock.jobmanager.job_overview import exceptions_document, job_document, result_document
 from penstock.jobmanager.job_records import JobRecord
 from penstock.jobmanager.savepoint_disposals import SavepointDisposals
 
@@ -79,6 +79,16 @@ def test_the_last_failure_is_shown_once() -> None:
     assert [each["stacktrace"] for each in both["exceptionHistory"]["entries"]] == ["E: why", "old"]
     none = json.loads(exceptions_document(None, JobRecord(job_id=JOB, submitted_ms=1)) or b"")
     assert none["exceptionHistory"] == {"entries": [], "truncated": False}
+
+
+def test_the_result_of_a_finished_job_tells_of_its_failed_program() -> None:
+    finished = JobRecord(job_id=JOB, submitted_ms=1, status="FINISHED", error="E: why")
+    failed = JobRecord(job_id=JOB, submitted_ms=1, status="FAILED", error="E: why")
+    written = b'{"job-execution-result": {"net-runtime": 7}}'
+    told = json.loads(result_document(written, finished) or b"")
+    assert told == {"job-execution-result": {"net-runtime": 7, "program-failure": "E: why"}}
+    assert result_document(written, failed) == written
+    assert result_document(None, finished) is None
 
 
 # -- disposal -------------------------------------------------------------------------------------

@@ -230,6 +230,12 @@ def test_secrets_in_texts(text: str, expected: str) -> None:
     assert without_secrets(text) == expected
 
 
+@pytest.mark.parametrize("word", ["x", "password", "s3://"])
+def test_long_lines_of_logs_are_read_once(word: str) -> None:
+    """Read again from each of its words, such a line would take hours."""
+    assert without_secrets(word * 200_000) == word * 200_000
+
+
 # -- as of now ------------------------------------------------------------------------------------
 
 
