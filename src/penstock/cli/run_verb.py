@@ -199,6 +199,7 @@ def _submission(program: Program) -> tuple[bytes, str]:
     from penstock.launch.job_package import build_package
 
     package, settings = build_package(program.script, program.settings)
+    settings.setdefault("penstock.job.base-directory", str(Path.cwd()))
     document = {
         "program": None if program.script is None else program.script.name,
         "module": program.module,

@@ -45,23 +45,12 @@ _CHECKPOINTING: Final = (
         _CP + "externalized-checkpoint-retention",
         "enum",
         "NO_EXTERNALIZED_CHECKPOINTS",
-        choices=(
-            "NO_EXTERNALIZED_CHECKPOINTS",
-            "DELETE_ON_CANCELLATION",
-            "RETAIN_ON_CANCELLATION",
-        ),
+        choices=("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"),
     ),
     Option(
-        _CP + "storage",
-        "enum",
-        None,
-        ("state.checkpoint-storage",),
-        ("jobmanager", "filesystem"),
+        _CP + "storage", "enum", None, ("state.checkpoint-storage",), ("jobmanager", "filesystem")
     ),
-    Option(
-        _CP + "dir",
-        deprecated=("state.checkpoints.dir", "state.backend.fs.checkpointdir"),
-    ),
+    Option(_CP + "dir", deprecated=("state.checkpoints.dir", "state.backend.fs.checkpointdir")),
     Option(
         _CP + "savepoint-dir",
         deprecated=("state.savepoints.dir", "savepoints.state.backend.fs.dir"),
@@ -101,13 +90,7 @@ _CHECKPOINTING: Final = (
         "true",
         ("state.checkpoint.cleaner.parallel-mode",),
     ),
-    Option(
-        _CP + "unaligned.enabled",
-        "boolean",
-        "false",
-        (_CP + "unaligned",),
-        note=_ALIGNED,
-    ),
+    Option(_CP + "unaligned.enabled", "boolean", "false", (_CP + "unaligned",), note=_ALIGNED),
     Option(_CP + "unaligned.forced", "boolean", "false", note=_ALIGNED),
     Option(
         _CP + "aligned-checkpoint-timeout",
@@ -119,13 +102,7 @@ _CHECKPOINTING: Final = (
 )
 
 _STATE: Final = (
-    Option(
-        "state.backend.type",
-        "enum",
-        "hashmap",
-        ("state.backend",),
-        ("hashmap", "rocksdb"),
-    ),
+    Option("state.backend.type", "enum", "hashmap", ("state.backend",), ("hashmap", "rocksdb")),
     Option("state.backend.rocksdb.localdir", deprecated=("state.backend.rocksdb.checkpointdir",)),
     Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "integer", "4"),
     Option("state.backend.rocksdb.memory.fixed-per-slot", "size"),
@@ -183,10 +160,7 @@ _PIPELINE: Final = (
         note="records are handed on by reference between chained operators either way",
     ),
     Option(
-        "execution.runtime-mode",
-        "enum",
-        "STREAMING",
-        choices=("STREAMING", "BATCH", "AUTOMATIC"),
+        "execution.runtime-mode", "enum", "STREAMING", choices=("STREAMING", "BATCH", "AUTOMATIC")
     ),
     Option("execution.attached", "boolean", "false"),
     Option("execution.shutdown-on-attached-exit", "boolean", "false"),
@@ -237,10 +211,7 @@ _CLUSTER: Final = (
         ("recovery.mode", "high-availability"),
         ("NONE", "ZOOKEEPER", "FILESYSTEM"),
     ),
-    Option(
-        _HA + "storageDir",
-        deprecated=("recovery.zookeeper.storageDir", _ZK + "storageDir"),
-    ),
+    Option(_HA + "storageDir", deprecated=("recovery.zookeeper.storageDir", _ZK + "storageDir")),
     Option(
         _HA + "cluster-id",
         default="/default",
@@ -287,6 +258,7 @@ _CLUSTER: Final = (
     Option("penstock.spark.master", default="local[*]"),
     Option("penstock.ui.enabled", "boolean", "false"),
     Option("penstock.jobmanager.directory"),
+    Option("penstock.job.base-directory"),
     Option("jobstore.max-capacity", "integer", "100"),
     Option("penstock.progress", "enum", "auto", choices=("auto", "lines", "off")),
     Option("penstock.rest.token-file"),

@@ -11,7 +11,7 @@ from penstock.graph.compile import compile_graph
 from penstock.launch import embedded_service
 from penstock.launch.banner import banner_lines, banner_warnings, engine_name, facts_of
 from penstock.launch.local_job import LocalJob
-from penstock.launch.settings import read_settings
+from penstock.launch.settings import make_absolute, read_settings
 from penstock.runtime.specs import check_alignment
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def start_job(  # noqa: PLR0913 - what a job manager adds
         embedded_service.check_available()
     # The composition root is where ids come from.
     job_id = job_id or uuid.uuid4().hex  # noqa: TID251
+    make_absolute(configuration)
     settings = read_settings(configuration, job_id, leader_epoch)
     facts = facts_of(job_id, compiled, settings, engine_name(settings.master))
     _log.info("%s", "\n".join(banner_lines(facts, settings, configuration)))

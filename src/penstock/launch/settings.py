@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
+from penstock.core.configuration import Rank
 from penstock.core.errors import ConfigurationError
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.launch.attempt_directories import directory_name
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 from penstock.spark.dependencies import Dependencies
 
+_PLACES = (
+    "execution.checkpointing.dir",
+    "execution.checkpointing.savepoint-dir",
+    "execution.state-recovery.path",
+)
 IN_PROCESS = "in-process"
 """A master of our own: epochs run in this process, one subtask after the other, without a JVM."""
 
@@ -52,6 +58,28 @@ class JobSettings:
     coordination: Coordination | None = None
     # The whole configuration, for storage that has keys of its own (`s3.…`).
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def make_absolute(configuration: Configuration) -> None:
+    """Has places of snapshots mean the same to every process, now and after a restart.
+
+    What a program or a command line says is relative to where the user called `penstock run`.
+    """
+    for key in _PLACES:
+        setting = configuration.setting(key)
+        if setting is None or ":/" in setting.value:
+            continue
+        path = Path(setting.value).expanduser()
+        if not setting.value.strip():
+            raise ConfigurationError(
+                f"{key} is empty; it was set by {setting}. Give a path or URL, or leave it out."
+            )
+        if not path.is_absolute():
+            called = configuration.read("penstock.job.base-directory")
+            base = Path(called) if called and setting.rank > Rank.FILE else Path.cwd()
+            place = os.path.normpath(base / path)
+            source = f"{setting.source}, relative to {base}"
+            configuration.put(key, place, setting.rank, source)
 
 
 def read_settings(configuration: Configuration, job_id: str, leader_epoch: int = 1) -> JobSettings:

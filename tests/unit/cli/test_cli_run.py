@@ -54,7 +54,7 @@ def test_detached(manager: StubManager, program: Path) -> None:
         "program": "app.py",
         "module": None,
         "arguments": ["--input", "x y"],
-        "configuration": {},
+        "configuration": {"penstock.job.base-directory": str(program.parent)},
     }
     assert package.read("app.py") == program.read_bytes()
 
@@ -70,6 +70,7 @@ def test_options_become_settings(manager: StubManager, program: Path, tmp_path: 
     assert ran.code == 0, ran.err
     document, package = submitted(manager)
     assert document["configuration"] == {
+        "penstock.job.base-directory": str(tmp_path),
         "parallelism.default": "4",
         "execution.state-recovery.path": str(tmp_path / "savepoint-1"),
         "execution.state-recovery.ignore-unclaimed-state": "true",
