@@ -20,15 +20,7 @@ from penstock.checkpoint.progress_steps import ask_again, complete
 from penstock.checkpoint.sink_backlog import COMMIT_TRIES
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.events import (
-        LeadershipLost,
-        PublicationFailed,
-        PublicationRejected,
-        PublicationUnknown,
-        Published,
-        SinkCommitFailed,
-        SinksCommitted,
-    )
+    from penstock.checkpoint import events
 
 
 def publish(state: CoordinatorState, pending: PendingCheckpoint) -> None:
@@ -48,7 +40,7 @@ def publish(state: CoordinatorState, pending: PendingCheckpoint) -> None:
     )
 
 
-def on_published(state: CoordinatorState, event: Published) -> None:
+def on_published(state: CoordinatorState, event: events.Published) -> None:
     """The checkpoint counts: its output becomes visible, older ones may go."""
     pending = state.find(
         event.checkpoint_id, "Published", Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN
@@ -83,7 +75,7 @@ def _abort_older(state: CoordinatorState, completed: CompletedCheckpoint) -> Non
             state.abort(pending, failure)
 
 
-def on_publication_failed(state: CoordinatorState, event: PublicationFailed) -> None:
+def on_publication_failed(state: CoordinatorState, event: events.PublicationFailed) -> None:
     """Gives the checkpoint up: the pointer has certainly not changed."""
     pending = state.find(event.checkpoint_id, "PublicationFailed", Phase.PUBLISHING)
     if pending is not None:
@@ -91,12 +83,12 @@ def on_publication_failed(state: CoordinatorState, event: PublicationFailed) -> 
         state.abort(pending, CheckpointFailure(reason, event.message), certain=True)
 
 
-def on_publication_rejected(state: CoordinatorState, event: PublicationRejected) -> None:
+def on_publication_rejected(state: CoordinatorState, event: events.PublicationRejected) -> None:
     """Somebody else leads: stop, and leave everything to them."""
     step_down(state, f"checkpoint {event.checkpoint_id} was not published: {event.message}")
 
 
-def on_leadership_lost(state: CoordinatorState, event: LeadershipLost) -> None:
+def on_leadership_lost(state: CoordinatorState, event: events.LeadershipLost) -> None:
     """The same, noticed elsewhere."""
     step_down(state, event.message)
 
@@ -121,7 +113,7 @@ def step_down(state: CoordinatorState, message: str) -> None:
     state.emit(StepDown(message))
 
 
-def on_publication_unknown(state: CoordinatorState, event: PublicationUnknown) -> None:
+def on_publication_unknown(state: CoordinatorState, event: events.PublicationUnknown) -> None:
     """Reads again until the outcome is known; until then nothing is deleted or aborted."""
     pending = state.find(
         event.checkpoint_id, "PublicationUnknown", Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN
@@ -133,12 +125,12 @@ def on_publication_unknown(state: CoordinatorState, event: PublicationUnknown) -
         state.emit(ReReadPointer(pending.checkpoint_id))
 
 
-def on_sinks_committed(state: CoordinatorState, event: SinksCommitted) -> None:
+def on_sinks_committed(state: CoordinatorState, event: events.SinksCommitted) -> None:
     """Everything up to this checkpoint is visible."""
     state.sinks.finished(event.checkpoint_id)
 
 
-def on_sink_commit_failed(state: CoordinatorState, event: SinkCommitFailed) -> None:
+def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFailed) -> None:
     """Repeats the commit later: the checkpoint promises it.
 
     A sink that fails again and again counts as a failed checkpoint, so that the job fails and its

@@ -13,19 +13,10 @@ from penstock.checkpoint.retention import ENDINGS
 from penstock.core.job import JobStatus
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.events import (
-        AttemptFailed,
-        DeletionCompleted,
-        DeletionFailed,
-        JobEnded,
-        PointerRemovalUnknown,
-        PointersRemoved,
-        Restored,
-        SharedFilesReleased,
-    )
+    from penstock.checkpoint import events
 
 
-def on_restored(state: CoordinatorState, event: Restored) -> None:
+def on_restored(state: CoordinatorState, event: events.Restored) -> None:
     """Takes over what the pointer, or the user, names; ids go on after the highest one.
 
     The output of the latest checkpoint is committed once more: nobody knows how far its first
@@ -46,14 +37,14 @@ def on_restored(state: CoordinatorState, event: Restored) -> None:
         state.announce(CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
 
 
-def on_attempt_failed(state: CoordinatorState, _event: AttemptFailed) -> None:
+def on_attempt_failed(state: CoordinatorState, _event: events.AttemptFailed) -> None:
     """Gives up what is pending; recovery waits until it is known what the pointer says."""
     state.move(Life.RECOVERING)
     state.abort_all(FailureReason.JOB_FAILOVER_REGION, FailureReason.CHECKPOINT_COORDINATOR_SUSPEND)
     state.recover_due = True
 
 
-def on_job_ended(state: CoordinatorState, event: JobEnded) -> None:
+def on_job_ended(state: CoordinatorState, event: events.JobEnded) -> None:
     """Gives up what is pending; `follow_up` cleans up as the retention policy says."""
     assert event.status in ENDINGS, f"{event.status} is no end of a job"
     state.move(Life.ENDING)
@@ -65,23 +56,23 @@ def on_job_ended(state: CoordinatorState, event: JobEnded) -> None:
     state.abort_all(reason, reason)
 
 
-def on_deletion_completed(state: CoordinatorState, event: DeletionCompleted) -> None:
+def on_deletion_completed(state: CoordinatorState, event: events.DeletionCompleted) -> None:
     """The files are gone."""
     state.deletions.finished(event.checkpoint_id, succeeded=True)
 
 
-def on_deletion_failed(state: CoordinatorState, event: DeletionFailed) -> None:
+def on_deletion_failed(state: CoordinatorState, event: events.DeletionFailed) -> None:
     """Files may be left: the pointer still lists them as subsumed, and the sweep comes by."""
     state.announce(CleanupFailed(event.checkpoint_id, event.message))
     state.deletions.finished(event.checkpoint_id, succeeded=False)
 
 
-def on_shared_files_released(state: CoordinatorState, _event: SharedFilesReleased) -> None:
+def on_shared_files_released(state: CoordinatorState, _event: events.SharedFilesReleased) -> None:
     """The next release may begin."""
     state.deletions.released()
 
 
-def on_pointers_removed(state: CoordinatorState, _event: PointersRemoved) -> None:
+def on_pointers_removed(state: CoordinatorState, _event: events.PointersRemoved) -> None:
     """At the end of the job: nothing names these checkpoints any more, their files may go."""
     removed = state.pointer_removal or ()
     state.pointer_removal = ()
@@ -96,7 +87,9 @@ def on_pointers_removed(state: CoordinatorState, _event: PointersRemoved) -> Non
     )
 
 
-def on_pointer_removal_unknown(state: CoordinatorState, _event: PointerRemovalUnknown) -> None:
+def on_pointer_removal_unknown(
+    state: CoordinatorState, _event: events.PointerRemovalUnknown
+) -> None:
     """Asks again later; until it is known, no file goes."""
     state.pointer_retry_ms = state.now_ms + retry_delay_ms(state.pointer_retries)
     state.pointer_retries += 1

@@ -17,11 +17,31 @@ if TYPE_CHECKING:
     from penstock.checkpoint.settings import ClaimMode
     from penstock.core.job import JobStatus
 
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEvent(Event):
+    """Something happened to one checkpoint."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointProblem(CheckpointEvent):
+    """Something went wrong with one checkpoint."""
+
+    message: str
+
+
 # -- life of the job ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Event):
     """Snapshots were found to start from, before the first `Started`."""
 
     # What the pointer names, oldest first; or the one the user names.
@@ -33,45 +53,45 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(Event):
     """All tasks of an attempt run."""
 
     first_delay_ms: int  # Random delay from `first_delay_range_ms`; only the first start uses it.
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(Event):
     """Time has passed; answers `ScheduleTick`, and may come at any other moment."""
 
 
 @dataclass(frozen=True, slots=True)
-class BacklogChanged:
+class BacklogChanged(Event):
     """The sources began or ceased to lag behind."""
 
     backlog: bool
 
 
 @dataclass(frozen=True, slots=True)
-class TasksFinished:
+class TasksFinished(Event):
     """Some tasks have ended while others run."""
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptFailed:
+class AttemptFailed(Event):
     """The running attempt failed and will be restarted; answered by `Recover`."""
 
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(Event):
     """The job has ended; after cleaning up comes `Close`."""
 
     status: JobStatus
 
 
 @dataclass(frozen=True, slots=True)
-class LeadershipLost:
+class LeadershipLost(Event):
     """Another leader has taken over, or a durable write was refused for its leader epoch."""
 
     message: str = ""
@@ -81,7 +101,7 @@ class LeadershipLost:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerRequested:
+class TriggerRequested(Event):
     """A user wants a checkpoint or savepoint; answered by `CompleteRequest`."""
 
     request_id: str
@@ -93,7 +113,7 @@ class TriggerRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class StopRequested:
+class StopRequested(Event):
     """A user wants to stop with a savepoint; `CompleteRequest` and `FinishJob` answer."""
 
     request_id: str
@@ -106,21 +126,19 @@ class StopRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class IdReserved:
+class IdReserved(CheckpointEvent):
     """`ReserveId` succeeded: the durable counter has moved to this id."""
-
-    checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class IdReservationFailed:
+class IdReservationFailed(Event):
     """`ReserveId` failed or got no reply; the id, if one was taken, is used up."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class EpochCompleted:
+class EpochCompleted(Event):
     """An epoch counts."""
 
     epoch: int
@@ -129,160 +147,95 @@ class EpochCompleted:
 
 
 @dataclass(frozen=True, slots=True)
-class UploadCompleted:
+class UploadCompleted(CheckpointEvent):
     """`Upload` is done: every file is durable."""
 
-    checkpoint_id: int
     uploaded: Any = field(default=None, repr=False)  # Durable handles; opaque.
     # Sizes and durations.
     figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class UploadFailed:
+class UploadFailed(CheckpointProblem):
     """`Upload` failed, also after retries."""
-
-    checkpoint_id: int
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataWritten:
+class MetadataWritten(CheckpointEvent):
     """`WriteMetadata` (or `ReReadMetadata`) found the metadata whole and durable."""
 
-    checkpoint_id: int
     location: str
     details: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataFailed:
+class MetadataFailed(CheckpointProblem):
     """The metadata does not exist and never will."""
-
-    checkpoint_id: int
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataUnknown:
+class MetadataUnknown(CheckpointProblem):
     """Nobody knows whether the metadata was written."""
-
-    checkpoint_id: int
-    message: str
 
 
 # -- the commit point -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class Published(CheckpointEvent):
     """The pointer names the checkpoint."""
 
-    checkpoint_id: int
-
 
 @dataclass(frozen=True, slots=True)
-class PublicationFailed:
+class PublicationFailed(CheckpointProblem):
     """`Publish` failed and is certain to have changed nothing; never an answer to a re-reading."""
 
-    checkpoint_id: int
-    message: str
-
 
 @dataclass(frozen=True, slots=True)
-class PublicationRejected:
+class PublicationRejected(CheckpointProblem):
     """Somebody else has changed the pointer or leads now: this coordinator is over."""
 
-    checkpoint_id: int
-    message: str
-
 
 @dataclass(frozen=True, slots=True)
-class PublicationUnknown:
+class PublicationUnknown(CheckpointProblem):
     """Nobody knows whether the pointer has changed."""
-
-    checkpoint_id: int
-    message: str
 
 
 # -- after it -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class SinksCommitted:
+class SinksCommitted(CheckpointEvent):
     """Everything prepared up to this checkpoint is visible."""
 
-    checkpoint_id: int
-
 
 @dataclass(frozen=True, slots=True)
-class SinkCommitFailed:
+class SinkCommitFailed(CheckpointProblem):
     """Some sink did not commit, or nobody knows; it will be asked again."""
 
-    checkpoint_id: int
-    message: str
-
 
 @dataclass(frozen=True, slots=True)
-class DeletionCompleted:
+class DeletionCompleted(CheckpointEvent):
     """`DiscardPending` or `DeleteCheckpoint` is done."""
 
-    checkpoint_id: int
-
 
 @dataclass(frozen=True, slots=True)
-class DeletionFailed:
+class DeletionFailed(CheckpointProblem):
     """Files may be left; the sweep finds them."""
 
-    checkpoint_id: int
-    message: str
-
 
 @dataclass(frozen=True, slots=True)
-class SharedFilesReleased:
+class SharedFilesReleased(Event):
     """`ReleaseSharedFiles` is over; what could not be deleted is left to the sweep."""
 
 
 @dataclass(frozen=True, slots=True)
-class PointersRemoved:
+class PointersRemoved(Event):
     """`RemovePointers` is done: nothing durable names these checkpoints any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class PointerRemovalUnknown:
+class PointerRemovalUnknown(Event):
     """`RemovePointers` failed, or nobody knows; it will be asked again."""
 
     message: str
-
-
-Event = (
-    Restored
-    | Started
-    | Ticked
-    | BacklogChanged
-    | TasksFinished
-    | AttemptFailed
-    | JobEnded
-    | LeadershipLost
-    | TriggerRequested
-    | StopRequested
-    | IdReserved
-    | IdReservationFailed
-    | EpochCompleted
-    | UploadCompleted
-    | UploadFailed
-    | MetadataWritten
-    | MetadataFailed
-    | MetadataUnknown
-    | Published
-    | PublicationFailed
-    | PublicationRejected
-    | PublicationUnknown
-    | SinksCommitted
-    | SinkCommitFailed
-    | DeletionCompleted
-    | DeletionFailed
-    | SharedFilesReleased
-    | PointersRemoved
-    | PointerRemovalUnknown
-)

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointTriggered:
+class Fact:
+    """Base of all facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTriggered(Fact):
     """A checkpoint got its id."""
 
     checkpoint_id: int
@@ -21,7 +26,7 @@ class CheckpointTriggered:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointUploaded:
+class CheckpointUploaded(Fact):
     """All subtasks have acknowledged and all files are in the storage."""
 
     checkpoint_id: int
@@ -29,7 +34,7 @@ class CheckpointUploaded:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointCompleted:
+class CheckpointCompleted(Fact):
     """A checkpoint counts."""
 
     checkpoint_id: int
@@ -42,7 +47,7 @@ class CheckpointCompleted:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointFailed:
+class CheckpointFailed(Fact):
     """A checkpoint was aborted."""
 
     checkpoint_id: int
@@ -51,14 +56,14 @@ class CheckpointFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointDiscarded:
+class CheckpointDiscarded(Fact):
     """A completed checkpoint was subsumed, or removed at the end of the job."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointRestored:
+class CheckpointRestored(Fact):
     """An attempt starts from this snapshot."""
 
     checkpoint_id: int
@@ -67,7 +72,7 @@ class CheckpointRestored:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerDeclined:
+class TriggerDeclined(Fact):
     """A request failed before it got an id."""
 
     request: TriggerRequest
@@ -75,7 +80,7 @@ class TriggerDeclined:
 
 
 @dataclass(frozen=True, slots=True)
-class LateAnswerDropped:
+class LateAnswerDropped(Fact):
     """An answer came for a checkpoint that is not pending any more; told once per checkpoint."""
 
     checkpoint_id: int
@@ -83,7 +88,7 @@ class LateAnswerDropped:
 
 
 @dataclass(frozen=True, slots=True)
-class CleanupFailed:
+class CleanupFailed(Fact):
     """Files could not be deleted; the sweep finds them later."""
 
     checkpoint_id: int
@@ -91,22 +96,8 @@ class CleanupFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkCommitDelayed:
+class SinkCommitDelayed(Fact):
     """Sinks could not commit yet; it is tried again."""
 
     checkpoint_id: int
     message: str
-
-
-Fact = (
-    CheckpointTriggered
-    | CheckpointUploaded
-    | CheckpointCompleted
-    | CheckpointFailed
-    | CheckpointDiscarded
-    | CheckpointRestored
-    | TriggerDeclined
-    | LateAnswerDropped
-    | CleanupFailed
-    | SinkCommitDelayed
-)

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleTick:
+class Instruction:
+    """Base of all instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTick(Instruction):
     """Send `Ticked` at this time; replaces an earlier wish. None: no tick is needed."""
 
     at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class ReserveId:
+class ReserveId(Instruction):
     """Take a new id from the durable counter, under our leader epoch, not below `at_least`.
 
     Answer: `IdReserved`, `IdReservationFailed`, or `LeadershipLost`.
@@ -30,7 +35,7 @@ class ReserveId:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestSnapshot:
+class RequestSnapshot(Instruction):
     """Hand over the job's state at the end of the running epoch, or at once when none runs.
 
     Answer: `EpochCompleted`; every one answers all open requests. For `stop` read nothing more,
@@ -43,7 +48,7 @@ class RequestSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Instruction):
     """Make the files of a snapshot durable, in the background.
 
     Only files that `base` names may be referred to instead of written; None means a full one.
@@ -58,7 +63,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteMetadata:
+class WriteMetadata(Instruction):
     """Write `_metadata`, whole or not at all, as the last file.
 
     Answer: `MetadataWritten`, `MetadataFailed` or `MetadataUnknown`.
@@ -73,14 +78,14 @@ class WriteMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class ReReadMetadata:
+class ReReadMetadata(Instruction):
     """Find out whether `_metadata` was written. Answers as of `WriteMetadata`."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Instruction):
     """Set the pointer by compare-and-set under our leader epoch: the only commit point.
 
     Afterwards the pointer names exactly `retained`, the new checkpoint last. It lists `dropped`
@@ -97,7 +102,7 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
-class ReReadPointer:
+class ReReadPointer(Instruction):
     """Find out what became of `Publish`, repeating the same change if need be.
 
     Answer: `Published`, `PublicationRejected` or `PublicationUnknown`. Finding the old pointer is
@@ -108,7 +113,7 @@ class ReReadPointer:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitSinks:
+class CommitSinks(Instruction):
     """Make output visible, idempotently: all that was prepared up to this checkpoint.
 
     What is not known to be committed must be in the next snapshot too, because this checkpoint
@@ -119,7 +124,7 @@ class CommitSinks:
 
 
 @dataclass(frozen=True, slots=True)
-class NotifyAborted:
+class NotifyAborted(Instruction):
     """Tell whoever works on the checkpoint to drop it; late answers are welcome but ignored."""
 
     checkpoint_id: int
@@ -127,7 +132,7 @@ class NotifyAborted:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscardPending:
+class DiscardPending(Instruction):
     """Delete what is private to an aborted checkpoint, never shared files.
 
     Wait for its upload to stop first, so that nothing is written behind the deletion.
@@ -138,7 +143,7 @@ class DiscardPending:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteCheckpoint:
+class DeleteCheckpoint(Instruction):
     """Delete metadata, then private files, of a checkpoint that the pointer does not name.
 
     Answer: `DeletionCompleted` or `DeletionFailed`.
@@ -148,14 +153,14 @@ class DeleteCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseSharedFiles:
+class ReleaseSharedFiles(Instruction):
     """Delete shared files whose `last_used` is below this id. Answer: `SharedFilesReleased`."""
 
     lowest_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class RemovePointers:
+class RemovePointers(Instruction):
     """At the end of the job: make the pointer name none of these.
 
     Answer: `PointersRemoved`, `PointerRemovalUnknown` or `LeadershipLost`.
@@ -165,40 +170,40 @@ class RemovePointers:
 
 
 @dataclass(frozen=True, slots=True)
-class Recover:
+class Recover(Instruction):
     """Start the next attempt from this checkpoint; None: from empty state, as at first."""
 
     checkpoint: CompletedCheckpoint | None
 
 
 @dataclass(frozen=True, slots=True)
-class FailJob:
+class FailJob(Instruction):
     """Fail the attempt; the restart strategy decides what follows."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class StepDown:
+class StepDown(Instruction):
     """Another leader owns the job: stop, and touch nothing durable any more."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class FinishJob:
+class FinishJob(Instruction):
     """The job has stopped with this savepoint and its output is visible: it is FINISHED."""
 
     savepoint: CompletedCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class Close(Instruction):
     """Everything is cleaned up; no further event is needed."""
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteRequest:
+class CompleteRequest(Instruction):
     """Tell the caller the result: a checkpoint, or why there is none."""
 
     request_id: str
@@ -207,32 +212,7 @@ class CompleteRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(Instruction):
     """Append to history, metrics, listeners and log; a failure there fails nothing."""
 
     fact: Fact
-
-
-Instruction = (
-    ScheduleTick
-    | ReserveId
-    | RequestSnapshot
-    | Upload
-    | WriteMetadata
-    | ReReadMetadata
-    | Publish
-    | ReReadPointer
-    | CommitSinks
-    | NotifyAborted
-    | DiscardPending
-    | DeleteCheckpoint
-    | ReleaseSharedFiles
-    | RemovePointers
-    | Recover
-    | FailJob
-    | StepDown
-    | FinishJob
-    | Close
-    | CompleteRequest
-    | Announce
-)

@@ -11,19 +11,12 @@ from penstock.checkpoint.instructions import CompleteRequest, ReReadMetadata, Up
 from penstock.checkpoint.pending import PendingCheckpoint, Phase
 
 if TYPE_CHECKING:
+    from penstock.checkpoint import events
     from penstock.checkpoint.completed import CompletedCheckpoint
     from penstock.checkpoint.coordinator_state import CoordinatorState
-    from penstock.checkpoint.events import (
-        EpochCompleted,
-        MetadataFailed,
-        MetadataUnknown,
-        MetadataWritten,
-        UploadCompleted,
-        UploadFailed,
-    )
 
 
-def on_epoch_completed(state: CoordinatorState, event: EpochCompleted) -> None:
+def on_epoch_completed(state: CoordinatorState, event: events.EpochCompleted) -> None:
     """Hands the job's state to every checkpoint that waits for the end of an epoch."""
     for pending in list(state.pending.values()):
         if pending.phase is not Phase.WAITING_FOR_EPOCH:
@@ -47,7 +40,7 @@ def _base(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCheck
     return state.store.base
 
 
-def on_upload_completed(state: CoordinatorState, event: UploadCompleted) -> None:
+def on_upload_completed(state: CoordinatorState, event: events.UploadCompleted) -> None:
     """Writes the metadata, the last file."""
     pending = state.find(event.checkpoint_id, "UploadCompleted", Phase.UPLOADING)
     if pending is None:
@@ -72,7 +65,7 @@ def on_upload_completed(state: CoordinatorState, event: UploadCompleted) -> None
     )
 
 
-def on_upload_failed(state: CoordinatorState, event: UploadFailed) -> None:
+def on_upload_failed(state: CoordinatorState, event: events.UploadFailed) -> None:
     """Gives the checkpoint up."""
     pending = state.find(event.checkpoint_id, "UploadFailed", Phase.UPLOADING)
     if pending is not None:
@@ -80,7 +73,7 @@ def on_upload_failed(state: CoordinatorState, event: UploadFailed) -> None:
         state.abort(pending, CheckpointFailure(reason, event.message))
 
 
-def on_metadata_written(state: CoordinatorState, event: MetadataWritten) -> None:
+def on_metadata_written(state: CoordinatorState, event: events.MetadataWritten) -> None:
     """A savepoint is complete now; a checkpoint may be published."""
     pending = state.find(
         event.checkpoint_id, "MetadataWritten", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
@@ -119,7 +112,7 @@ def complete(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCh
     return completed
 
 
-def on_metadata_failed(state: CoordinatorState, event: MetadataFailed) -> None:
+def on_metadata_failed(state: CoordinatorState, event: events.MetadataFailed) -> None:
     """Gives the checkpoint up: its metadata does not exist."""
     pending = state.find(
         event.checkpoint_id, "MetadataFailed", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
@@ -132,7 +125,7 @@ def on_metadata_failed(state: CoordinatorState, event: MetadataFailed) -> None:
         state.abort(pending, failure, certain=True)
 
 
-def on_metadata_unknown(state: CoordinatorState, event: MetadataUnknown) -> None:
+def on_metadata_unknown(state: CoordinatorState, event: events.MetadataUnknown) -> None:
     """Asks again: at once for the first time, then at growing intervals."""
     pending = state.find(
         event.checkpoint_id, "MetadataUnknown", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN

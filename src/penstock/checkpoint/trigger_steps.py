@@ -13,16 +13,7 @@ from penstock.checkpoint.pending import PendingCheckpoint
 from penstock.checkpoint.triggering import TriggerRequest
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.events import (
-        BacklogChanged,
-        IdReservationFailed,
-        IdReserved,
-        Started,
-        StopRequested,
-        TasksFinished,
-        Ticked,
-        TriggerRequested,
-    )
+    from penstock.checkpoint import events
 
 _REFUSALS: Final = {
     Life.CREATED: FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
@@ -35,7 +26,7 @@ _REFUSALS: Final = {
 """What a request hears while the job does not run."""
 
 
-def on_started(state: CoordinatorState, event: Started) -> None:
+def on_started(state: CoordinatorState, event: events.Started) -> None:
     """Starts the timetable: with the random delay at first, after a restart with the pause."""
     state.move(Life.RUNNING)
     state.some_tasks_finished = False
@@ -44,16 +35,16 @@ def on_started(state: CoordinatorState, event: Started) -> None:
     state.has_started = True
 
 
-def on_ticked(_state: CoordinatorState, _event: Ticked) -> None:
+def on_ticked(_state: CoordinatorState, _event: events.Ticked) -> None:
     """Changes nothing itself: `follow_up` finds what the time has made possible."""
 
 
-def on_backlog_changed(state: CoordinatorState, event: BacklogChanged) -> None:
+def on_backlog_changed(state: CoordinatorState, event: events.BacklogChanged) -> None:
     """Switches between the two intervals."""
     state.triggering.set_backlog(state.now_ms, backlog=event.backlog)
 
 
-def on_tasks_finished(state: CoordinatorState, _event: TasksFinished) -> None:
+def on_tasks_finished(state: CoordinatorState, _event: events.TasksFinished) -> None:
     """Ends checkpointing if the settings say so."""
     if state.settings.checkpoints_after_tasks_finish or state.some_tasks_finished:
         return
@@ -63,7 +54,7 @@ def on_tasks_finished(state: CoordinatorState, _event: TasksFinished) -> None:
         state.decline(TriggerDeclined(request, failure))
 
 
-def on_trigger_requested(state: CoordinatorState, event: TriggerRequested) -> None:
+def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested) -> None:
     """Queues a user's request."""
     is_savepoint = event.kind is SnapshotKind.SAVEPOINT
     if not _may_trigger(state, event.request_id):
@@ -86,7 +77,7 @@ def on_trigger_requested(state: CoordinatorState, event: TriggerRequested) -> No
         state.decline(declined)
 
 
-def on_stop_requested(state: CoordinatorState, event: StopRequested) -> None:
+def on_stop_requested(state: CoordinatorState, event: events.StopRequested) -> None:
     """Clears the way and queues the savepoint that the job stops with."""
     if not _may_trigger(state, event.request_id):
         return
@@ -110,7 +101,7 @@ def on_stop_requested(state: CoordinatorState, event: StopRequested) -> None:
     )
 
 
-def on_id_reserved(state: CoordinatorState, event: IdReserved) -> None:
+def on_id_reserved(state: CoordinatorState, event: events.IdReserved) -> None:
     """The checkpoint starts: it has an id, and waits for the end of an epoch."""
     assert event.checkpoint_id > state.last_id, f"id {event.checkpoint_id} was used before"
     state.last_id = event.checkpoint_id
@@ -127,7 +118,7 @@ def on_id_reserved(state: CoordinatorState, event: IdReserved) -> None:
     state.emit(RequestSnapshot(event.checkpoint_id, request.stop, request.drain))
 
 
-def on_id_reservation_failed(state: CoordinatorState, event: IdReservationFailed) -> None:
+def on_id_reservation_failed(state: CoordinatorState, event: events.IdReservationFailed) -> None:
     """The storage does not answer: the request fails, and counts as a failed checkpoint."""
     request, state.reserving = state.reserving, None
     if request is None:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 class Ticked:
     """Time has passed."""
 
-    now_ms: int  # The time.
+    now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRead:
     """The record was read."""
 
-    now_ms: int  # The time.
+    now_ms: int
     current: RecordVersion | None  # What it says; None before the first leader.
 
 
@@ -31,7 +31,7 @@ class LeaseRead:
 class LeaseWritten:
     """A `WriteLease` has an outcome."""
 
-    now_ms: int  # The time.
+    now_ms: int
     # When the request began; the lease counts from here, since others may have seen the new version
     # at any time after it.
     started_ms: int
@@ -42,7 +42,7 @@ class LeaseWritten:
 class LeaseUnavailable:
     """A read or a write failed, or the store cannot be reached."""
 
-    now_ms: int  # The time.
+    now_ms: int
     reason: str  # Why, for people.
 
 
@@ -50,7 +50,7 @@ class LeaseUnavailable:
 class StopRequested:
     """The candidate is to end in order, and to give up the lease if it has it."""
 
-    now_ms: int  # The time.
+    now_ms: int
 
 
 Event = Ticked | LeaseRead | LeaseWritten | LeaseUnavailable | StopRequested
