@@ -33,6 +33,8 @@ class CollectionSource(Source):
         chunking: Records of one split.
     """
 
+    boundedness = Boundedness.BOUNDED
+
     def __init__(self, items: Iterable[Any], chunking: int = _CHUNK) -> None:
         if chunking < 1:
             raise ProgramError(f"chunking is {chunking}; it must be 1 or more.")
@@ -41,10 +43,6 @@ class CollectionSource(Source):
         self._chunks = [
             _freeze(listed[at : at + chunking], at) for at in range(0, len(listed), chunking)
         ]
-
-    @property
-    def boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED
 
     def discover(self, state: Any, now_ms: int) -> Discovery:
         if state is not None:

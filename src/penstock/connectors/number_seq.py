@@ -30,6 +30,8 @@ class NumberSequenceSource(Source):
         end: Last number, at least `start`.
     """
 
+    boundedness = Boundedness.BOUNDED
+
     def __init__(self, start: int, end: int) -> None:
         if end < start:
             raise ProgramError(
@@ -39,10 +41,6 @@ class NumberSequenceSource(Source):
         self.start = start
         self.end = end
         self._parallelism = 1
-
-    @property
-    def boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED
 
     def with_parallelism(self, parallelism: int) -> NumberSequenceSource:
         source = NumberSequenceSource(self.start, self.end)

@@ -115,16 +115,13 @@ class BroadcastProcessSpec(OperatorSpec):
 class KeyedBroadcastProcessSpec(OperatorSpec):
     """A `KeyedBroadcastProcessFunction`; input 0 is keyed."""
 
+    is_keyed = True
     function: KeyedBroadcastProcessFunction
     descriptors: tuple[MapStateDescriptor, ...]  # The broadcast states.
 
     def __post_init__(self) -> None:
         as_instance(self.function, KeyedBroadcastProcessFunction)
         _check(self.descriptors)
-
-    @property
-    def is_keyed(self) -> bool:
-        return True
 
     def build(self) -> OperatorLogic:
         return KeyedBroadcastProcessLogic(self.function, tuple(self.descriptors))

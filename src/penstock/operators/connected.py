@@ -71,14 +71,11 @@ class CoProcessSpec(OperatorSpec):
 class KeyedCoProcessSpec(OperatorSpec):
     """A `KeyedCoProcessFunction`; both inputs are keyed."""
 
+    is_keyed = True
     function: KeyedCoProcessFunction
 
     def __post_init__(self) -> None:
         as_instance(self.function, KeyedCoProcessFunction)
-
-    @property
-    def is_keyed(self) -> bool:
-        return True
 
     def build(self) -> OperatorLogic:
         return KeyedCoProcessLogic(self.function)

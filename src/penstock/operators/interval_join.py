@@ -30,6 +30,7 @@ _RIGHT: Final = "right"
 class IntervalJoinSpec(OperatorSpec):
     """An interval join; input 0 is left, input 1 is right, both keyed."""
 
+    is_keyed = True
     lower_ms: int  # Lower bound of `right - left`.
     upper_ms: int  # Upper bound of `right - left`.
     lower_inclusive: bool  # Whether a difference of exactly `lower_ms` joins.
@@ -57,10 +58,6 @@ class IntervalJoinSpec(OperatorSpec):
         lower = self.lower_ms if self.lower_inclusive else self.lower_ms + 1
         upper = self.upper_ms if self.upper_inclusive else self.upper_ms - 1
         return lower, upper
-
-    @property
-    def is_keyed(self) -> bool:
-        return True
 
     def build(self) -> OperatorLogic:
         return IntervalJoinLogic(self)

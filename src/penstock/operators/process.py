@@ -109,14 +109,11 @@ class ProcessSpec(OperatorSpec):
 class KeyedProcessSpec(OperatorSpec):
     """A `KeyedProcessFunction` on a keyed stream."""
 
+    is_keyed = True
     function: KeyedProcessFunction
 
     def __post_init__(self) -> None:
         as_instance(self.function, KeyedProcessFunction)
-
-    @property
-    def is_keyed(self) -> bool:
-        return True
 
     def build(self) -> OperatorLogic:
         return KeyedProcessLogic(self.function)

@@ -37,14 +37,11 @@ _ABSENT: Final = object()
 class ReduceSpec(OperatorSpec):
     """`KeyedStream.reduce`."""
 
+    is_keyed = True
     function: Any  # A `ReduceFunction` or any callable of two values.
 
     def __post_init__(self) -> None:
         as_reduce(self.function)
-
-    @property
-    def is_keyed(self) -> bool:
-        return True
 
     def build(self) -> OperatorLogic:
         return ReduceLogic(self.function)
@@ -54,16 +51,13 @@ class ReduceSpec(OperatorSpec):
 class AggregationSpec(OperatorSpec):
     """`KeyedStream.sum`, `min`, `max`, `min_by`, `max_by`."""
 
+    is_keyed = True
     kind: str  # One of these five names.
     # Position or name of the field; 0 also means the whole of a plain value.
     position: int | str = 0
 
     def __post_init__(self) -> None:
         aggregation(self.kind, self.position)
-
-    @property
-    def is_keyed(self) -> bool:
-        return True
 
     def build(self) -> OperatorLogic:
         # Built-in aggregations never change a value in place.

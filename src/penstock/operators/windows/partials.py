@@ -166,11 +166,8 @@ def _panes_of(assigner: AlignedWindows) -> Panes:
 class PartialWindowSpec(OperatorSpec):
     """A window operator whose input is partials."""
 
+    is_keyed = True
     window: WindowSpec  # The operator as the program said it.
-
-    @property
-    def is_keyed(self) -> bool:
-        return True
 
     def build(self) -> OperatorLogic:
         return PartialWindowLogic(self.window)

@@ -29,6 +29,7 @@ class WindowSpec(OperatorSpec):
     `window_all` is the same: its records all carry one key and it runs with parallelism 1.
     """
 
+    is_keyed = True
     assigner: WindowAssigner  # Which windows a record belongs to.
     trigger: Trigger | None = None  # When a window is evaluated; None for the assigner's default.
     evictor: Evictor | None = None  # Which records leave a window when it is evaluated, or None.
@@ -99,10 +100,6 @@ class WindowSpec(OperatorSpec):
     def used_trigger(self) -> Trigger:
         """The trigger that runs: the program's or the assigner's default."""
         return self.assigner.get_default_trigger(None) if self.trigger is None else self.trigger
-
-    @property
-    def is_keyed(self) -> bool:
-        return True
 
     def build(self) -> OperatorLogic:
         from penstock.operators.windows.choice import build_logic
