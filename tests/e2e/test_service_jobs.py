@@ -126,6 +126,9 @@ def test_a_job_is_cancelled_and_its_process_ends(manager: Manager, tmp_path: Pat
     assert status >= 400
     assert "CANCELED" in answer["errors"][0]
     assert job.document()["end-time"] > 0
+    log = (job.directory / "log.txt").read_text()
+    assert "The job has ended: CANCELED" in log
+    assert "ERROR" not in log, "that somebody cancels it is no failure of the program"
 
 
 def test_a_process_that_does_not_obey_a_cancellation_is_killed(

@@ -127,7 +127,8 @@ def program_of(options: dict[str, Any], settings: Mapping[str, str]) -> Program:
                 f"{script} is a Java program; Penstock runs Python programs of the DataStream API."
             )
         if not script.is_file():
-            raise RequestFailedError(f"The program {script} does not exist.")
+            wrong = "is no file" if script.exists() else "does not exist"
+            raise RequestFailedError(f"The program {script} {wrong}.")
     found = dict(settings) | _settings(options, files)
     return Program(
         script,

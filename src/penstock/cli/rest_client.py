@@ -226,9 +226,9 @@ def _check_tls(url: str, cause: BaseException) -> None:
     """Says what is wrong where the ends do not agree about TLS: asking again changes nothing."""
     if isinstance(cause, ssl.SSLCertVerificationError):
         raise NoManagerError(
-            f"{url} shows a certificate that is not trusted: {cause.verify_message}. Name the PEM "
-            "file of its authority in security.ssl.rest.ca-certificate, and call the job manager "
-            "by a name that the certificate has."
+            f"{url} shows a certificate that is not trusted: {cause.verify_message.rstrip('.')}. "
+            "Name the PEM file of its authority in security.ssl.rest.ca-certificate, and call the "
+            "job manager by a name that the certificate has."
         ) from None
     if isinstance(cause, ssl.SSLError):
         raise NoManagerError(

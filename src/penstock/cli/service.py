@@ -77,15 +77,16 @@ def base_url(address: str, scheme: str = "http") -> str:
             f"-m {address} is Flink's own way to YARN. Name the job manager's address, as in "
             "-m localhost:8081; jobs run on YARN with -D penstock.spark.master=yarn there."
         )
-    parts = urlsplit(address if "://" in address else f"{scheme}://{address}")
+    wrong = WrongUsageError(
+        f'-m "{address}" is not an address; write host:port, as in localhost:8081.'
+    )
     try:
-        port = parts.port or 8081
+        parts = urlsplit(address if "://" in address else f"{scheme}://{address}")
+        port = 8081 if parts.port is None else parts.port
     except ValueError:
-        port = 0
-    if parts.scheme not in ("http", "https") or not parts.hostname or not 0 < port < 65536:
-        raise WrongUsageError(
-            f'-m "{address}" is not an address; write host:port, as in localhost:8081.'
-        )
+        raise wrong from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise wrong
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from penstock.common import Configuration
+from penstock.core.configuration import Rank
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
 from penstock.demo.show import Show
@@ -38,7 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
         env = StreamExecutionEnvironment.get_execution_environment(
             _configuration(options.settings, directory, page=options.page)
         )
-        env.set_parallelism(2)
         console.print(
             f"Counting [bold]{count:,}[/] events per minute, channel and behaviour. They come two "
             "minutes late and up to 50 seconds out of order; watermarks stay 50 seconds behind. A "
@@ -59,8 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(outcome["counted"])
         if options.page:
             page = f"{current_url()}/#/jobs/{results.get_job_client().get_job_id()}/checkpoints"
-            console.print(f"Its checkpoints: {page}", soft_wrap=True, highlight=False)
-            _linger(console)
+            _linger(console, page)
     return 0 if outcome["is_exact"] else 1
 
 
@@ -83,8 +82,13 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _configuration(settings: list[str], directory: str, *, page: bool) -> Configuration:
+    """The demo's settings, which count more than a file's; what is asked for counts most."""
     configuration = Configuration()
-    defaults = {
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        configuration.put(key, value, Rank.CODE, "-D")
+    own = {
+        "parallelism.default": "2",
         "execution.checkpointing.interval": "2 s",
         "execution.checkpointing.dir": directory,
         "restart-strategy.type": "fixed-delay",
@@ -92,11 +96,9 @@ def _configuration(settings: list[str], directory: str, *, page: bool) -> Config
         "restart-strategy.fixed-delay.delay": "500 ms",
         "penstock.ui.enabled": str(page).lower(),
     }
-    for key, value in defaults.items():
-        configuration.set_string(key, value)
-    for setting in settings:
-        key, _, value = setting.partition("=")
-        configuration.set_string(key, value)
+    for key, value in own.items():
+        if not configuration.contains_key(key):
+            configuration.put(key, value, Rank.CODE, "penstock demo")
     return configuration
 
 
@@ -110,9 +112,12 @@ def _directory() -> Iterator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _linger(console: Console) -> None:
-    """Keeps the page up while somebody sits at a terminal."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+def _linger(console: Console, page: str) -> None:
+    """Names the page of the checkpoints, and keeps it up while somebody sits at a terminal."""
+    stays = sys.stdin.isatty() and sys.stdout.isatty()
+    ending = "" if stays else " (gone with the demo; in a terminal it stays)"
+    console.print(f"Its checkpoints: {page}{ending}", soft_wrap=True, highlight=False)
+    if not stays:
         return
     console.print("The page stays until you press Enter, ten minutes at most.")
     with contextlib.suppress(KeyboardInterrupt):

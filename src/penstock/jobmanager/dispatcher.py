@@ -28,7 +28,13 @@ from penstock.core.job import JobStatus
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.attempt_epochs import attempt_epoch
 from penstock.jobmanager.clean_ups import CleanUps
-from penstock.jobmanager.dispatching import CommandKind, Leadership, NotLeaderError, UnknownJobError
+from penstock.jobmanager.dispatching import (
+    CommandKind,
+    Leadership,
+    NotLeaderError,
+    RefusedError,
+    UnknownJobError,
+)
 from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail
 from penstock.jobmanager.job_output import read_output
 from penstock.jobmanager.savepoint_disposals import SavepointDisposals
@@ -208,8 +214,14 @@ class JobDispatcher:
         job = self._job(job_id)
         if command.kind is CommandKind.CANCEL and self._shared is not None and not job.has_ended:
             self._shared.request_cancel(job_id, self._clock.wall_ms())
-        with self._lock:
-            job.trigger(command, trigger_id)
+        try:
+            with self._lock:
+                job.trigger(command, trigger_id)
+        except OSError as error:
+            raise RefusedError(
+                f"the {command.kind.value} cannot be noted in {job.directory.path}: "
+                f"{error.strerror}."
+            ) from None
         return trigger_id
 
     def operation(self, job_id: str, trigger_id: str) -> Operation | None:

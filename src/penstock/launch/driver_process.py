@@ -25,7 +25,7 @@ import msgspec
 
 from penstock.core.clock import SystemClock
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
-from penstock.core.errors import PenstockError, ProgramError
+from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.core.setting_values import parse_list
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.processes import start_time
@@ -69,9 +69,10 @@ def main(arguments: Sequence[str]) -> int:
     private = _private_directory(directory, process)
     try:
         failure = _run_program(directory, submission, private, job)
-        if failure is not None:
-            _log.error("%s", failure_of(failure, 0, 0).text)
         end = job.finish(failure)
+        is_cancelled = end.status == "CANCELED" and isinstance(failure, JobExecutionError)
+        if failure is not None and not is_cancelled:
+            _log.error("%s", failure_of(failure, 0, 0).text)
         counts = directory.process()
         if counts is not None and counts.attempt == process.attempt:
             directory.write_end(end)

@@ -127,7 +127,8 @@ def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> Stat
     backend = configuration.get_string("state.backend.type", "hashmap")
     if backend not in _BACKENDS:
         raise ConfigurationError(
-            f"state.backend.type is '{backend}'; it must be one of {', '.join(_BACKENDS)}."
+            f"state.backend.type is '{backend}'; it must be one of {', '.join(_BACKENDS)}. It was "
+            f"set by {configuration.setting('state.backend.type')}."
         )
     base = configuration.get_string(
         "state.backend.rocksdb.localdir", ""

@@ -24,6 +24,8 @@ SEE_HELP = "Use the help option (-h or --help) to get help on the command."
         ("stop 40dcc", 'Cannot parse JobID from "40dcc".'),
         ("list --runing", 'Unrecognized option: --runing. Did you mean "--running"?'),
         ("list -m localhost:nope", '-m "localhost:nope" is not an address'),
+        ("list -m [::1", '-m "[::1" is not an address'),
+        ("list -m localhost:0", '-m "localhost:0" is not an address'),
         ("list -m yarn-cluster", "-m yarn-cluster is Flink's own way to YARN."),
         ("list -t yarn-session", "The target yarn-session is Flink's own way to a cluster."),
         (f"savepoint -type fast {ID_RUNNING}", '-type "fast" is not a format'),

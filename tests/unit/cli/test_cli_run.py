@@ -248,6 +248,7 @@ def test_without_a_manager_both_ways_are_named(program: Path) -> None:
     ("command", "code", "text"),
     [
         ("run nowhere.py", 1, "The program nowhere.py does not exist."),
+        ("run .", 1, "The program . is no file."),
         ("run -d -t local app.py", 2, "-d and -t local exclude each other"),
         ("run -cm mine app.py", 2, '-cm "mine" is not a claim mode'),
         ("run -p 0 app.py", 2, "The parallelism was set to 0"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from dispatcher_world import World, started, submission
@@ -112,6 +114,22 @@ def test_a_command_and_what_becomes_of_it(world: World) -> None:
     assert (found.status, found.location) == (OperationStatus.COMPLETED, "place")
     assert dispatcher.operation(job_id, "b" * 32) is None
     assert dispatcher.jobs()[0].status is JobStatus.RUNNING
+
+
+def test_a_command_that_cannot_be_written_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dispatcher = world.dispatcher()
+    job_id = started(world, dispatcher)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.jobmanager.job_directory.replace_file", Mock(side_effect=full))
+        for kind in (CommandKind.SAVEPOINT, CommandKind.CANCEL):
+            with pytest.raises(RefusedError, match=f"{kind.value} cannot be noted.*No space left"):
+                dispatcher.trigger(job_id, Command(kind))
+    assert dispatcher.jobs()[0].status is JobStatus.RUNNING
+    dispatcher.trigger(job_id, Command(CommandKind.CANCEL))
+    world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.CANCELLING)
 
 
 def test_commands_that_are_not_obeyed_before_the_end_have_failed(world: World) -> None:
