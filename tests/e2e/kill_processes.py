@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import subprocess
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
-WORKER = "pyspark.daemon"
+# An argument of the daemon, and of the workers that are forked from it.
+WORKER = "pyspark.worker"
 
 
 def processes(job: subprocess.Popen[bytes], words: str) -> list[int]:
