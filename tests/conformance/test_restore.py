@@ -10,6 +10,7 @@ import pytest
 from recovery_kit import Faults, environment, failing_at, same
 from restore_kit import (
     KEYS,
+    RETAIN,
     Count,
     Numbers,
     Tap,
@@ -297,3 +298,38 @@ def test_operator_state_and_owed_output_are_not_dropped_silently(tmp_path: Path)
     with pytest.raises(PenstockError) as caught:
         client.get_job_execution_result().result(20)
     assert "uid 'remember') has state" in str(caught.value)
+
+
+def test_a_print_may_go_and_a_sink_that_owes_output_may_not(tmp_path: Path) -> None:
+    """What `print()` showed nobody else can show; it must not keep a program from going on."""
+    rare = {**RETAIN, "execution.checkpointing.interval": "1 h"}  # All output waits for it.
+
+    def start(*sinks: str, **options: str) -> Any:
+        env = environment(tmp_path, 1, {**rare, **options})
+        numbers = env.add_source(Numbers()).uid("numbers")
+        if "print" in sinks:
+            numbers.print().uid("print")
+        if "visible" in sinks:
+            numbers.add_sink(Visible("out")).uid("visible")
+        numbers.key_by(lambda value: value % KEYS).process(Count()).uid("count").add_sink(
+            Visible("counts")
+        ).uid("counts")
+        return env.execute_async()
+
+    def read(client: Any, records: int) -> None:
+        metrics = client.metrics
+        wait_for(lambda: metrics()["numbers"].records_out >= records, f"{records} records")
+
+    Tap.limit = 100
+    client = start("print", "visible")
+    read(client, 100)
+    number = client.trigger_checkpoint().result(20)
+    cancel(client)
+    (retained,) = (tmp_path / "checkpoints").glob(f"*/chk-{number}")
+    Tap.limit = 200
+    client = start("visible", **restore(retained))
+    read(client, 100)
+    cancel(client)
+    client = start("print", **restore(retained))
+    with pytest.raises(PenstockError, match="uid 'visible'\\) has output that may not be visible"):
+        client.get_job_execution_result().result(20)

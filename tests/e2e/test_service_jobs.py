@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from service_kit import (
     open_gate,
     wait_for,
 )
+
+from penstock.checkpoint.codec import decode_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,6 +138,7 @@ def test_a_process_that_does_not_obey_a_cancellation_is_killed(
     manager: Manager, tmp_path: Path
 ) -> None:
     job = start(manager, tmp_path, 1_000, **{"task.cancellation.timeout": "1 s"})
+    wait_until_nothing_is_owed(job, 1_000)
     pid = job.pid()
     os.kill(pid, signal.SIGSTOP)
     job.cancel()
@@ -143,6 +147,21 @@ def test_a_process_that_does_not_obey_a_cancellation_is_killed(
     wait_for(lambda: not is_alive(pid), job.trouble)
     # It could not clean up, so the job manager has.
     wait_for(lambda: not left_of(job), lambda: f"{left_of(job)}\n{job.trouble()}")
+
+
+def wait_until_nothing_is_owed(job: Job, gate: int) -> None:
+    """A checkpoint whose output may not be visible yet would stay."""
+
+    def latest() -> bool:
+        for path in (job.manager.directory / "checkpoints" / job.job_id).glob("chk-*/_metadata"):
+            with contextlib.suppress(FileNotFoundError):
+                found = decode_manifest(path.read_bytes(), str(path))
+                read = [position for _, position in found.sources["numbers"]["assigned"]]
+                if read == [gate] and not found.owing:
+                    return True
+        return False
+
+    wait_for(latest, job.trouble)
 
 
 def left_of(job: Job) -> list[Path]:
@@ -163,6 +182,8 @@ def test_checkpoints_of_a_job_whose_process_died_for_the_last_time(
         "restart-strategy.type": "disable",
     }
     job = start(manager, tmp_path, 1_000, **settings)
+    if not is_kept:
+        wait_until_nothing_is_owed(job, 1_000)
     os.kill(job.pid(), signal.SIGKILL)
     job.wait_for_state("FAILED")
     local = manager.directory.parent / "tmp"

@@ -183,6 +183,15 @@ class Manifest(_Record, frozen=True, kw_only=True):
         return {h.path: h for h in self.handles if not h.shared and h.path is not None}
 
     @property
+    def owing(self) -> list[str]:
+        """Uids of sinks with output that may not be visible yet and that other jobs can commit."""
+        return [
+            uid
+            for uid, saved in self.sinks.items()
+            if saved.get("pending") and saved.get("owes_other_jobs", True)
+        ]
+
+    @property
     def inline_bytes(self) -> int:
         """Bytes of state inside the manifest."""
         return sum(len(h.inline) for h in self.handles if h.inline is not None)

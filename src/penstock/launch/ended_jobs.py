@@ -7,6 +7,7 @@ and local directories go. Nothing of the program is run for that: its driver has
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shutil
 from collections import deque
 from pathlib import Path
@@ -16,11 +17,13 @@ from penstock.checkpoint import events, instructions
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.retention import RetentionPolicy, is_kept
 from penstock.checkpoint.settings import StorageKind
 from penstock.checkpoint.storage_open import Storages
 from penstock.core.clock import SystemClock
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import PenstockError
+from penstock.core.job import JobStatus
 from penstock.core.versioned import Committed
 from penstock.launch.attempt_directories import remove_earlier_attempts
 from penstock.launch.high_availability import open_job_records, open_records
@@ -30,10 +33,12 @@ from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
 from penstock.launch.start_point import own_start
 
 if TYPE_CHECKING:
-    from penstock.core.job import JobStatus
+    from penstock.checkpoint.settings import CheckpointSettings
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.jobmanager.job_directory import JobDirectory
     from penstock.launch.settings import JobSettings
 
+_log = logging.getLogger("penstock.checkpoint")
 PROGRAM: Final = "program-"
 """Begins the names of the directories into which programs are unpacked."""
 
@@ -86,7 +91,7 @@ def _end_checkpoints(job_id: str, settings: JobSettings, status: JobStatus) -> N
         identity = JobIdentity(job_id, "", settings.state.directory, settings.leader_epoch, records)
         effects = SnapshotEffects(identity, checkpoints, SystemClock(), storages)
         try:
-            _end(effects, CheckpointCoordinator(checkpoints), status)
+            _end(effects, checkpoints, status)
         finally:
             effects.close()
     finally:
@@ -94,7 +99,7 @@ def _end_checkpoints(job_id: str, settings: JobSettings, status: JobStatus) -> N
             records.close()
 
 
-def _end(effects: SnapshotEffects, coordinator: CheckpointCoordinator, status: JobStatus) -> None:
+def _end(effects: SnapshotEffects, settings: CheckpointSettings, status: JobStatus) -> None:
     """Has the coordinator end the job from where its checkpoints stand."""
     effects.pointer.ending = status.name
     pointer, last_id = effects.take_over()
@@ -103,6 +108,7 @@ def _end(effects: SnapshotEffects, coordinator: CheckpointCoordinator, status: J
         effects.orphans.finish(last_id, ())
         return
     effects.registry = own.registry
+    coordinator = CheckpointCoordinator(_keeping_what_is_owed(settings, own.loaded, status))
     coming: deque[events.Event] = deque([own.restored, events.JobEnded(status)])
     left = ["their coordinator did not come to an end."]
     while coming:
@@ -116,6 +122,25 @@ def _end(effects: SnapshotEffects, coordinator: CheckpointCoordinator, status: J
                 left.append(str(error))
     if left:
         raise CheckpointError(f"checkpoints of job {effects.job_id} are left: {left[-1]}")
+
+
+def _keeping_what_is_owed(
+    settings: CheckpointSettings, latest: LoadedSnapshot, status: JobStatus
+) -> CheckpointSettings:
+    """Returns settings that keep checkpoints with output that may not be visible yet.
+
+    Only the program can commit it: the one that died, or one that starts from the checkpoint.
+    """
+    owing = latest.manifest.owing
+    if not owing or status is JobStatus.FINISHED or is_kept(settings.retention, status):
+        return settings
+    _log.warning(
+        "%s stays: its process died when output of the sinks %s may not have been visible yet. A "
+        "program that starts from it makes it so; if that is not wanted, delete it.",
+        latest.directory,
+        ", ".join(map(repr, owing)),
+    )
+    return dataclasses.replace(settings, retention=RetentionPolicy.RETAIN_ON_CANCELLATION)
 
 
 def _obeyed(effects: SnapshotEffects, instruction: instructions.Instruction) -> list[events.Event]:
@@ -132,8 +157,7 @@ def _obeyed(effects: SnapshotEffects, instruction: instructions.Instruction) -> 
             effects.release_shared(lowest_id)
             return [events.SharedFilesReleased()]
         case instructions.CommitSinks(checkpoint):
-            # Its output can only be committed by the program. A checkpoint that is kept still has
-            # it; with one that goes it is lost, as for Flink.
+            # Its output can only be committed by the program; the checkpoint is kept for that.
             return [events.SinksCommitted(checkpoint.checkpoint_id)]
         case _:
             return []

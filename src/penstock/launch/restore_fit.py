@@ -237,7 +237,7 @@ def _unclaimed(
     record: OperatorRecord, manifest: Manifest, *, allow_non_restored: bool
 ) -> list[str]:
     has_state = record.has_keys or bool(record.states) or record.uid in manifest.sources
-    owes = manifest.sinks.get(record.uid, {}).get("pending")
+    owes = record.uid in manifest.owing
     if allow_non_restored or not (has_state or owes):
         return []
     has = "state" if has_state else "output that may not be visible yet"

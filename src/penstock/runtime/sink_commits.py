@@ -114,6 +114,7 @@ class SinkCommits:
                 uid: {
                     "committer": committer.snapshot(),
                     "pending": [list(each) for each in self._pending.get(uid, [])],
+                    "owes_other_jobs": committer.owes_other_jobs,
                 }
                 for uid, committer in self._committers.items()
             }
