@@ -1,7 +1,8 @@
 """What web pages show of snapshots: their operators and states, and the first rows of a state.
 
-A list comes from metadata alone. Rows are read in a process of their own (`state_rows`), one
-reading at a time: whatever a snapshot holds, the service goes on answering.
+A list comes from metadata alone. Rows, and lists of many thousand files, are read in a process of
+their own (`state_rows`), one reading at a time: whatever a snapshot holds, the service goes on
+answering.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import METADATA, snapshot_directory
 from penstock.launch.configured_storage import configured_storages
 from penstock.launch.snapshot_contents import list_states
 from penstock.launch.state_rows import RowsRequest
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 32 << 20
 """How much of a snapshot is read for the first rows."""
+MOST_METADATA: Final = 2 << 20
+"""How long a `_metadata` may be that is read here: to take in the 20 MB of 100,000 files would hold
+up all other requests for a second or two."""
 MOST_SECONDS: Final = 30
 _WAIT_S: Final = 10.0
 
@@ -42,8 +47,16 @@ class SnapshotPages:
         self._turn = threading.Lock()
 
     def list_states(self, path: str) -> dict[str, Any]:
-        """Returns what a snapshot holds, without reading any value."""
-        return list_states(path, configured_storages(self._configuration), count=False)
+        """Returns what a snapshot holds, without reading any value.
+
+        Raises:
+            CheckpointError: It cannot be read, or others are being read for too long.
+        """
+        storages, directory = configured_storages(self._configuration), snapshot_directory(path)
+        if (storages.at(directory).size(METADATA) or 0) <= MOST_METADATA:
+            return list_states(path, storages, count=False)
+        options = self._configuration.to_dict()
+        return self._read(RowsRequest(path=path, most_seconds=self._most_seconds, options=options))
 
     def first_rows(self, path: str, uid: str, state: str | None, limit: int) -> dict[str, Any]:
         """Returns the first rows of a state, as `state_rows.read_rows` does.
@@ -60,8 +73,11 @@ class SnapshotPages:
             most_seconds=self._most_seconds,
             options=self._configuration.to_dict(),
         )
+        return self._read(request)
+
+    def _read(self, request: RowsRequest) -> dict[str, Any]:
         if not self._turn.acquire(timeout=_WAIT_S):
-            raise CheckpointError("other rows are being read; try again in a moment.")
+            raise CheckpointError("another snapshot is being read; try again in a moment.")
         try:
             answer = _answer(request)
         finally:

@@ -1,4 +1,4 @@
-"""The first rows of a state, read in a process of its own: `python -m penstock.launch.state_rows`.
+"""What is in a snapshot, read in a process of its own: `python -m penstock.launch.state_rows`.
 
 Reading takes memory and time that whoever serves web pages does not have, so this process has a
 limit of either, and is given up beyond. It takes a `RowsRequest` as JSON from its input and writes
@@ -19,7 +19,7 @@ import msgspec
 
 from penstock.checkpoint.storage_open import Storages
 from penstock.core.errors import PenstockError
-from penstock.launch.snapshot_contents import keyed_entry, operator_entry
+from penstock.launch.snapshot_contents import keyed_entry, list_states, operator_entry
 from penstock.launch.snapshot_reader import Snapshot, open_snapshot
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ _CELL_CHARACTERS: Final = 400
 
 
 class RowsRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows."""
+    """Which rows, or a list of what there is."""
 
     path: str  # The snapshot.
-    uid: str  # The operator.
-    state: str | None  # One of its states; None for all, timers included.
-    limit: int  # At most so many rows.
-    most_bytes: int  # At most so much is read.
+    uid: str | None = None  # The operator; None for a list of all operators and states.
+    state: str | None = None  # One of its states; None for all, timers included.
+    limit: int = 0  # At most so many rows.
+    most_bytes: int = 0  # At most so much is read.
     most_seconds: int  # For so long at most.
     options: dict[str, str]  # Configuration of the storage.
 
@@ -81,7 +81,7 @@ class _Reading:
 
     def entries(self) -> Iterator[dict[str, Any]]:
         snapshot, wanted = self._snapshot, self._request.state
-        record = snapshot.operator(self._request.uid)
+        record = snapshot.operator(self._request.uid or "")
         if self._may_read(record.logic):
             for own in snapshot.operator_state(record.uid):
                 if wanted in (None, own.state):
@@ -129,7 +129,10 @@ def main() -> None:
     signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(request.most_seconds)
     try:
-        answer = read_rows(request)
+        if request.uid is None:
+            answer = list_states(request.path, Storages(request.options), count=False)
+        else:
+            answer = read_rows(request)
     except PenstockError as error:
         answer = {"error": str(error)}
     except _TooLong:

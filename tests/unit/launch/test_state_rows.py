@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from penstock.datastream.state import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.launch import snapshot_pages
 from penstock.launch.snapshot_pages import SnapshotPages
 from penstock.launch.state_rows import RowsRequest, read_rows
 from penstock.snapshots import SavepointWriter
@@ -95,7 +97,7 @@ def test_reading_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert not any(left.iterdir())
 
 
-def test_another_process_reads(path: str, tmp_path: Path) -> None:
+def test_another_process_reads(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = SnapshotPages(Configuration())
     assert pages.first_rows(path, "rules", "rules", 1) == read_rows(request(path, "rules", "rules"))
     with pytest.raises(CheckpointError, match=r"has no operator with uid 'nobody'; it has 'count'"):
@@ -105,3 +107,8 @@ def test_another_process_reads(path: str, tmp_path: Path) -> None:
     assert [each["uid"] for each in pages.list_states(path)["operators"]] == [
         "count", "remember", "rules"
     ]  # fmt: skip
+    # A list that is long to read is not read here.
+    here = pages.list_states(path)
+    monkeypatch.setattr(snapshot_pages, "MOST_METADATA", 0)
+    monkeypatch.setattr(snapshot_pages, "list_states", Mock(side_effect=AssertionError))
+    assert pages.list_states(path) == here
