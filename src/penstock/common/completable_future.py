@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 __all__ = ["CompletableFuture"]
@@ -15,6 +15,7 @@ class CompletableFuture:
     def __init__(self, future: Future[Any], convert: Callable[[Any], Any] | None = None) -> None:
         self._future = future
         self._convert = convert
+        self._given_up = False
 
     @staticmethod
     def completed(value: Any) -> CompletableFuture:
@@ -25,22 +26,27 @@ class CompletableFuture:
 
     def cancel(self) -> bool:
         """Gives the answer up, if it is not here yet; what was asked for goes on."""
-        return self._future.cancel()
+        # The wrapped future stays as it is: others wait for it too, and whoever works on it would
+        # find no place for the answer.
+        self._given_up = self._given_up or not self._future.done()
+        return self._given_up
 
     def cancelled(self) -> bool:
-        return self._future.cancelled()
+        return self._given_up or self._future.cancelled()
 
     def done(self) -> bool:
-        return self._future.done()
+        return self._given_up or self._future.done()
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits for the answer; raises what went wrong."""
+        if self._given_up:
+            raise CancelledError
         value = self._future.result(timeout)
         return value if self._convert is None else self._convert(value)
 
     def exception(self) -> BaseException | None:
         """Returns what went wrong; None if nothing did, or not yet."""
-        if not self._future.done() or self._future.cancelled():
+        if not self._future.done() or self.cancelled():
             return None
         return self._future.exception()
 

@@ -18,6 +18,7 @@ from penstock.graph.nodes import Node, NodeKind
 from penstock.operators.adapters import as_reduce, close_function, open_function
 from penstock.operators.aggregations import aggregation
 from penstock.operators.convert import ConvertOutputSpec
+from penstock.operators.function_checks import refuse_operator_state
 from penstock.operators.function_process import KeyedProcessFunction
 from penstock.operators.process import KeyedProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
@@ -87,6 +88,7 @@ class FinalReduce(KeyedProcessFunction):
     """Combines all records of a key and gives the result when the input has ended."""
 
     def __init__(self, function: Any) -> None:
+        refuse_operator_state(function, "a reduction in BATCH mode")
         self._function = function
 
     def open(self, runtime_context: RuntimeContext) -> None:

@@ -10,6 +10,7 @@ from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.operators.adapters import as_instance
 from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
 from penstock.operators.function_base import CoFlatMapFunction, CoMapFunction
+from penstock.operators.function_checkpointed import CheckpointedFunction
 from penstock.operators.function_process import CoProcessFunction, KeyedCoProcessFunction
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class ConnectedStreams:
             return self._then("Keyed Co-Process", KeyedCoProcessSpec(func), output_type)
         if self._is_keyed():
             # PyFlink gives such a function keyed state and timers too.
-            keyed = KeyedCoProcessSpec(_WithKeys(func))
+            has_state = isinstance(func, CheckpointedFunction)
+            keyed = KeyedCoProcessSpec((_WithKeysAndState if has_state else _WithKeys)(func))
             return self._then("Keyed Co-Process", keyed, output_type)
         return self._then("Co-Process", CoProcessSpec(func), output_type)
 
@@ -88,7 +90,7 @@ class ConnectedStreams:
 class _WithKeys(KeyedCoProcessFunction):
     """A `CoProcessFunction` on keyed streams."""
 
-    def __init__(self, function: CoProcessFunction) -> None:
+    def __init__(self, function: Any) -> None:
         self._function = function
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -107,3 +109,13 @@ class _WithKeys(KeyedCoProcessFunction):
         # Java Flink's CoProcessFunction has it, PyFlink's has not.
         on_timer = getattr(self._function, "on_timer", None)
         return None if on_timer is None else on_timer(timestamp, ctx)
+
+
+class _WithKeysAndState(_WithKeys, CheckpointedFunction):
+    """The same with operator state."""
+
+    def snapshot_state(self, context: Any) -> None:
+        self._function.snapshot_state(context)
+
+    def initialize_state(self, context: Any) -> None:
+        self._function.initialize_state(context)

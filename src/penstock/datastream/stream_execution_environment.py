@@ -312,6 +312,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 def _loose_ends(graph: StreamGraph) -> list[str]:
     used = {each.node_id for node in graph.nodes.values() for each in node.inputs}
     return [
+        f"set_uid_hash() of operator '{node.name}' has no effect: its state goes by its uid "
+        f"'{node.uid}'."
+        for node in graph.nodes.values()
+        if node.uid and node.uid_hash
+    ] + [
         f"nothing takes what operator '{node.name}' gives; end it with print() or sink_to()."
         for node_id, node in graph.nodes.items()
         if node_id not in used and node.kind is not NodeKind.SINK

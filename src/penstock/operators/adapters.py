@@ -17,7 +17,12 @@ from penstock.core.errors import ProgramError
 from penstock.operators import function_base as base
 from penstock.operators import function_join as joins
 from penstock.operators.function_base import Function
-from penstock.operators.function_checks import check_callable, check_methods, name_of
+from penstock.operators.function_checks import (
+    check_callable,
+    check_methods,
+    name_of,
+    refuse_operator_state,
+)
 
 AnyCallable = Callable[..., Any]
 F = TypeVar("F")
@@ -157,6 +162,7 @@ def _check_result(function: Any, kind: type[Function], signature: str) -> None:
 
 def _adapt_outside(function: Any, kind: type[Function], method: str, signature: str) -> AnyCallable:
     bound = _adapt(function, (kind, method, signature))
+    refuse_operator_state(function, f"a {kind.__name__}")
     if isinstance(function, kind) and type(function).open is not Function.open:
         return _OpenedAtFirstCall(function, method)
     return bound

@@ -8,6 +8,7 @@ import types
 from typing import Any, Final
 
 from penstock.core.errors import ProgramError
+from penstock.operators.function_checkpointed import CheckpointedFunction
 
 _MADE_OF_SOMETHING: Final = frozenset(("BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_SET"))
 
@@ -100,6 +101,15 @@ def _is_value(made_by: dis.Instruction) -> bool:
     if name in {"LOAD_CONST", "RETURN_CONST"}:
         return made_by.argval is not None
     return name == "LOAD_SMALL_INT" or name.startswith("LOAD_FAST")
+
+
+def refuse_operator_state(function: Any, place: str) -> None:
+    """Refuses a `CheckpointedFunction` where nobody would ask it for its state."""
+    if isinstance(function, CheckpointedFunction):
+        raise ProgramError(
+            f"{type(function).__name__} is a CheckpointedFunction, but {place} has no state of its "
+            "own: snapshot_state() would never be called. Keep the state in an operator before it."
+        )
 
 
 def name_of(function: Any) -> str:

@@ -124,9 +124,11 @@ def test_what_should_be_known_is_logged(
     env: StreamExecutionEnvironment, caplog: pytest.LogCaptureFixture
 ) -> None:
     env.get_configuration().set_string("paralelism.default", "3")
-    env.from_collection([1]).set_buffer_timeout(5).add_sink(lambda value: None)
+    stream = env.from_collection([1]).set_buffer_timeout(5).uid("mine").set_uid_hash("0f" * 16)
+    stream.add_sink(lambda value: None)
     with caplog.at_level(logging.WARNING, "penstock.environment"):
         env.execute()
     messages = [record.getMessage() for record in caplog.records]
     assert any("Did you mean 'parallelism.default'?" in message for message in messages)
     assert any("set_buffer_timeout(5)" in message for message in messages)
+    assert any("its state goes by its uid 'mine'" in message for message in messages)

@@ -9,9 +9,11 @@ from penstock.common import Duration, Row, Time, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.async_data_stream import AsyncDataStream
+from penstock.datastream.async_retry_predicates import has_exception_predicate
 from penstock.datastream.functions import (
     AggregateFunction,
     AsyncFunction,
+    AsyncRetryStrategy,
     BroadcastProcessFunction,
     CoProcessFunction,
     FlatMapFunction,
@@ -221,6 +223,27 @@ def test_async_io(env: Env) -> None:
         env.from_collection([10, 20]), Look(), Time.seconds(5), 2, Types.INT()
     )
     assert collected(ds) == [11, 12, 21, 22]
+
+
+def test_async_io_with_retries(env: Env) -> None:
+    asked: dict[int, int] = {}
+
+    class Shy(AsyncFunction):
+        async def async_invoke(self, value: int) -> list[int]:
+            asked[value] = asked.get(value, 0) + 1
+            if asked[value] < 3:
+                raise ConnectionError
+            return [asked[value]]
+
+    # Pauses of a millisecond or two: what counts is the third attempt.
+    strategy = AsyncRetryStrategy.exponential_backoff(3, 1, 2, 2.0, None, has_exception_predicate)
+    for wait in (
+        AsyncDataStream.unordered_wait_with_retry,
+        AsyncDataStream.ordered_wait_with_retry,
+    ):
+        asked.clear()
+        records = env.from_collection([1, 2])
+        assert collected(wait(records, Shy(), Time.minutes(1), strategy, 2, Types.INT())) == [3, 3]
 
 
 def test_parallel_job_with_function_objects(env: Env) -> None:

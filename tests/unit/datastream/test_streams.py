@@ -132,6 +132,19 @@ def test_key_type_converts_keys(numbers: DataStream) -> None:
     assert partitioning.key_type.convert_all([partitioning.selector(3)]) == [Row(a=3, b=3)]
 
 
+def test_keys_of_several_fields(env: StreamExecutionEnvironment) -> None:
+    records = [("a", 1, 2), ("b", 1, 5), ("a", 1, 3), ("a", 2, 7)]
+    tuples = env.from_collection(records)
+    with tuples.key_by(0, 1).sum(2).execute_and_collect() as results:
+        assert list(results) == [("a", 1, 2), ("b", 1, 5), ("a", 1, 5), ("a", 2, 7)]
+    dicts = env.from_collection([{"k": "a", "m": 1, "n": 2}, {"k": "a", "m": 1, "n": 3}])
+    with dicts.key_by("k", "m").sum("n").execute_and_collect() as results:
+        assert [result["n"] for result in results] == [2, 5]
+    for wrong in ((0, True), ("k", "m", 1.5), (len, 1)):
+        with pytest.raises(ProgramError, match="is neither a name nor a position"):
+            tuples.key_by(*wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("selector", [None, object(), LastDigit, True])
 def test_what_is_no_key_selector(numbers: DataStream, selector: Any) -> None:
     with pytest.raises(ProgramError, match=r"key_by\(\)|KeySelector"):

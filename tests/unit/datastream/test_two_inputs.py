@@ -13,6 +13,7 @@ from penstock.core.errors import ProgramError
 from penstock.core.partitioning import Broadcast, Forward, KeyGroups
 from penstock.datastream import (
     BroadcastProcessFunction,
+    CheckpointedFunction,
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
@@ -23,7 +24,11 @@ from penstock.datastream import (
     KeyedStream,
     OutputTag,
 )
-from penstock.datastream.state import MapStateDescriptor
+from penstock.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ValueStateDescriptor,
+)
 from penstock.datastream.window import (
     TumblingEventTimeWindows,
 )
@@ -36,6 +41,7 @@ from penstock.operators.connected import (
 )
 from penstock.operators.interval_join import IntervalJoinSpec
 from penstock.operators.windows.pairs import CoGroupPairs, FlatJoinPairs, JoinPairs, PairContents
+from penstock.testing.harness import OneOperatorHarness
 
 MINUTE = TumblingEventTimeWindows.of(Time.minutes(1))
 
@@ -103,6 +109,40 @@ def test_plain_function_on_keyed_streams_gets_state(words: DataStream) -> None:
     assert isinstance(spec, KeyedCoProcessSpec)
     assert spec.function.process_element1(1, "ctx") == [("first", 1, "ctx")]
     assert spec.function.process_element2(2, "ctx") == [("second", 2, "ctx")]
+
+
+class Remembers(CoProcessFunction, CheckpointedFunction):
+    """Tells in its results what it was asked for; fires a timer, as Java's does."""
+
+    def initialize_state(self, context: Any) -> None:
+        state = context.get_operator_state_store()
+        self.mine = state.get_list_state(ListStateDescriptor("mine"))
+
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total"))
+
+    def snapshot_state(self, context: Any) -> None:
+        self.mine.add(context.get_checkpoint_id())
+
+    def process_element1(self, value: str, ctx: Any) -> Any:
+        self.total.update((self.total.value() or 0) + 1)
+        ctx.timer_service().register_event_time_timer(5)
+
+    process_element2 = process_element1
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.get_current_key(), self.total.value(), timestamp
+
+
+def test_plain_function_on_keyed_streams_keeps_its_own_state(words: DataStream) -> None:
+    stream = words.connect(words).key_by(len, len).process(Remembers())
+    with stream.execute_and_collect() as results:
+        assert list(results) == [(1, 4, 5)]
+    operator = OneOperatorHarness(spec_of(stream), key=len)
+    saved = operator.snapshot()
+    operator.snapshot()
+    operator.restore(saved)
+    assert operator.logic.function._function.mine.get() == [1]
 
 
 def test_wrong_connected_streams(words: DataStream) -> None:
@@ -217,6 +257,7 @@ def test_interval_join(keyed: KeyedStream, words: DataStream) -> None:
 
     stream = (
         keyed.interval_join(words.key_by(len))
+        .in_event_time()
         .between(Time.seconds(-5), datetime.timedelta(seconds=3))
         .upper_bound_exclusive()
         .side_output_left_late_data(left)

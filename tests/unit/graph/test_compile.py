@@ -117,6 +117,15 @@ def test_uids_are_generated_from_name_and_position() -> None:
     ]
 
 
+def test_a_uid_hash_stands_for_a_uid() -> None:
+    given = "0f" * 16
+    once = compile_graph(graph(node(1), node(2, 1, uid_hash=given)))
+    again = compile_graph(graph(node(1), node(2, 1, name="new"), node(3, 2, uid_hash=given)))
+    for compiled, place in ((once, 1), (again, 2)):
+        operator = [each for stage in compiled.stages for each in stage.operators][place]
+        assert (operator.uid, operator.uid_is_generated) == (given, False)
+
+
 def test_duplicate_uids_are_named() -> None:
     with pytest.raises(ProgramError, match=r"uid 'x' is used by 2 operators \(a, b\)"):
         compile_graph(graph(node(1), node(2, 1, uid="x", name="a"), node(3, 1, uid="x", name="b")))

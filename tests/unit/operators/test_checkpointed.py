@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.errors import UserFunctionError
-from penstock.operators.function_base import FlatMapFunction, MapFunction
+from penstock.core.errors import ProgramError, UserFunctionError
+from penstock.datastream.batch_mode import FinalReduce
+from penstock.operators.adapters import as_key_selector
+from penstock.operators.function_base import (
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    ReduceFunction,
+)
 from penstock.operators.function_checkpointed import CheckpointedFunction
 from penstock.operators.simple import FlatMapSpec, MapSpec
+from penstock.operators.windows.contents import ReduceContents
 from penstock.state.descriptors import ListStateDescriptor
 from penstock.testing.harness import OneOperatorHarness
 
@@ -50,6 +58,26 @@ def test_state_is_initialized_before_open_and_taken_at_the_end_of_each_epoch():
     assert harness.values == [(3, 40)]
     harness.snapshot()
     assert harness.logic.function.calls == ["new", "open", (1, 70), (2, 70), "restored", (2, 70)]
+
+
+class Adds(ReduceFunction, KeySelector, CheckpointedFunction):
+    def initialize_state(self, context):
+        raise AssertionError
+
+    def snapshot_state(self, context):
+        raise AssertionError
+
+    def get_key(self, value):
+        return value
+
+    def reduce(self, value1, value2):
+        return value1 + value2
+
+
+@pytest.mark.parametrize("place", [as_key_selector, ReduceContents, FinalReduce])
+def test_where_nobody_would_ask_for_state_it_is_refused(place):
+    with pytest.raises(ProgramError, match=r"Adds is a CheckpointedFunction, but .* never be call"):
+        place(Adds())
 
 
 class WantsKeyed(MapFunction, CheckpointedFunction):

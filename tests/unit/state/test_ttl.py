@@ -134,6 +134,26 @@ def test_list_elements_expire_one_by_one(at: Fixture, is_reopened: bool) -> None
     assert at.count() == 0
 
 
+def test_clearing_and_removing(at: Fixture) -> None:
+    rules = config()
+    value, elements = (
+        at.get(ValueStateDescriptor("v"), rules),
+        at.get(ListStateDescriptor("l"), rules),
+    )
+    entries = at.get(MapStateDescriptor("m"), rules)
+    for state in (value, elements):
+        state.update([1])
+    entries.put_all({"a": 1, "b": 2, "c": None})
+    entries.remove("a")
+    entries.remove("not there")
+    at.clock.now_ms = 1099
+    assert (list(entries.keys()), list(entries.values())) == (["b", "c"], [2, None])
+    for state in (value, elements, entries):
+        state.clear()
+    assert (value.value(), elements.get(), dict(entries.items())) == (None, [], {})
+    assert at.count() == 0
+
+
 def test_list_reads_prolong_all_elements(at: Fixture) -> None:
     state = at.get(ListStateDescriptor("l"), config(update=UPDATE.OnReadAndWrite))
     state.update([1, 2])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.operators.adapters import as_instance, as_reduce, private_copy
 from penstock.operators.function_base import AggregateFunction
+from penstock.operators.function_checks import refuse_operator_state
 from penstock.operators.windows.folded import Aggregated, Reduced
 from penstock.operators.windows.window_state import Contents, ContentsSpec, RecordContents
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["AggregateContents", "Buffer", "ContentsSpec", "ReduceContents"]
 
 _Aggregated = Aggregated
+_PLACE: Final = "what combines the records of a window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class ReduceContents(ContentsSpec):
 
     def __post_init__(self) -> None:
         as_reduce(self.function)
+        refuse_operator_state(self.function, _PLACE)
 
     def open(self, context: OperatorContext) -> Contents:
         return Reduced(context, private_copy(self.function))
@@ -47,6 +50,7 @@ class AggregateContents(ContentsSpec):
 
     def __post_init__(self) -> None:
         as_instance(self.function, AggregateFunction)
+        refuse_operator_state(self.function, _PLACE)
 
     def open(self, context: OperatorContext) -> Contents:
         return Aggregated(context, private_copy(self.function))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from window_driver import Driver
 
-from penstock.core.errors import UserFunctionError
+from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.operators.function_base import AggregateFunction
 from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.windows.contents import AggregateContents, ReduceContents
@@ -130,6 +130,16 @@ def test_processing_time_sessions(general):
     run.records(("a", 3, None)).now(999)
     assert run.values[1:] == [((114, 124), [3])]
     assert run.left_over() == []
+
+
+def test_processing_time_sessions_with_gaps_of_the_records(general):
+    run = sessions(general, ProcessingTimeSessionWindows.with_dynamic_gap(lambda value: value))
+    # [100, 120), then [110, 115) inside it: a shorter gap does not end the session earlier.
+    run.now(100).records(("a", 20, None)).now(110).records(("a", 5, None), ("b", 3, None))
+    assert run.now(118).values == [((110, 113), [3])]
+    assert run.now(119).values[1:] == [((100, 120), [20, 5])]
+    with pytest.raises(ProgramError, match="returned 0 ms for the record 0"):
+        run.records(("a", 0, None))
 
 
 class Join(AggregateFunction):
