@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.tables import printable, span
+from penstock.cli.tables import printable, printable_lines, span
 
 if TYPE_CHECKING:
     from penstock.cli.report import Report
@@ -37,12 +37,12 @@ class Outcome:
 
 
 def follow(client: RestClient, job_id: str, report: Report) -> Outcome:
-    """Waits for the end of a job; shows what its program prints, and how it goes."""
+    """Waits for the end of a job; shows what its program prints, how it goes and what fails."""
     display = _Display(report, client.now)
-    cursor = ""
+    cursor, told = "", None
 
     def look(state: str) -> None:
-        nonlocal cursor
+        nonlocal cursor, told
         # Also after the end, which the program's last lines precede.
         while report.shows_output:
             piece = client.find(f"/jobs/{job_id}/stdout?from={cursor}") or {}
@@ -50,8 +50,16 @@ def follow(client: RestClient, job_id: str, report: Report) -> Outcome:
                 break
             display.output(piece["text"])
             cursor = piece["next"]
-        if state not in ENDED:
-            display.progress(progress_line(state, client.find(f"/jobs/{job_id}") or {}))
+        if state in ENDED:
+            return
+        job = client.find(f"/jobs/{job_id}") or {}
+        if state == "RESTARTING":
+            # A job that fails again and again would only seem to hang.
+            cause = (client.find(f"/jobs/{job_id}/exceptions") or {}).get("root-exception")
+            if cause and cause != told:
+                display.failure(cause)
+                told = cause
+        display.progress(progress_line(state, job))
 
     try:
         state = wait_for_end(client, job_id, look)
@@ -158,6 +166,13 @@ class _Display:
         elif self._now() - self._shown_at >= _LINE_SECONDS:
             self._shown_at = self._now()
             click.echo(printable(line), err=True)
+
+    def failure(self, cause: str) -> None:
+        """Shows why the job restarts."""
+        if self._report.for_people:
+            self.close()
+            self._is_within_line = False
+            click.echo(f"WARNING the job restarts after: {printable_lines(cause)}", err=True)
 
     def close(self) -> None:
         """Leaves the cursor at the beginning of a line."""

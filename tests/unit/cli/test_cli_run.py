@@ -179,6 +179,17 @@ def test_a_failed_job_is_exit_1_with_the_users_frames(manager: StubManager, prog
     }
 
 
+def test_why_a_job_restarts_is_told_once(manager: StubManager, program: Path) -> None:
+    """Else a job that fails again and again only seems to hang."""
+    cause = "Traceback\nZeroDivisionError: division by zero"
+    for options, told in (((), f"WARNING the job restarts after: {cause}\n"), (("-q",), "")):
+        states(manager, "RUNNING", "RESTARTING", "RESTARTING", "FINISHED")
+        manager.answers[f"GET /jobs/{NEW}/exceptions"] = [(200, {}, {"root-exception": cause})]
+        ran = penstock("run", *options, "-m", manager.url, str(program))
+        assert ran.code == 0
+        assert ran.err.partition("\n")[2] == told
+
+
 def test_a_program_that_fails_after_its_job_is_exit_1(manager: StubManager, program: Path) -> None:
     states(manager, "FINISHED")
     result = {"net-runtime": 7, "program-failure": 'File "app.py", line 9\na second job'}
