@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.core.errors import ProgramError
 from penstock.operators.adapters import as_instance
 from penstock.operators.function_broadcast import (
+    BroadcastContext,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
+    KeyedReadingContext,
+    ReadingContext,
+    ReadingTimerContext,
 )
 from penstock.operators.logic import OperatorLogic, OperatorSpec
-from penstock.operators.process import (
-    KeyedProcessLogic,
-    KeyedRecordContext,
-    ProcessLogic,
-    RecordContext,
-    TimerContext,
-)
+from penstock.operators.process import KeyedProcessLogic, ProcessLogic
 from penstock.operators.user_timers import TimeOnlyService
 from penstock.state.descriptors import MapStateDescriptor
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch
+    from penstock.state.api import BroadcastState, ReadOnlyBroadcastState
+
+S = TypeVar("S")
 
 
 class BroadcastStates:
@@ -33,22 +34,22 @@ class BroadcastStates:
     def __init__(self, logic: OperatorLogic, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         self._operator_name = logic.context.name
         store = logic.context.operator_state
-        self._writable: dict[str, Any] = {
+        self._writable: dict[str, BroadcastState[Any, Any]] = {
             descriptor.get_name(): store.get_broadcast_state(descriptor)
             for descriptor in descriptors
         }
-        self._readable = {
+        self._readable: dict[str, ReadOnlyBroadcastState[Any, Any]] = {
             descriptor.get_name(): store.get_read_only_broadcast_state(descriptor)
             for descriptor in descriptors
         }
 
-    def writable(self, descriptor: Any) -> Any:
+    def writable(self, descriptor: Any) -> BroadcastState[Any, Any]:
         return self._find(self._writable, descriptor)
 
-    def readable(self, descriptor: Any) -> Any:
+    def readable(self, descriptor: Any) -> ReadOnlyBroadcastState[Any, Any]:
         return self._find(self._readable, descriptor)
 
-    def _find(self, states: dict[str, Any], descriptor: Any) -> Any:
+    def _find(self, states: dict[str, S], descriptor: Any) -> S:
         name = descriptor.get_name() if isinstance(descriptor, MapStateDescriptor) else descriptor
         try:
             return states[name]
@@ -58,42 +59,6 @@ class BroadcastStates:
                 f"operator '{self._operator_name}' has no broadcast state {name!r:.80}; it has "
                 f"{known}. Pass the MapStateDescriptor to broadcast(...) as well."
             ) from None
-
-
-class BroadcastContext(RecordContext, BroadcastProcessFunction.Context):
-    """On the broadcast side; also of keyed functions."""
-
-    states: BroadcastStates
-
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> Any:
-        return self.states.writable(state_descriptor)
-
-
-class ReadOnlyContext(RecordContext, BroadcastProcessFunction.ReadOnlyContext):
-    """On the side without keys."""
-
-    states: BroadcastStates
-
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> Any:
-        return self.states.readable(state_descriptor)
-
-
-class KeyedReadOnlyContext(KeyedRecordContext):
-    """On the keyed side."""
-
-    states: BroadcastStates
-
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> Any:
-        return self.states.readable(state_descriptor)
-
-
-class BroadcastTimerContext(TimerContext):
-    """In `on_timer`."""
-
-    states: BroadcastStates
-
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> Any:
-        return self.states.readable(state_descriptor)
 
 
 @dataclass(frozen=True)
@@ -136,7 +101,7 @@ class BroadcastProcessLogic(ProcessLogic):
 
     def prepare(self) -> None:
         timers = TimeOnlyService(self)
-        data = ReadOnlyContext(timers, self.sides)
+        data = ReadingContext(timers, self.sides)
         broadcast = BroadcastContext(timers, self.sides)
         data.states = broadcast.states = BroadcastStates(self, self._descriptors)
         self.inputs = (
@@ -154,8 +119,8 @@ class KeyedBroadcastProcessLogic(KeyedProcessLogic):
 
     def prepare(self) -> None:
         super().prepare()
-        data = KeyedReadOnlyContext(self.timer_service, self.sides, self.state)
-        timer = BroadcastTimerContext(self.timer_service, self.sides, self.state)
+        data = KeyedReadingContext(self.timer_service, self.sides, self.state)
+        timer = ReadingTimerContext(self.timer_service, self.sides, self.state)
         no_key = "a broadcast record has none. Set timers in process_element()."
         broadcast = BroadcastContext(TimeOnlyService(self, no_key), self.sides)
         data.states = timer.states = broadcast.states = BroadcastStates(self, self._descriptors)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from penstock.core.times import NO_TIMESTAMP
 from penstock.operators.function_base import Function
+
+if TYPE_CHECKING:
+    from penstock.operators.results import SideOutputs
 
 
 class JoinFunction(Function):
@@ -37,23 +41,28 @@ class ProcessJoinFunction(Function):
     """Any number of results per pair of an interval join."""
 
     class Context:
-        """Valid during the call only."""
+        """Valid during the call only; reused for every pair."""
+
+        def __init__(self, sides: SideOutputs) -> None:
+            self.left_timestamp = NO_TIMESTAMP
+            self.right_timestamp = NO_TIMESTAMP
+            self._sides = sides
 
         def get_left_timestamp(self) -> int:
             """Event time of the left record."""
-            raise NotImplementedError
+            return self.left_timestamp
 
         def get_right_timestamp(self) -> int:
             """Event time of the right record."""
-            raise NotImplementedError
+            return self.right_timestamp
 
         def get_timestamp(self) -> int:
             """Event time of the result: the larger one of both."""
-            raise NotImplementedError
+            return max(self.left_timestamp, self.right_timestamp)
 
         def output(self, tag: Any, value: Any) -> None:
             """Sends a value to a side output, with the timestamp of the result."""
-            raise NotImplementedError
+            self._sides.add(tag, value, self.get_timestamp())
 
     @abstractmethod
     def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Any:

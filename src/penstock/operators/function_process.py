@@ -7,51 +7,84 @@ Results are yielded, or returned as an iterable, or None for no output. A pair
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.core.times import NO_TIMESTAMP
 from penstock.operators.function_base import Function
+from penstock.operators.user_timers import TimeDomain, TimerService
 
 if TYPE_CHECKING:
-    from penstock.operators.user_timers import TimeDomain, TimerService
+    from penstock.operators.results import SideOutputs
+    from penstock.state.keyed import KeyedState
 
 
-class _TimeContext:
-    """What every context of a process function offers."""
+class RecordContext:
+    """What a process function may ask while it has a record; valid during the call only.
+
+    There is one for each operator, reused for every record: its timestamp is set in the loop, its
+    key is read from the state. A generator runs to its end before the next record, so what it reads
+    from the context is right.
+    """
+
+    def __init__(self, timers: TimerService, sides: SideOutputs) -> None:
+        self.record_timestamp = NO_TIMESTAMP
+        self._timers = timers
+        self._sides = sides
 
     def timestamp(self) -> int | None:
         """Event time of the record or timer, or None if it has none."""
-        raise NotImplementedError
+        timestamp = self.record_timestamp
+        return None if timestamp == NO_TIMESTAMP else timestamp
 
     def timer_service(self) -> TimerService:
         """Time, and on keyed streams timers."""
-        raise NotImplementedError
+        return self._timers
 
     def output(self, tag: Any, value: Any) -> None:
         """Sends a value to a side output, with the timestamp of the record or timer."""
-        raise NotImplementedError
+        self._sides.add(tag, value, self.record_timestamp)
+
+    def current_watermark(self) -> int:
+        """The watermark; `-2**63` before the first one."""
+        return self._timers.current_watermark()
+
+    def current_processing_time(self) -> int:
+        """Milliseconds since 1970; stands still within an epoch."""
+        return self._timers.current_processing_time()
 
 
-class _KeyedContext(_TimeContext):
-    """A context on a keyed stream."""
+class KeyedRecordContext(RecordContext):
+    """The same on a keyed stream."""
+
+    def __init__(self, timers: TimerService, sides: SideOutputs, state: KeyedState) -> None:
+        super().__init__(timers, sides)
+        self._state = state
 
     def get_current_key(self) -> Any:
         """The key of the record or timer."""
-        raise NotImplementedError
+        return self._state.key
 
 
-class _TimerContext(_KeyedContext):
-    """A context in `on_timer`."""
+class TimerContext(KeyedRecordContext):
+    """What `on_timer` may ask."""
+
+    domain = TimeDomain.EVENT_TIME
 
     def time_domain(self) -> TimeDomain:
         """Whether an event timer or a processing timer fires."""
-        raise NotImplementedError
+        return self.domain
+
+    def output(self, tag: Any, value: Any) -> None:
+        """Sends a value to a side output."""
+        # A time of the clock is no event time, so such outputs carry none.
+        is_event = self.domain is TimeDomain.EVENT_TIME
+        self._sides.add(tag, value, self.record_timestamp if is_event else NO_TIMESTAMP)
 
 
 class ProcessFunction(Function):
     """Any number of outputs per record, with access to time and side outputs."""
 
-    class Context(_TimeContext):
-        """Valid during the call only."""
+    Context: TypeAlias = RecordContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
@@ -61,11 +94,8 @@ class ProcessFunction(Function):
 class KeyedProcessFunction(Function):
     """A process function with state and timers by key."""
 
-    class Context(_KeyedContext):
-        """Valid during the call only."""
-
-    class OnTimerContext(_TimerContext):
-        """Valid during the call only."""
+    Context: TypeAlias = KeyedRecordContext
+    OnTimerContext: TypeAlias = TimerContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
@@ -78,8 +108,7 @@ class KeyedProcessFunction(Function):
 class CoProcessFunction(Function):
     """A process function over two connected streams."""
 
-    class Context(_TimeContext):
-        """Valid during the call only."""
+    Context: TypeAlias = RecordContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Any:
@@ -93,11 +122,8 @@ class CoProcessFunction(Function):
 class KeyedCoProcessFunction(Function):
     """A process function over two keyed streams, which share state and timers by key."""
 
-    class Context(_KeyedContext):
-        """Valid during the call only."""
-
-    class OnTimerContext(_TimerContext):
-        """Valid during the call only."""
+    Context: TypeAlias = KeyedRecordContext
+    OnTimerContext: TypeAlias = TimerContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from penstock.core.type_variables import IN, KEY, OUT, T, W
 from penstock.operators.function_base import Function
@@ -29,35 +29,38 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
         """Yields the results of one window."""
 
 
+class WindowContext(Generic[T]):
+    """What a window function may ask; valid during the call only."""
+
+    def window(self) -> T:
+        """The window that is evaluated."""
+        raise NotImplementedError
+
+    def current_processing_time(self) -> int:
+        """Milliseconds since 1970; stands still within an epoch."""
+        raise NotImplementedError
+
+    def current_watermark(self) -> int:
+        """The watermark."""
+        raise NotImplementedError
+
+    def window_state(self) -> KeyedStateStore:
+        """State of this key and window; clear it in `clear`. Not for merging windows."""
+        raise NotImplementedError
+
+    def global_state(self) -> KeyedStateStore:
+        """State of this key, over all its windows."""
+        raise NotImplementedError
+
+    def output(self, tag: Any, value: Any) -> None:
+        """Sends a value to a side output."""
+        raise NotImplementedError
+
+
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """The form with a context: window, time, and state per window and per key."""
 
-    class Context(Generic[T]):
-        """Valid during the call only."""
-
-        def window(self) -> T:
-            """The window that is evaluated."""
-            raise NotImplementedError
-
-        def current_processing_time(self) -> int:
-            """Milliseconds since 1970; stands still within an epoch."""
-            raise NotImplementedError
-
-        def current_watermark(self) -> int:
-            """The watermark."""
-            raise NotImplementedError
-
-        def window_state(self) -> KeyedStateStore:
-            """State of this key and window; clear it in `clear`. Not for merging windows."""
-            raise NotImplementedError
-
-        def global_state(self) -> KeyedStateStore:
-            """State of this key, over all its windows."""
-            raise NotImplementedError
-
-        def output(self, tag: Any, value: Any) -> None:
-            """Sends a value to a side output."""
-            raise NotImplementedError
+    Context: TypeAlias = WindowContext
 
     @abstractmethod
     def process(
@@ -72,24 +75,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """The form with a context, for `window_all`."""
 
-    class Context(Generic[T]):
-        """Valid during the call only."""
-
-        def window(self) -> T:
-            """The window that is evaluated."""
-            raise NotImplementedError
-
-        def window_state(self) -> KeyedStateStore:
-            """State of this window; clear it in `clear`. Not for merging windows."""
-            raise NotImplementedError
-
-        def global_state(self) -> KeyedStateStore:
-            """State over all windows."""
-            raise NotImplementedError
-
-        def output(self, tag: Any, value: Any) -> None:
-            """Sends a value to a side output."""
-            raise NotImplementedError
+    Context: TypeAlias = WindowContext
 
     @abstractmethod
     def process(

@@ -63,27 +63,6 @@ class IntervalJoinSpec(OperatorSpec):
         return IntervalJoinLogic(self)
 
 
-class PairContext(ProcessJoinFunction.Context):
-    """Context of one pair; reused."""
-
-    def __init__(self, sides: SideOutputs) -> None:
-        self.left_timestamp = NO_TIMESTAMP
-        self.right_timestamp = NO_TIMESTAMP
-        self._sides = sides
-
-    def get_left_timestamp(self) -> int:
-        return self.left_timestamp
-
-    def get_right_timestamp(self) -> int:
-        return self.right_timestamp
-
-    def get_timestamp(self) -> int:
-        return max(self.left_timestamp, self.right_timestamp)
-
-    def output(self, tag: Any, value: Any) -> None:
-        self._sides.add(tag, value, self.get_timestamp())
-
-
 class IntervalJoinLogic(FunctionLogic):
     """Buffers both sides and pairs them."""
 
@@ -95,7 +74,7 @@ class IntervalJoinLogic(FunctionLogic):
     def open(self) -> None:
         self._state = keyed_state_of(self)
         self._sides = SideOutputs()
-        self._pair = PairContext(self._sides)
+        self._pair = ProcessJoinFunction.Context(self._sides)
         # Timestamp to the records of that timestamp.
         self._buffers = (
             self._state.map_table("left-buffer"),

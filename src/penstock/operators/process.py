@@ -1,9 +1,4 @@
-"""Process functions on one input, and the contexts that all process functions share.
-
-One context object per operator is reused for every record: its timestamp is set in the loop, its
-key is read from the state. A generator runs to its end before the next record, so what it reads
-from the context is right.
-"""
+"""Process functions on one input, and what those on two inputs share with them."""
 
 from __future__ import annotations
 
@@ -16,10 +11,11 @@ from penstock.operators.adapters import as_instance
 from penstock.operators.errors import function_error, shorten, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.function_process import (
-    CoProcessFunction,
-    KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeyedRecordContext,
     ProcessFunction,
+    RecordContext,
+    TimerContext,
 )
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.results import SideOutputs, TimerResults, deliver, spread
@@ -27,69 +23,13 @@ from penstock.operators.user_timers import (
     KeyedTimerService,
     TimeDomain,
     TimeOnlyService,
-    TimerService,
 )
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch
-    from penstock.state.keyed import KeyedState
 
 Element = Callable[[Any, Any], Any]
 """`process_element` of a user's function."""
-
-
-class RecordContext(ProcessFunction.Context, CoProcessFunction.Context):
-    """Context without a key."""
-
-    def __init__(self, timers: TimerService, sides: SideOutputs) -> None:
-        self.record_timestamp = NO_TIMESTAMP
-        self._timers = timers
-        self._sides = sides
-
-    def timestamp(self) -> int | None:
-        timestamp = self.record_timestamp
-        return None if timestamp == NO_TIMESTAMP else timestamp
-
-    def timer_service(self) -> TimerService:
-        return self._timers
-
-    def output(self, tag: Any, value: Any) -> None:
-        self._sides.add(tag, value, self.record_timestamp)
-
-    def current_watermark(self) -> int:
-        return self._timers.current_watermark()
-
-    def current_processing_time(self) -> int:
-        return self._timers.current_processing_time()
-
-
-class KeyedRecordContext(
-    RecordContext, KeyedProcessFunction.Context, KeyedCoProcessFunction.Context
-):
-    """Context with a key, for records."""
-
-    def __init__(self, timers: TimerService, sides: SideOutputs, state: KeyedState) -> None:
-        super().__init__(timers, sides)
-        self._state = state
-
-    def get_current_key(self) -> Any:
-        return self._state.key
-
-
-class TimerContext(
-    KeyedRecordContext, KeyedProcessFunction.OnTimerContext, KeyedCoProcessFunction.OnTimerContext
-):
-    """Context with a key, for timers."""
-
-    domain = TimeDomain.EVENT_TIME
-
-    def time_domain(self) -> TimeDomain:
-        return self.domain
-
-    def output(self, tag: Any, value: Any) -> None:
-        # A time of the clock is no event time, so such outputs carry none.
-        is_event = self.domain is TimeDomain.EVENT_TIME
-        self._sides.add(tag, value, self.record_timestamp if is_event else NO_TIMESTAMP)
 
 
 @dataclass(frozen=True)

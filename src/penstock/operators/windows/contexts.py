@@ -11,7 +11,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
-from penstock.operators.function_window import ProcessAllWindowFunction, ProcessWindowFunction
+from penstock.operators.function_window import WindowContext
 from penstock.operators.runtime_context import OperatorKeyedState, RuntimeContext
 from penstock.operators.windows.assigners import WindowAssignerContext
 from penstock.operators.windows.evictors import EvictorContext
@@ -160,7 +160,7 @@ class WindowTriggerContext(_Times, OnMergeContext):
             )
 
 
-class WindowFunctionContext(ProcessWindowFunction.Context, ProcessAllWindowFunction.Context):
+class WindowFunctionContext(WindowContext[Any]):
     """Given to process window functions of both kinds."""
 
     def __init__(
