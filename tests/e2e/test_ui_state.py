@@ -65,7 +65,7 @@ def test_states_of_the_latest_snapshot_and_of_a_chosen_one(
     tab.page.locator("#snapshot").select_option("119")
     tab.until(lambda: "Savepoint\n119" in tab.text(".figures"), "the chosen one is not shown")
     opener(tab, "join prices").click()
-    notes = tab.page.get_by_text("Pickled values are not loaded here")
+    notes = tab.page.get_by_text("Pickled objects are not loaded here")
     notes.wait_for()
     assert "pickled, 412 B" in tab.text(".detail >> nth=1")
 

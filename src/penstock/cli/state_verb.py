@@ -149,14 +149,14 @@ Examples:
 @click.option(
     "--unpickle",
     is_flag=True,
-    help="Load pickled values. This runs code that is in the snapshot: only for your own.",
+    help="Load pickled objects. This runs code that is in the snapshot: only for your own.",
 )
 @service_options
 def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> None:
     """Show entries of an operator's state: keyed, operator and broadcast state, timers.
 
-    Values of states with declared types are data and are shown. Pickled ones are not loaded
-    unless --unpickle is given; they are shown as {"$pickle": <bytes>}.
+    Built-in values and those of declared types are shown. Pickled objects of classes are not
+    loaded unless --unpickle is given; they are shown as {"$pickle": <bytes>}.
     """
     from penstock.launch import snapshot_contents
 
@@ -206,7 +206,7 @@ Exits with 3 when there are differences.""",
 @click.option(
     "--limit", type=int, default=20, metavar="N", help="Name at most N keys of each kind."
 )
-@click.option("--unpickle", is_flag=True, help="Compare pickled values loaded, not byte by byte.")
+@click.option("--unpickle", is_flag=True, help="Compare pickled objects loaded, not byte by byte.")
 @service_options
 def diff_states(before: str, after: str, **options: Any) -> None:
     """Compare two snapshots: operators, settings, types, and the keys that were changed."""

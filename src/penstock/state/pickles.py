@@ -14,7 +14,8 @@ class Pickles(Enum):
     Attributes:
         ALLOW: Write and read it, as a running job does.
         REFUSE: Neither; `penstock.state.allow-pickle: false`.
-        OPAQUE: Show that it is there without reading it, as offline readers do.
+        OPAQUE: Read what is made of built-in values, dates and decimals, and show of the rest
+            that it is there, as offline readers do.
     """
 
     ALLOW = "allow"
@@ -23,7 +24,7 @@ class Pickles(Enum):
 
 
 class Opaque:
-    """Stands for a pickled value that was not read.
+    """Stands for a pickled value that was not read, because reading it may run code.
 
     Attributes:
         size_bytes: Length of the pickle that holds the value.

@@ -16,6 +16,7 @@ says so.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import uuid
@@ -113,6 +114,9 @@ def decode_column(column: Any, pickles: Pickles, what: str) -> list[Any]:
         found: list[Any] = column
         return found
     if pickles is Pickles.OPAQUE:
+        with contextlib.suppress(Exception):
+            plain: list[Any] = codec.loads_plain(column[PICKLE])
+            return plain
         return opaque_values(column[PICKLE], column[COUNT])
     if pickles is Pickles.REFUSE:
         raise refusal(f"{what} is pickled in the snapshot")

@@ -14,6 +14,7 @@ they are read.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from typing import TYPE_CHECKING, Any, Final
 
@@ -163,6 +164,8 @@ class RowValues:
             return codec.loads(data)
         if self._pickles is Pickles.REFUSE:
             raise refusal(f"{self._what} is pickled in the snapshot")
+        with contextlib.suppress(Exception):
+            return codec.loads_plain(data)
         hidden = opaque_value(content_of(data))
         value = (hidden, 0) if timed else hidden
         if self._kind == "map":

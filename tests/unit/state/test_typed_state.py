@@ -266,12 +266,13 @@ def test_offline_readers_run_no_pickles(
     put(state, {"a": [evil, 1]}, ListStateDescriptor("l"))
     put(state, {"a": {"x": evil}}, MapStateDescriptor("m"))
     put(state, {"a": 7}, ValueStateDescriptor("typed", LONG))
+    put(state, {"a": (8, "x")}, ValueStateDescriptor("harmless"))
     version = folded(state, "v1") if is_base else state.commit("v1")
     found = list(read_entries(version, area, Pickles.OPAQUE))
     values = {(row[0], row[2]): row[4] for row in found}
     assert values["typed", "a"] == 7
+    assert values["harmless", "a"] == (8, "x")
     assert isinstance(values["v", "a"], Opaque)
-    assert isinstance(values["v", "b"], Opaque)
     assert "<" in repr(values["v", "a"])
     assert all(isinstance(part, Opaque) for part in values["l", "a"])
     assert not trace.exists()

@@ -71,9 +71,9 @@ function pickleNote() {
   return h(
     "p",
     { class: "note" },
-    "Pickled values are not loaded here, because that runs code that the snapshot holds. ",
+    "Pickled objects are not loaded here, because that runs code that the snapshot holds. ",
     h("code", null, "--unpickle"),
-    " loads them in a terminal; state with a declared type is shown at once.",
+    " loads them in a terminal; built-in values and state with a declared type are shown at once.",
   );
 }
 
