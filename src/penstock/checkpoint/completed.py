@@ -32,7 +32,7 @@ class CompletedCheckpoint:
     """A snapshot whose commit point has passed."""
 
     checkpoint_id: int
-    kind: SnapshotKind = SnapshotKind.CHECKPOINT  # Checkpoint or savepoint.
+    kind: SnapshotKind = SnapshotKind.CHECKPOINT
     location: str = ""  # Directory that holds its `_metadata`.
     epoch: int = 0  # Epoch whose end it holds.
     # Whether it is ours to delete once nobody needs it. Savepoints of this job and unclaimed

@@ -17,7 +17,7 @@ PIECE_BYTES: Final = 1 << 20
 class Content:
     """Bytes somewhere."""
 
-    size_bytes: int  # Exact length.
+    size_bytes: int
     sha256: str  # Hex digest.
     # Starts reading from the beginning; a retry calls it again.
     open: Callable[[], Iterator[bytes]]

@@ -151,7 +151,6 @@ class UploadCompleted(CheckpointEvent):
     """`Upload` is done: every file is durable."""
 
     uploaded: Any = field(default=None, repr=False)  # Durable handles; opaque.
-    # Sizes and durations.
     figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
 
 

@@ -38,12 +38,12 @@ class CheckpointCompleted(Fact):
     """A checkpoint counts."""
 
     checkpoint_id: int
-    kind: SnapshotKind  # Checkpoint or savepoint.
+    kind: SnapshotKind
     location: str
     epoch: int  # Epoch whose end it holds.
     duration_ms: int  # From trigger to commit.
     finalization_ms: int  # From the end of the upload to commit.
-    figures: CheckpointFigures  # Sizes and durations.
+    figures: CheckpointFigures
 
 
 @dataclass(frozen=True, slots=True)

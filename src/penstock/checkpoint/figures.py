@@ -9,14 +9,14 @@ from dataclasses import dataclass
 class SubtaskFigures:
     """What one subtask contributed."""
 
-    subtask: int  # Its index.
+    subtask: int
     acknowledged_ms: int  # Wall time of its acknowledgement.
     end_to_end_ms: int = 0  # From trigger to acknowledgement.
     sync_ms: int = 0  # Flush inside the epoch.
     async_ms: int = 0  # Upload.
     start_delay_ms: int = 0  # From trigger to the end of the epoch.
     checkpointed_bytes: int = 0  # Newly written.
-    state_bytes: int = 0  # Full size.
+    state_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class CheckpointFigures:
     """What a whole checkpoint weighs."""
 
     checkpointed_bytes: int = 0  # Newly written.
-    state_bytes: int = 0  # Full size.
-    files_new: int = 0  # Files written.
+    state_bytes: int = 0
+    files_new: int = 0
     files_reused: int = 0  # Files of earlier checkpoints that it refers to.
     inline_bytes: int = 0  # State inside `_metadata`.
     tasks: tuple[TaskFigures, ...] = ()  # Figures by task.

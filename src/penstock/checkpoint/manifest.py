@@ -52,7 +52,7 @@ class StoredHandle(_Record, frozen=True, kw_only=True):
     """Bytes of a snapshot."""
 
     name: str  # Name of the file when a job uses it; unique for ever.
-    size_bytes: int  # Exact length.
+    size_bytes: int
     sha256: str  # Hex digest.
     inline: bytes | None = None  # The bytes, or None when they are in a file.
     # Place of the file: relative to the snapshot's directory, or absolute when shared. None also
@@ -84,7 +84,7 @@ class StoredChunk(_Record, frozen=True, kw_only=True):
 
     name: str  # Unique within the subtask.
     codec: ChunkCodec  # How to read the bytes.
-    handle: StoredHandle  # The bytes.
+    handle: StoredHandle
 
 
 class SubtaskRecord(_Record, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class OperatorRecord(_Record, frozen=True, kw_only=True):
     uid: str  # As in the program, or generated.
     uid_hash: str  # Flink's hash of it, 32 hex digits.
     name: str = ""  # For people.
-    parallelism: int  # Number of subtasks.
+    parallelism: int
     max_parallelism: int  # Number of key groups; fixed by the first snapshot.
     key_schema: str = ""  # Type of its keys as text; "" when it has none or does not know.
     states: tuple[StateRecord, ...] = ()
@@ -160,7 +160,7 @@ class Manifest(_Record, frozen=True, kw_only=True):
     leader_epoch: int  # Epoch of the leader that wrote it.
     parent_id: int | None = None  # Completed checkpoint whose files it may reuse, or None.
     epoch: int  # Last epoch that it contains.
-    penstock_version: str  # Who wrote it.
+    penstock_version: str
     properties: CheckpointProperties = CheckpointProperties()  # How it came about.
     operators: tuple[OperatorRecord, ...] = ()  # State by operator.
     sources: dict[str, Any] = {}  # Progress by uid; plain data.

@@ -44,7 +44,7 @@ class Orphan:
     """A file that nothing names."""
 
     key: str
-    size_bytes: int  # Its length.
+    size_bytes: int
     age_ms: int  # Time since it was written.
     is_deletable: bool  # Old enough, and of a checkpoint that is over.
     reason: str  # Why it is an orphan, or why it stays for now.

@@ -55,8 +55,8 @@ class PendingCheckpoint:
     checkpoint_id: int
     request: TriggerRequest  # What asked for it.
     triggered_ms: int
-    deadline_ms: int  # When it expires.
-    phase: Phase = Phase.WAITING_FOR_EPOCH  # Where it stands.
+    deadline_ms: int
+    phase: Phase = Phase.WAITING_FOR_EPOCH
     epoch: int = 0  # Epoch whose end it holds, from UPLOADING on.
     snapshot: Any = field(default=None, repr=False)  # The job's state at that end; opaque.
     base: CompletedCheckpoint | None = None  # Checkpoint whose files it may refer to.
@@ -65,7 +65,6 @@ class PendingCheckpoint:
     location: str = ""  # Directory of its metadata, once written.
     # What the storage said about the metadata; opaque.
     details: Any = field(default=None, repr=False)
-    # Sizes and durations.
     figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
     # When to ask again about an unknown outcome; None while an answer is awaited.
     retry_ms: int | None = None

@@ -25,7 +25,7 @@ class SharedFile:
     """One entry."""
 
     path: str  # Absolute place; the key of the entry.
-    size_bytes: int  # Length.
+    size_bytes: int
     sha256: str  # Hex digest.
     created_by: int  # Checkpoint that uploaded it.
     last_used: int  # Highest registered checkpoint that names it.

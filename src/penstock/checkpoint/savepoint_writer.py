@@ -45,7 +45,7 @@ _TRIES: Final = 10
 class UploadedSavepoint:
     """A savepoint whose data files are durable, and which does not exist before its `_metadata`."""
 
-    storage: CheckpointStorage  # The target.
+    storage: CheckpointStorage
     name: str  # Its directory there.
     manifest: Manifest  # What `_metadata` will say.
     plan: UploadPlan  # Its data files.

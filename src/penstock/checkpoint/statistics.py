@@ -26,7 +26,7 @@ class CheckpointRecord:
 
     checkpoint_id: int
     status: str  # IN_PROGRESS, COMPLETED or FAILED.
-    kind: SnapshotKind  # Checkpoint or savepoint.
+    kind: SnapshotKind
     is_forced_full: bool  # Whether it was asked to build on no earlier one.
     savepoint_format: str | None  # Format of a savepoint, else None.
     is_periodic: bool  # Whether nobody asked for it.
@@ -36,7 +36,6 @@ class CheckpointRecord:
     latest_ack_ms: int | None = None
     num_subtasks: int = 0  # Subtasks that take part.
     num_acknowledged: int = 0  # Subtasks that have acknowledged.
-    # Sizes and durations.
     figures: CheckpointFigures = field(default=CheckpointFigures(), repr=False)
     epoch: int = 0  # Epoch whose end it holds; 0 before it is known.
     location: str = ""  # Where a completed one is.

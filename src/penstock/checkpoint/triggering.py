@@ -30,7 +30,7 @@ class TriggerRequest:
 
     number: int  # Order of arrival.
     arrived_ms: int  # When it came.
-    kind: SnapshotKind = SnapshotKind.CHECKPOINT  # Checkpoint or savepoint.
+    kind: SnapshotKind = SnapshotKind.CHECKPOINT
     request_id: str | None = None  # Who waits for the result; None for a periodic request.
     forced: bool = False  # Ignores pause and concurrency; savepoints always do.
     target: str | None = None  # Directory for a savepoint.

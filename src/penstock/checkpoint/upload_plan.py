@@ -39,7 +39,7 @@ class UploadPlan:
     inline_bytes: int  # State inside the manifest.
     new_bytes: int  # State in new files.
     reused_files: int  # How many files of the parent are named again.
-    reused_bytes: int  # Their size.
+    reused_bytes: int
 
     @property
     def figures(self) -> CheckpointFigures:

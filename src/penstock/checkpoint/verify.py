@@ -35,7 +35,7 @@ class VerifyReport:
     directory: str  # The snapshot, as given.
     checkpoint_id: int | None  # Its number; None when its manifest cannot be read.
     files: int  # How many files were read, `_metadata` included.
-    total_bytes: int  # Their size.
+    total_bytes: int
     inline_bytes: int  # State inside `_metadata`.
     problems: tuple[Problem, ...]  # All of them.
 

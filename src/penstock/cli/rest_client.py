@@ -64,7 +64,7 @@ class RestClient:
     token_of: Callable[[str, int], str | None] = lambda _host, _port: None
     # How long a manager that had answered, or a leader, is waited for.
     patience_seconds: float = 30.0
-    sleep: Callable[[float], None] = time.sleep  # Waits.
+    sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic  # Monotonic seconds.
     # Looks the leader up again; None without high availability.
     find_leader: Callable[[], str | None] | None = None

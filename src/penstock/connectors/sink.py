@@ -24,7 +24,7 @@ class WriterContext:
     job_id: str  # 32 hex digits.
     uid: str  # Uid of the sink.
     subtask: int  # Index of the subtask.
-    parallelism: int  # Number of subtasks.
+    parallelism: int
     epoch: int  # The running epoch.
     attempt_id: str  # Unique for ever; part of every pending name.
     now_ms: int  # Processing time of the epoch.

@@ -75,7 +75,7 @@ class Budget:
 class ReadResult:
     """What one `read` gave."""
 
-    values: list[Any]  # The records.
+    values: list[Any]
     position: Any  # Where to go on.
     timestamps: list[int] | None = None  # Event times that the source itself knows, or None.
     finished: bool = False  # The split is exhausted for ever.

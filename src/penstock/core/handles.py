@@ -14,7 +14,7 @@ class FileHandle:
     """One immutable file, or the bytes themselves when they are small."""
 
     name: str  # File name, unique for ever (it holds an attempt-unique id, never only content).
-    size_bytes: int  # Exact length.
+    size_bytes: int
     sha256: str  # Hex digest of the content.
     inline: bytes | None = None  # The content, if it travels in the handle; then no file exists.
 

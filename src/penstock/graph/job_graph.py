@@ -26,7 +26,7 @@ class ChainedOperator:
     uid: str  # Name of its state in every snapshot.
     uid_is_generated: bool  # The user gave none.
     name: str  # What users see.
-    spec: Any  # What it does.
+    spec: Any
     # Position in the stage of the operator it is chained to; None for the first one.
     producer: int | None
     side_tag: str | None  # Side output of the producer it reads, or None.
@@ -40,7 +40,7 @@ class Edge:
     source_stage: int  # Where records come from.
     source_operator: int  # Position of the producer in its stage.
     side_tag: str | None  # Side output of the producer, or None.
-    partitioning: Partitioning  # How records travel.
+    partitioning: Partitioning
     target_stage: int  # Where they go, always to its first operator.
     input_index: int  # Which input of that operator.
 
@@ -51,7 +51,7 @@ class Stage:
 
     stage_id: int  # Position in `JobGraph.stages`.
     level: int  # 0 for sources, else one more than the highest upstream level.
-    parallelism: int  # Number of subtasks.
+    parallelism: int
     max_parallelism: int  # Number of key groups.
     operators: tuple[ChainedOperator, ...]  # In an order in which producers come first.
 
@@ -77,7 +77,7 @@ class JobGraph:
 
     job_name: str
     stages: tuple[Stage, ...]  # Ordered by level.
-    edges: tuple[Edge, ...]  # All exchanges.
+    edges: tuple[Edge, ...]
 
     @property
     def operators(self) -> tuple[ChainedOperator, ...]:

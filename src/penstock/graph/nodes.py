@@ -26,8 +26,8 @@ class Chaining(Enum):
 class Input:
     """One edge into a node."""
 
-    node_id: int  # The upstream node.
-    partitioning: Partitioning = field(default_factory=Forward)  # How records travel.
+    node_id: int
+    partitioning: Partitioning = field(default_factory=Forward)
     # Tag id of the upstream's side output, or None for its main output.
     side_tag: str | None = None
     input_index: int = 0  # 0, or 1 for the second input of connected streams.

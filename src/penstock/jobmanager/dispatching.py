@@ -71,10 +71,10 @@ class Operation:
     """A triggered operation."""
 
     trigger_id: str  # 32 hex digits.
-    status: OperationStatus  # Where it stands.
+    status: OperationStatus
     location: str | None = None  # Where the savepoint is.
     checkpoint_id: int | None = None
-    error: str | None = None  # What went wrong.
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class JobSummary:
 
     job_id: str  # 32 hex digits.
     name: str  # For people; that of the program until the program has named it.
-    status: JobStatus  # Where it stands.
+    status: JobStatus
     started_ms: int  # Wall time of the submission.
     ended_ms: int | None = None  # Wall time of the end, or None.
     changed_ms: int = 0  # Wall time of the last change of status.

@@ -43,7 +43,7 @@ class LeaseUnavailable:
     """A read or a write failed, or the store cannot be reached."""
 
     now_ms: int
-    reason: str  # Why, for people.
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class WriteLease:
     """Replace the record by compare-and-set."""
 
     expected: RecordVersion | None  # What it has to be; None when it must not exist.
-    value: bytes  # The new lease.
+    value: bytes
     leader_epoch: int  # Epoch of the new version.
     write_id: str
 
@@ -83,7 +83,7 @@ class Revoke:
     """This process leads no more: stop all that acts for the epoch, at once."""
 
     epoch: int  # The epoch that has ended.
-    reason: str  # Why, for people.
+    reason: str
 
 
 Instruction = ReadLease | WriteLease | Grant | Revoke

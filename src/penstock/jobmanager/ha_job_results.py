@@ -27,7 +27,7 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     job_id: str  # 32 hex digits.
     status: str  # FINISHED, FAILED or CANCELED.
-    name: str = ""  # Of the job.
+    name: str = ""
     started_ms: int = 0  # Wall time of the submission.
     ended_ms: int = 0  # Wall time of the end.
     error: str | None = None  # Why it failed, shortened.

@@ -48,15 +48,15 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # For people.
     submitted_ms: int  # Wall time.
     submission: SubmissionRecord  # Program, arguments and settings.
-    package: bytes  # The zip file.
+    package: bytes
 
 
 class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the record says about a job."""
 
     file: str  # Name of the file with the submission.
-    size_bytes: int  # Its length.
-    sha256: str  # Its checksum.
+    size_bytes: int
+    sha256: str
     # Wall time at which somebody asked for the end; never taken back.
     cancel_requested_ms: int | None = None
     result: JobResult | None = None  # How it has ended.

@@ -21,7 +21,7 @@ class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     # File name of the program inside the package, or None with `module`.
     program: str | None = None
-    module: str | None = None  # Module to run.
+    module: str | None = None
     arguments: tuple[str, ...] = ()  # Arguments of the program.
     configuration: dict[str, str] = {}  # Settings of the command line, by key.
     package_sha256: str  # Checksum of the package.
@@ -87,7 +87,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_ms: int | None = None  # Wall time of the end.
     # Above 0 while what its dead processes left is to be removed: which try is next.
     leftover: int = 0
-    error: str | None = None  # Why it failed.
+    error: str | None = None
     error_type: str | None = None  # Name of the exception.
 
 
@@ -109,4 +109,4 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     status: str  # COMPLETED or FAILED; there is no record while it goes on.
     location: str | None = None  # Place of a savepoint.
     checkpoint_id: int | None = None
-    error: str | None = None  # What went wrong.
+    error: str | None = None

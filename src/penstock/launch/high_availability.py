@@ -86,7 +86,7 @@ def open_high_availability(configuration: Configuration) -> HaServices | None:
 class Coordination:
     """What a driver process needs to find the records of its job."""
 
-    settings: HaSettings  # Of high availability.
+    settings: HaSettings
     options: Mapping[str, str]  # Configuration, for keys of the storage.
 
 

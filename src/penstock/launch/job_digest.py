@@ -19,7 +19,7 @@ class JobDigest:
 
     job_id: str  # 32 hex digits.
     name: str
-    status: JobStatus  # Where it stands.
+    status: JobStatus
     epoch: int = 0  # The last epoch that counts.
     records_read: int = 0  # Over all sources and attempts.
     records_per_second: float = 0.0  # Over the last seconds.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class StartPoint:
     """What a job starts from."""
 
-    loaded: LoadedSnapshot  # The snapshot.
+    loaded: LoadedSnapshot
     restored: events.Restored  # What the checkpoint coordinator is told.
     claim_mode: ClaimMode | None  # Who owns the snapshot; None when it is the job's own.
     registry: SharedRegistry  # Shared files of the job's own checkpoints.

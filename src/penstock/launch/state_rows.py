@@ -33,7 +33,7 @@ _CELL_CHARACTERS: Final = 400
 class RowsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which rows, or a list of what there is."""
 
-    path: str  # The snapshot.
+    path: str
     uid: str | None = None  # The operator; None for a list of all operators and states.
     state: str | None = None  # One of its states; None for all, timers included.
     limit: int = 0  # At most so many rows.

@@ -55,7 +55,7 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 class AsyncWaitSpec(OperatorSpec):
     """`AsyncDataStream`."""
 
-    function: AsyncFunction  # What is called.
+    function: AsyncFunction
     timeout_ms: int  # Limit for one record with all its attempts; 0 is no limit.
     capacity: int = 100  # How many calls run at once.
     retry: AsyncRetryStrategy = NO_RETRY_STRATEGY  # When a call is tried again.

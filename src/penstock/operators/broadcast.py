@@ -66,7 +66,7 @@ class BroadcastProcessSpec(OperatorSpec):
     """A `BroadcastProcessFunction`."""
 
     function: BroadcastProcessFunction
-    descriptors: tuple[MapStateDescriptor, ...]  # The broadcast states.
+    descriptors: tuple[MapStateDescriptor, ...]
 
     def __post_init__(self) -> None:
         as_instance(self.function, BroadcastProcessFunction)
@@ -82,7 +82,7 @@ class KeyedBroadcastProcessSpec(OperatorSpec):
 
     is_keyed = True
     function: KeyedBroadcastProcessFunction
-    descriptors: tuple[MapStateDescriptor, ...]  # The broadcast states.
+    descriptors: tuple[MapStateDescriptor, ...]
 
     def __post_init__(self) -> None:
         as_instance(self.function, KeyedBroadcastProcessFunction)

@@ -29,8 +29,8 @@ def with_output_type(spec: Any, type_info: TypeInformation | None) -> Any:
 class ConvertOutputSpec(OperatorSpec):
     """An operator whose output has a declared type."""
 
-    inner: OperatorSpec  # The operator.
-    type_info: TypeInformation  # The declared type.
+    inner: OperatorSpec
+    type_info: TypeInformation
 
     @property
     def is_keyed(self) -> bool:

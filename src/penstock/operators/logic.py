@@ -54,7 +54,7 @@ class OperatorContext:
     uid: str  # Uid of the operator, its name in every snapshot.
     name: str  # Name as the user sees it.
     subtask: int  # Index of this subtask.
-    parallelism: int  # Number of subtasks.
+    parallelism: int
     max_parallelism: int  # Number of key groups.
     attempt: int  # Number of the job attempt, from 0.
     clock: EpochClock  # Processing time of the running epoch.

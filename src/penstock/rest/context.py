@@ -37,10 +37,10 @@ CheckpointId = Annotated[int, Path(ge=0, le=2**63 - 1)]
 class RestContext:
     """One service."""
 
-    dispatcher: Dispatcher  # Has the jobs.
-    settings: RestSettings  # Of the service.
-    hub: EventHub  # Hands out events.
-    clock: Clock = field(default_factory=SystemClock)  # Says when.
+    dispatcher: Dispatcher
+    settings: RestSettings
+    hub: EventHub
+    clock: Clock = field(default_factory=SystemClock)
 
     def summary(self, job_id: str) -> JobSummary:
         """Returns a job as lists show it."""

@@ -52,7 +52,7 @@ class BatchFiles(Source):
     """Reads the rows of a DataFrame."""
 
     directory: str  # Where their files are.
-    records: BulkFormat  # Reads them.
+    records: BulkFormat
     is_bounded: bool  # Whether the DataFrame ends.
     # Finds splits; lives in the driver and does not travel.
     discovers: Callable[[Any], Discovery] | None = None

@@ -43,7 +43,7 @@ _POLL_S: Final = 0.05
 class _Offered:
     """A batch that the job may read."""
 
-    splits: tuple[Split, ...]  # Its parts.
+    splits: tuple[Split, ...]
     state: dict[str, Any]  # What snapshots hold from then on.
 
 

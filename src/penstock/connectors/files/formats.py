@@ -27,7 +27,7 @@ _STATEFUL_CHARSETS: Final = ("utf-7", "hz", "iso2022")
 class Parsed(NamedTuple):
     """What a parser made of a block."""
 
-    values: list[Any]  # The records.
+    values: list[Any]
     consumed: int  # Bytes of the block that they took; the next record begins there.
     records: int  # How many records it took, blank lines included.
 

@@ -26,7 +26,7 @@ class InputFile:
     """One file as it was when it was found."""
 
     path: str  # Absolute path, or URL.
-    size_bytes: int  # Its length.
+    size_bytes: int
     # Nanoseconds of the last change for local files, else a text of the storage.
     version: int | str
 

@@ -78,10 +78,10 @@ class JobFacts:
     """A job at one moment."""
 
     job_id: str  # 32 hex digits.
-    status: JobStatus  # Where it stands.
+    status: JobStatus
     entered: dict[JobStatus, int]  # Wall time at which each state was last entered.
     started_ms: int  # Wall time of its start.
-    graph: JobGraph  # What runs.
+    graph: JobGraph
     metrics: JobMetrics  # What it has done.
     ended_ms: int | None = None  # Wall time of its end, or None.
     rates_at_ms: int = 0  # The moment, on the clock of the metrics.
