@@ -24,11 +24,16 @@ counts. A sink that only overrides `write` writes at once: at least once, and vi
 from __future__ import annotations
 
 import copy
-from typing import Any
+import reprlib
+from collections.abc import Callable
+from typing import Any, Final
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
+
+_repr: Final = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = 200
 
 
 class SinkContext:
@@ -54,6 +59,28 @@ class SinkContext:
         return self._now_ms
 
 
+def _write_each(
+    write: Callable[[Any, SinkContext], object],
+    values: list[Any],
+    timestamps: list[int] | None,
+    context: SinkContext,
+) -> None:
+    """Writes records one by one; an exception is given the record as a note."""
+    value: Any = None
+    try:
+        if timestamps is None:
+            context._timestamp = NO_TIMESTAMP
+            for value in values:
+                write(value, context)
+            return
+        for value, timestamp in zip(values, timestamps, strict=True):
+            context._timestamp = timestamp
+            write(value, context)
+    except Exception as error:
+        error.add_note(f"record: {_repr.repr(value)}")
+        raise
+
+
 class PythonSink(Sink):
     """Base of sinks written in Python; instances are pickled and sent to the workers.
 
@@ -74,15 +101,7 @@ class PythonSink(Sink):
         self, values: list[Any], timestamps: list[int] | None, context: SinkContext
     ) -> None:
         """Writes records; override it instead of `write` where the target takes many at once."""
-        write = self.write
-        if timestamps is None:
-            context._timestamp = NO_TIMESTAMP
-            for value in values:
-                write(value, context)
-            return
-        for value, timestamp in zip(values, timestamps, strict=True):
-            context._timestamp = timestamp
-            write(value, context)
+        _write_each(self.write, values, timestamps, context)
 
     def prepare_commit(self) -> list[Any]:
         """Makes durable what was written, and names it in committables for the driver.
@@ -205,11 +224,7 @@ class _FunctionWriter(SinkWriter):
     def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
         context, invoke = self._context, self._function.invoke
         context._watermark = watermark
-        for value, timestamp in zip(
-            values, timestamps or [NO_TIMESTAMP] * len(values), strict=True
-        ):
-            context._timestamp = timestamp
-            invoke(value, context)
+        _write_each(invoke, values, timestamps, context)
 
     def prepare_commit(self) -> list[Any]:
         self._function.finish_epoch()

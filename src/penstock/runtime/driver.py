@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.connectors.source import Budget
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_span
+from penstock.operators.errors import function_error
 from penstock.runtime.admission import Admission
 from penstock.runtime.alignment import SplitAlignment
 from penstock.runtime.job_metrics import work_by_level
@@ -289,9 +290,14 @@ class JobDriver:
             operator = stage.operators[0]
             progress = sources[operator.uid]
             if not progress.complete:
-                progress = progress.discovered(
-                    operator.spec.source.discover(progress.state, now_ms)
-                )
+                try:
+                    found = operator.spec.source.discover(progress.state, now_ms)
+                except PenstockError:
+                    raise
+                except Exception as error:
+                    what = "the search for splits"
+                    raise function_error(error, operator.name, what=what) from error
+                progress = progress.discovered(found)
             sources[operator.uid] = progress.dealt(stage.parallelism)
         changed = any(
             sources[uid].waiting != before.waiting

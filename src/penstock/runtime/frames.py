@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from penstock.core import pickling
 from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
+from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.operators.errors import shorten
 
 
@@ -68,7 +69,7 @@ class BatchCodec:
 
     def encode(self, batch: Batch) -> bytes:
         timestamps = batch.timestamps
-        times = None if timestamps is None else array("q", timestamps).tobytes()
+        times = None if timestamps is None else _packed(timestamps, batch.values)
         numbers = batch.keys
         if self._names is None or numbers is None:
             return self._dump(batch.values, times, None, None, None)
@@ -138,3 +139,16 @@ def decode_batch(payload: bytes) -> Batch:
 
 def _integers(kind: str, data: bytes) -> list[int]:
     return array(kind, data).tolist()
+
+
+def _packed(timestamps: list[int], values: list[Any]) -> bytes:
+    try:
+        return array("q", timestamps).tobytes()
+    except (OverflowError, TypeError):
+        for timestamp, value in zip(timestamps, values, strict=True):
+            if not isinstance(timestamp, int) or not MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
+                raise ProgramError(
+                    f"the record {shorten(value)} has the timestamp {timestamp!r}; it must be an "
+                    "int of 64 bits: milliseconds since 1970."
+                ) from None
+        raise

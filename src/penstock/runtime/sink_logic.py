@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.sink import Sink, SinkWriter, WriterContext
+from penstock.core.errors import PenstockError
+from penstock.operators.errors import function_error
 from penstock.operators.logic import OperatorLogic
 
 if TYPE_CHECKING:
@@ -32,9 +34,14 @@ class SinkLogic(OperatorLogic):
         )
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        if self._writer is None:
-            self._writer = self._open_writer()
-        self._writer.write(batch.values, batch.timestamps, self.watermark)
+        try:
+            if self._writer is None:
+                self._writer = self._open_writer()
+            self._writer.write(batch.values, batch.timestamps, self.watermark)
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise function_error(error, self.context) from error
 
     def _open_writer(self) -> SinkWriter:
         context = self.context

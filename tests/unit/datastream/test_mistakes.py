@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.common import Encoder
-from penstock.core.errors import PenstockError, ProgramError, UnsupportedError
-from penstock.datastream.connectors import FileSink
-from penstock.datastream.functions import MapFunction, ReduceFunction
+from penstock.core.errors import (
+    PenstockError,
+    ProgramError,
+    UnsupportedError,
+    UserFunctionError,
+)
+from penstock.datastream.connectors import FileSink, PythonSink, PythonSource
+from penstock.datastream.functions import MapFunction, ReduceFunction, SinkFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,3 +174,41 @@ def test_a_directory_that_cannot_be_made(env: StreamExecutionEnvironment, tmp_pa
     sink = FileSink.for_row_format(str(tmp_path / "file" / "out"), encoder).build()
     env.from_collection(["a"]).sink_to(sink)
     assert "the file sink cannot make the directory" in fails(env)
+
+
+class NoSplits(PythonSource):
+    bounded = True
+
+    def splits(self) -> list[str]:
+        raise LookupError("nowhere")
+
+    def read(self, split: str, start: int, end: int) -> list[Any]:
+        return []
+
+
+class Refuses(PythonSink):
+    def write(self, value: Any, context: Any) -> None:
+        if value == 2:
+            raise ValueError("not this one")
+
+
+class RefusesOld(SinkFunction):
+    invoke = Refuses.write
+
+
+def test_sources_and_sinks_that_fail_are_told_as_functions_are(
+    env: StreamExecutionEnvironment,
+) -> None:
+    env.add_source(NoSplits(), "digits").print()
+    with pytest.raises(UserFunctionError) as caught:
+        env.execute()
+    text = str(caught.value)
+    assert text.index("in splits") < text.index("LookupError: nowhere") < text.index("'Source: dig")
+    for sink in (Refuses(), RefusesOld()):
+        env.from_collection([1, 2, 3]).add_sink(sink).uid("out")
+        with pytest.raises(UserFunctionError) as caught:
+            env.execute()
+        text = str(caught.value)
+        assert "ValueError: not this one\nrecord: 2\nin operator 'Sink: Refuses" in text
+        assert "(uid 'out'), subtask 1 of 1" in text
+        assert "penstock/runtime" not in text
