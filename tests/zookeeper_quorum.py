@@ -31,7 +31,7 @@ PATTERNS = (
     "snappy-java-*.jar",
     "commons-io-*.jar",
 )
-START_SECONDS = 60
+START_SECONDS = 200
 
 
 def classpath() -> str:
@@ -43,11 +43,15 @@ def classpath() -> str:
 
 
 def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Finds ports below those that outgoing connections are given: nobody takes one by chance."""
+    found: list[int] = []
+    for port in range(10_000 + os.getpid() * 64 % 20_000, 32_768):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == number:
+            break
+    return found
 
 
 class Quorum:
@@ -60,17 +64,17 @@ class Quorum:
 
     def __init__(self, directory: Path, servers: int = 3) -> None:
         self.directory = directory
-        self.clients = free_ports(servers)
+        ports = free_ports(3 * servers)
+        self.clients, peers = ports[:servers], ports[servers:]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        peers = free_ports(2 * servers)
         for number in range(servers):
             home = directory / str(number)
             (home / "data").mkdir(parents=True)
             (home / "data" / "myid").write_text(f"{number + 1}\n")
             lines = [
                 "tickTime=200",
-                "initLimit=50",
-                "syncLimit=10",
+                "initLimit=300",
+                "syncLimit=100",
                 "minSessionTimeout=400",
                 "maxSessionTimeout=60000",
                 f"dataDir={home}/data",
@@ -123,8 +127,7 @@ class Quorum:
     def mode(self, number: int) -> str | None:
         """Returns `leader`, `follower` or `standalone`; None while the server serves nobody."""
         try:
-            with socket.create_connection(("127.0.0.1", self.clients[number]), 1) as opened:
-                opened.settimeout(1)
+            with socket.create_connection(("127.0.0.1", self.clients[number]), 10) as opened:
                 opened.sendall(b"srvr")
                 answer = b""
                 while piece := opened.recv(4096):
@@ -134,11 +137,22 @@ class Quorum:
         modes = [line for line in answer.decode().splitlines() if line.startswith("Mode: ")]
         return modes[0].removeprefix("Mode: ") if modes else None
 
-    def followers(self) -> list[int]:
-        return [number for number in self.processes if self.mode(number) == "follower"]
+    def follower(self) -> int:
+        """Waits for a follower; while servers elect their leader there is none."""
+        return self._first("follower")
 
     def leader(self) -> int:
-        return next(number for number in self.processes if self.mode(number) == "leader")
+        """Waits for a leader."""
+        return self._first("leader")
+
+    def _first(self, mode: str) -> int:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            modes = {number: self.mode(number) for number in self.processes}
+            if found := [number for number in modes if modes[number] == mode]:
+                return found[0]
+            assert time.monotonic() < deadline, f"no {mode}: {modes}"
+            time.sleep(0.05)
 
     def kill(self, number: int) -> None:
         """Kills a server as a power cut would."""

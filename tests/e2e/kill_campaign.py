@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kill_oracle import PATIENCE_S, check_files, checkpoints, latest, log_of, start, verify
+from kill_oracle import (
+    PATIENCE_S,
+    check_files,
+    checkpoints,
+    latest,
+    log_of,
+    pace,
+    start,
+    verify,
+)
 from kill_processes import EXECUTOR, WORKER, kill_one
 
 if TYPE_CHECKING:
@@ -179,6 +188,7 @@ class Run:
 
     def finish(self) -> None:
         """Lets the job come to its end, unless it has, and checks everything it wrote."""
+        pace(self.directory, paced=False)
         job = self._start("")
         self._wait(job, lambda: False)
         assert job.returncode == 0, log_of(self.directory)

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from kill_oracle import checkpoints, is_paced
+
 from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
 from penstock.core.errors import PenstockError
 from penstock.datastream import StreamExecutionEnvironment
@@ -30,22 +32,28 @@ from penstock.runtime.sink_commits import SinkCommits
 
 JOB_ID = "c0ffee" + 26 * "0"
 KEYS = 50
+EPOCH = 2_000
 WINDOW_MS = 1_000
 
 
 class Numbers(PythonSource):
-    """0, 1, 2 …, in two splits."""
+    """0, 1, 2 …, in two splits; while the job is paced, one epoch's worth for each checkpoint."""
 
     bounded = True
 
-    def __init__(self, end: int) -> None:
+    def __init__(self, end: int, directory: Path) -> None:
         self.end = end
+        self.directory = directory
 
     def splits(self) -> list[str]:
         return ["0", "1"]
 
     def end_offset(self, split: str) -> int:
         return self.end // 2
+
+    def latest_offset(self, split: str) -> int:
+        done = 2 + max(checkpoints(self.directory), default=0)
+        return min(done * EPOCH, self.end) // 2 if is_paced(self.directory) else self.end // 2
 
     def read(self, split: str, start: int, end: int) -> list[int]:
         return [2 * offset + int(split) for offset in range(start, end)]
@@ -105,7 +113,7 @@ def main(
     configuration = Configuration()
     for key, value in {
         "penstock.spark.master": master,
-        "penstock.epoch.max-records": "2000",
+        "penstock.epoch.max-records": str(EPOCH),
         "execution.checkpointing.interval": "50 ms",
         "execution.checkpointing.incremental": "true",
         "execution.checkpointing.data-inline-threshold": "1 kb",
@@ -121,7 +129,7 @@ def main(
             configuration.set_string(key, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
-    numbers = env.add_source(Numbers(end)).uid("numbers")
+    numbers = env.add_source(Numbers(end, directory)).uid("numbers")
     keyed = numbers.key_by(lambda value: value % KEYS)
     keyed.process(Numbered()).uid("numbered").sink_to(
         # Every checkpoint makes its output visible: what is committed too early is seen.

@@ -67,6 +67,22 @@ def start(
         )
 
 
+def pace(directory: Path, *, paced: bool = True) -> None:
+    """Keeps the job from its end until it has taken a checkpoint for each epoch's worth of input.
+
+    Else a job whose storage is slow and whose processor is fast ends with hardly a checkpoint.
+    """
+    mark = directory / "paced"
+    if paced:
+        mark.touch()
+    else:
+        mark.unlink(missing_ok=True)
+
+
+def is_paced(directory: Path) -> bool:
+    return (directory / "paced").exists()
+
+
 def log_of(directory: Path) -> str:
     return (directory / "log.txt").read_text()[-3000:]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import os
@@ -81,12 +82,13 @@ class Manager:
         return match[1] if match else None
 
     def said(self) -> str:
-        return self.log.read_text()
+        # It may be in the middle of a character.
+        return self.log.read_text(errors="replace")
 
     def stop(self) -> str:
         """Ends it kindly; returns what it has said."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(60) == 0, self.said()
+        assert self.process.wait(240) == 0, self.said()
         return self.said()
 
     def kill(self) -> None:
@@ -97,11 +99,11 @@ class Manager:
         """Leaves nothing behind: drivers outlive their job manager."""
         if self.process.poll() is None:
             self.kill()
-        for path in self.directory.glob("jobs/*/process.json"):
-            ended = path.with_name("end.json").exists()
-            pid = json.loads(path.read_text()).get("pid")
-            if pid and not ended and is_driver(pid, path.parent):
-                os.killpg(pid, signal.SIGKILL)
+        # Also one that has just been started, and has not written its number yet.
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            if is_driver(pid, self.directory):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
 
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
         status, answer = self.ask(path, body, method)
@@ -118,7 +120,7 @@ class Manager:
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
+            with urllib.request.urlopen(request, timeout=120) as reply:
                 return reply.status, json.load(reply)
         except urllib.error.HTTPError as error:
             with error:
@@ -189,30 +191,38 @@ class Job:
 
     def trouble(self) -> str:
         log = self.directory / "log.txt"
-        said = log.read_text()[-4000:] if log.exists() else ""
+        said = log.read_text(errors="replace")[-4000:] if log.exists() else ""
         return f"{self.manager.said()[-3000:]}\n{said}"
 
     def wait_for_state(self, state: str) -> None:
         ends = {"FINISHED", "FAILED", "CANCELED"}
 
         def reached() -> bool:
-            now = self.state
+            status, answer = self.manager.ask(f"/jobs/{self.job_id}")
+            # Of several job managers none may lead for a moment.
+            assert status in (200, 503), (status, answer)
+            now = answer.get("state")
             assert now == state or now not in ends, f"{now}\n{self.trouble()}"
-            return now == state
+            return bool(now == state)
 
         wait_for(reached, self.trouble)
 
     def checkpoints(self) -> int:
-        """Number of the latest completed checkpoint."""
-        status, found = self.manager.ask(f"/jobs/{self.job_id}/checkpoints")
-        latest = found["latest"]["completed"] if status == 200 else None
-        return 0 if latest is None else int(latest["id"])
+        """Number of the latest completed checkpoint; 0 before the first one."""
 
-    def wait_for_checkpoint(self) -> int:
+        def told() -> tuple[int] | None:
+            status, found = self.manager.ask(f"/jobs/{self.job_id}/checkpoints")
+            if status == 503:
+                return None
+            latest = found["latest"]["completed"] if status == 200 else None
+            return (0 if latest is None else int(latest["id"]),)
+
+        return int(wait_for(told, self.trouble)[0])
+
+    def wait_for_checkpoint(self) -> None:
         """Waits for a new one."""
         before = self.checkpoints()
         wait_for(lambda: self.checkpoints() > before, self.trouble)
-        return self.checkpoints()
 
     def operation(self, path: str, body: Any) -> Any:
         """Triggers something and waits for its end."""
@@ -230,12 +240,14 @@ class Job:
 
 
 def is_driver(pid: int, directory: Path) -> bool:
-    """Whether a process is the driver of this job: numbers are used again."""
+    """Whether a process is a driver of the job manager of this directory."""
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return False
-    return str(directory) in command
+    return "penstock.launch.driver_process" in command and any(
+        argument.startswith(f"{directory}/jobs/") for argument in command
+    )
 
 
 def is_alive(pid: int) -> bool:

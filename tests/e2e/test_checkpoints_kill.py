@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from kill_oracle import checkpoints, latest, start, verify, wait_for_new
+from kill_oracle import PATIENCE_S, checkpoints, latest, pace, start, verify, wait_for_new
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,15 +21,17 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize(
-    ("master", "backend", "end"),
+    ("master", "backend"),
     [
-        ("in-process", "hashmap", 200_000),
-        ("in-process", "rocksdb", 200_000),
-        pytest.param("local[2]", "hashmap", 100_000, marks=pytest.mark.spark),
+        ("in-process", "hashmap"),
+        ("in-process", "rocksdb"),
+        pytest.param("local[2]", "hashmap", marks=pytest.mark.spark),
     ],
 )
-def test_kills(tmp_path: Path, master: str, backend: str, end: int) -> None:
+def test_kills(tmp_path: Path, master: str, backend: str) -> None:
+    end = 60_000
     kills, highest = 0, 0
+    pace(tmp_path)
     for wanted, delay_s in [(1, 0.0), (2, 0.013), (1, 0.03)]:
         job = start(tmp_path, end, master, backend, latest(tmp_path))
         if not wait_for_new(tmp_path, wanted, job):
@@ -42,6 +44,7 @@ def test_kills(tmp_path: Path, master: str, backend: str, end: int) -> None:
         assert max(checkpoints(tmp_path)) > highest
         highest = max(checkpoints(tmp_path))
     assert kills == 3, (tmp_path / "log.txt").read_text()[-3000:]
+    pace(tmp_path, paced=False)
     job = start(tmp_path, end, master, backend, latest(tmp_path))
-    assert job.wait(200) == 0, (tmp_path / "log.txt").read_text()[-3000:]
+    assert job.wait(PATIENCE_S) == 0, (tmp_path / "log.txt").read_text()[-3000:]
     verify(tmp_path, end)

@@ -42,7 +42,7 @@ def penstock(folder: Path, *arguments: str) -> tuple[int, str, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -85,7 +85,7 @@ def test_a_terminated_run_ends_its_job(folder: Path) -> None:
         assert process.stdout.readline().startswith("Job has been submitted with JobID ")
         process.terminate()
         process.stdout.read()  # Ends when the program's process has ended, too.
-    assert process.wait(60) == 130
+    assert process.wait(240) == 130
 
 
 def test_json_of_a_job_of_this_process(folder: Path) -> None:

@@ -50,7 +50,7 @@ class Client:
     def run(self, action: str, *arguments: str, code: int = 0) -> str:
         """Runs a command line to its end; returns what it printed."""
         process = self.start(action, *arguments)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=240)
         assert process.returncode == code, f"{out}\n{err}\n{self.manager.said()[-4000:]}"
         return out if code == 0 else out + err
 
@@ -96,6 +96,7 @@ def test_a_job_from_its_submission_to_its_end(client: Client, tmp_path: Path) ->
     stopped = client.run("stop", "-p", str(tmp_path / "stopped"), job_id)
     path = re.search(r"^Savepoint completed\. Path: (\S+)$", stopped, re.MULTILINE)
     assert path is not None
+    client.wait_for_state(job_id, "FINISHED")
     assert "No running jobs." in client.run("list")
 
     open_gate(tmp_path, int(end))
@@ -134,7 +135,7 @@ def test_an_attached_run_outlives_its_job_manager(client: Client, tmp_path: Path
     ):
         try:
             open_gate(tmp_path, 4_000)
-            out, err = attached.communicate(timeout=120)
+            out, err = attached.communicate(timeout=240)
             assert attached.returncode == 0, out + err
             # The first line may have been read together with the id.
             assert out.count("counting\n") <= 1
@@ -158,7 +159,7 @@ def test_an_interrupted_run(
     job_id = submitted_id(attached)
     client.wait_for_state(job_id, "RUNNING")
     attached.send_signal(number)
-    _, err = attached.communicate(timeout=120)
+    _, err = attached.communicate(timeout=240)
     assert attached.returncode == 130, err
     client.wait_for_state(job_id, state)
     cancelling = f"Cancelling job {job_id}.\nCancelled job {job_id}.\n"
@@ -223,5 +224,5 @@ def test_failures_are_told(client: Client, tmp_path: Path) -> None:
     said = client.run("run", "-d", str(failing), code=1)
     assert "token" in said, "who cannot read the manager's token may not run code"
     os.kill(client.manager.process.pid, signal.SIGTERM)
-    client.manager.process.wait(60)
+    client.manager.process.wait(240)
     assert "No job manager answers" in client.run("list", code=4)

@@ -38,7 +38,7 @@ class Gate:
     @classmethod
     def wait_for(cls, number: int) -> None:
         with cls.has_seen:
-            assert cls.has_seen.wait_for(lambda: cls.seen >= number, timeout=60)
+            assert cls.has_seen.wait_for(lambda: cls.seen >= number, timeout=240)
 
 
 class Numbers(PythonSource):

@@ -128,7 +128,7 @@ def test_a_sleeper_changes_nothing_any_more(cases: list[Case]) -> None:
         case.old.send_signal(signal.SIGCONT)
     for case in cases:
         assert case.end("old") == "SUSPENDED", case.said()
-        assert case.old.wait(60) == 0
+        assert case.old.wait(240) == 0
         # The other one does not notice any of it.
         case.wait_for_new()
         open_gate(case.directory, END)

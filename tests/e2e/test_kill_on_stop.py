@@ -8,18 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from kill_oracle import PATIENCE_S, lines, log_of, start, verify
+from kill_oracle import PATIENCE_S, lines, log_of, pace, start, verify
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
-# Far more than it reads before it is stopped.
 RECORDS = 60_000
 SETTINGS = {"execution__checkpointing__interval": "1 h"}
 
 
 def run(directory: Path, start_from: str, faults: str = "", steered: str = "") -> int:
+    # There is no checkpoint, so it does not come to its end before it is stopped.
+    pace(directory, paced=bool(steered))
     job = start(
         directory, RECORDS, "in-process", "hashmap", start_from, faults, steered, **SETTINGS
     )

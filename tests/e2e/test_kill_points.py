@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kill_campaign import MORE, RECORDS, Fault, Run, Tally, all_points
-from kill_oracle import KEYS, WINDOW_MS, log_of, start, verify
+from kill_oracle import KEYS, PATIENCE_S, WINDOW_MS, log_of, pace, start, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +57,7 @@ OWN = {"metadata and pointer", "epochs and history"}
 def test_killed_at_each_step(tmp_path: Path, name: str) -> None:
     tally = Tally()
     run = Run(tmp_path, random.Random(name), tally)
+    pace(tmp_path)
     run.is_own = name in OWN
     run.settings["execution__checkpointing__incremental"] = "true"
     run.settings["execution__checkpointing__data-inline-threshold"] = "0"
@@ -68,14 +69,15 @@ def test_killed_at_each_step(tmp_path: Path, name: str) -> None:
 
 def test_every_point_is_reached(tmp_path: Path) -> None:
     """A point that nothing reaches protects nothing: kills there would be dreamt of."""
+    pace(tmp_path)
     notes = tmp_path / "notes.txt"
     note = f"*=note:{notes}"
     # An upload that fails is discarded; then the process dies, and another one starts from there.
     faults = f"{note};checkpoint.upload.before#2=raise;checkpoint.history.before#20=kill"
     job = start(tmp_path, RECORDS, "in-process", "hashmap", "own:1", faults, **MORE)
-    assert job.wait(100) == -signal.SIGKILL, log_of(tmp_path)
+    assert job.wait(PATIENCE_S) == -signal.SIGKILL, log_of(tmp_path)
     job = start(tmp_path, RECORDS, "in-process", "hashmap", "own:2", note, **MORE)
-    assert job.wait(100) == 0, log_of(tmp_path)
+    assert job.wait(PATIENCE_S) == 0, log_of(tmp_path)
     verify(tmp_path, RECORDS)
     reached = set(notes.read_text().split())
     assert reached == set(all_points())
@@ -124,6 +126,7 @@ def test_broken_builds_are_caught(
 ) -> None:
     monkeypatch.setenv("KILL_JOB_BREAK", broken)
     run = Run(tmp_path, random.Random(broken), Tally())
+    pace(tmp_path)
     run.is_own = True
     assert run.suffer(fault)
     with pytest.raises(AssertionError, match=noticed):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kill_campaign import kill_group
-from kill_oracle import PATIENCE_S, checkpoints, log_of, start, verify, wait_for_new
+from kill_oracle import PATIENCE_S, checkpoints, log_of, pace, start, verify, wait_for_new
 from kill_processes import EXECUTOR, WORKER, kill_one
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 # A new executor takes its time on a busy machine.
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
-# 25 epochs, of which three checkpoints take no more than ten, however fast the machine.
 RECORDS = 50_000
 
 
 @pytest.mark.parametrize("backend", ["hashmap"])
 def test_executors_and_workers_are_killed(tmp_path: Path, backend: str) -> None:
     once = tmp_path / "struck"
+    pace(tmp_path)
     job = start(
         tmp_path,
         RECORDS,

@@ -107,6 +107,7 @@ def test_the_guide_works(tmp_path: Path) -> None:
         ["bash", "guide.sh"],
         cwd=tmp_path,
         env=environment,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -49,7 +49,7 @@ def test_example(name: str, tmp_path: Path) -> None:
         env={**os.environ, "PENSTOCK_CONF_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -12,13 +12,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from kill_oracle import log_of, start, verify, wait_for_new
+from kill_oracle import PATIENCE_S, log_of, pace, start, verify, wait_for_new
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
-RECORDS = 100_000
+RECORDS = 60_000
 TIMEOUT_S = 1.0
 SETTINGS = {
     "execution__checkpointing__timeout": f"{int(TIMEOUT_S * 1000)} ms",
@@ -34,12 +34,13 @@ def test_one_attempt_survives_all_of_it(tmp_path: Path) -> None:
         "storage.write~_metadata#3=enospc;"
         f"checkpoint.upload.after#6=sleep:{1.5 * TIMEOUT_S}"
     )
+    pace(tmp_path)
     job = start(tmp_path, RECORDS, "in-process", "hashmap", "", faults, **SETTINGS)
     assert wait_for_new(tmp_path, 2, job), log_of(tmp_path)
     os.kill(job.pid, signal.SIGSTOP)
     time.sleep(2 * TIMEOUT_S)  # The fault itself: nothing is waited for.
     os.kill(job.pid, signal.SIGCONT)
-    assert job.wait(200) == 0, log_of(tmp_path)
+    assert job.wait(PATIENCE_S) == 0, log_of(tmp_path)
     log = (tmp_path / "log.txt").read_text()
     expired = re.findall(r"Checkpoint (\d+) failed: CHECKPOINT_EXPIRED", log)
     assert expired, log_of(tmp_path)
