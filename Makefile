@@ -37,8 +37,8 @@ unit: $(READY)
 
 # Two more runs, because a JVM wants both cores for itself. The limits are for a machine under load.
 test: unit
-	$(BIN)/pytest -n 2 -m "not spark and not e2e" --ignore=tests/unit --session-timeout=900
-	$(BIN)/pytest -m "spark or e2e" --session-timeout=1500
+	$(BIN)/pytest -n 2 -m "not spark and not e2e" --ignore=tests/unit --session-timeout=1800
+	$(BIN)/pytest -m "spark or e2e" --session-timeout=3000
 
 chaos: $(READY)
 	nice $(BIN)/python tests/chaos/campaign.py --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED)) \

@@ -25,7 +25,7 @@ PAGES = [
     if "_build" not in path.parts and path.exists()
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-TIMEOUT_SECONDS = 180
+TIMEOUT_SECONDS = 600
 
 
 @dataclass

@@ -103,7 +103,7 @@ def run(program: Path, *arguments: str, master: str = "in-process") -> list[str]
         env={**os.environ, "PENSTOCK_DYNAMIC_PROPERTIES": settings},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

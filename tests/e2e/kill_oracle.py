@@ -19,7 +19,7 @@ from pathlib import Path
 PROGRAM = Path(__file__).with_name("kill_job.py")
 KEYS = 50
 WINDOW_MS = 1_000
-PATIENCE_S = 240
+PATIENCE_S = 400
 
 
 def start(

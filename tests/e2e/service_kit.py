@@ -26,7 +26,7 @@ PROGRAM = Path(__file__).with_name("service_job.py")
 KEYS = 7
 
 
-def wait_for(found: Callable[[], Any], what: Callable[[], str], seconds: float = 240) -> Any:
+def wait_for(found: Callable[[], Any], what: Callable[[], str], seconds: float = 400) -> Any:
     """Polls until `found` returns something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

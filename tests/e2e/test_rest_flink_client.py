@@ -60,7 +60,7 @@ def flink(manager: Manager, *arguments: str, expect: int = 0) -> str:
         [str(script), arguments[0], "-m", address, *arguments[1:]],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
         env={**os.environ, "JAVA_HOME": java_home() or ""},
     )

@@ -94,7 +94,7 @@ def test_every_page(
     server = serve(name)
     tab = open_tab(server.url, scheme=scheme, size=size)
     for address in addresses(server.look):
-        tab.page.goto(f"{server.url}/{address}")
+        tab.go(f"{server.url}/{address}")
         tab.page.wait_for_selector("h1")
         tab.until(lambda: tab.page.locator("[aria-busy]").count() == 0, f"{address} keeps waiting")
         assert tab.page.evaluate(OFF_SCREEN) == 0, f"{address} is wider than the screen"
@@ -112,7 +112,7 @@ def test_markup_in_names_is_text(serve: Callable[..., Any], open_tab: Callable[.
     tab.page.wait_for_selector(".stage")
     assert job.name.strip() in tab.page.locator("h1").get_attribute("title")
     assert tab.page.locator("main img, main script").count() == 0
-    tab.page.goto(f"{server.url}/#/jobs/{job.jid}/exceptions")
+    tab.go(f"{server.url}/#/jobs/{job.jid}/exceptions")
     tab.page.wait_for_selector(".trace")
     assert "<script>window.hacked=1</script>" in tab.text(".trace")
     assert tab.page.locator("main img, main script").count() == 0

@@ -89,7 +89,7 @@ def test_a_job_is_watched_saved_and_cancelled(
     job.wait_for_checkpoint()
     tab = open_tab(manager.url, made_up=False)
     tab.page.get_by_role("link", name=f"job {MARKUP}").click()
-    assert tab.page.locator("h1").inner_text() == f"job {MARKUP}"
+    tab.page.locator("h1", has_text=f"job {MARKUP}").wait_for()
 
     records = tab.page.locator("tbody td[data-label='Records in']").last
     records.wait_for()
@@ -105,7 +105,7 @@ def test_a_job_is_watched_saved_and_cancelled(
     assert (savepoint / "_metadata").is_file()
     assert f"penstock run -d -s {savepoint} <program.py>" in notice.inner_text()
 
-    tab.page.goto(f"{manager.url}/#/jobs/{job.job_id}/checkpoints")
+    tab.go(f"{manager.url}/#/jobs/{job.job_id}/checkpoints")
     tab.page.get_by_role("region", name="Latest savepoint").get_by_text(
         str(savepoint)
     ).first.wait_for()
@@ -119,7 +119,7 @@ def test_a_job_is_watched_saved_and_cancelled(
     tab.page.get_by_role("term").filter(has_text="Savepoint").wait_for()
     tab.page.get_by_role("button", name="Open Reduce", exact=True).click()
     rows = tab.page.get_by_role("group", name="First rows of largest").locator("tbody tr")
-    rows.first.wait_for(timeout=60_000)
+    rows.first.wait_for()
     # One row for each remainder.
     assert sorted(rows.locator("td[data-label=Key]").all_inner_texts()) == list("0123456")
     assert f"penstock state get {metadata.parent} largest" in tab.text(".detail .command")
@@ -162,11 +162,14 @@ def test_every_page_of_a_real_job_is_whole(
     }
     tab = open_tab(manager.url, made_up=False)
     for address, text in expected.items():
-        tab.page.goto(f"{manager.url}/{address}")
+        tab.go(f"{manager.url}/{address}")
         tab.until(lambda text=text: text in tab.text(), f"{address} does not show {text}")
-    with urlopen(f"{manager.url}/metrics", timeout=60) as answer:
-        told = answer.read().decode()
-    missing = [name for name in OUR_METRICS if f"\npenstock_{name}{{" not in told]
-    assert missing == []
+
+    def missing() -> list[str]:
+        with urlopen(f"{manager.url}/metrics", timeout=120) as answer:
+            told = answer.read().decode()
+        return [name for name in OUR_METRICS if f"\npenstock_{name}{{" not in told]
+
+    wait_for(lambda: not missing(), lambda: f"not told of: {missing()}")
     job.cancel()
     job.wait_for_state("CANCELED")

@@ -120,7 +120,7 @@ def test_without_a_snapshot_there_is_advice(
     for line in document["history"]:
         line["discarded"] = True
     document["latest"] = {}
-    tab.page.goto(f"{server.url}/#/{path.replace('checkpoints', 'state')}")
+    tab.go(f"{server.url}/#/{path.replace('checkpoints', 'state')}")
     tab.until(lambda: "No snapshot of this job is there" in tab.text(), "no advice")
     for line in document["history"]:
         line |= {"discarded": False, "external_path": "memory://job/chk"}

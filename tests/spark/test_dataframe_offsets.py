@@ -216,14 +216,14 @@ def test_two_dataframes_go_on_from_snapshots(tmp_path: Path) -> None:
     jobs = Jobs(tmp_path)
     client = jobs.start("out", parallelism=2, sources=("rate", "files"))
     jobs.wait(client, "out", {"rate": 90, "files": 60})
-    savepoint = client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(120)
-    client.get_job_execution_result().result(120)
+    savepoint = client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(280)
+    client.get_job_execution_result().result(280)
     assert (tmp_path / "failed").exists()
     at_savepoint = {name: max(lines).number for name, lines in output(tmp_path / "out").items()}
 
     client = jobs.start("out", parallelism=1, sources=("files", "rate"), start=savepoint)
     jobs.wait(client, "out", at_savepoint)
-    number = client.trigger_checkpoint().result(120)
+    number = client.trigger_checkpoint().result(280)
     (older,) = (tmp_path / "checkpoints").glob(f"*/chk-{number}")
     at_older = {name: max(lines).number for name, lines in output(tmp_path / "out").items()}
     reached = jobs.wait(client, "out", at_older)
@@ -238,9 +238,9 @@ def test_two_dataframes_go_on_from_snapshots(tmp_path: Path) -> None:
 
 
 def cancel(client: Any) -> None:
-    client.cancel().result(120)
+    client.cancel().result(280)
     with pytest.raises(PenstockError, match="was cancelled"):
-        client.get_job_execution_result().result(120)
+        client.get_job_execution_result().result(280)
 
 
 def feed_of(df: DataFrame, directory: Path) -> StreamingFeed:

@@ -48,7 +48,7 @@ def test_a_script_with_a_module_beside_it(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split("\n")[0] == "[2, 4, 4]"
@@ -121,7 +121,7 @@ def test_classes_of_the_script_itself(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split("\n")[0] == "True 120"

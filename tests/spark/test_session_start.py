@@ -23,7 +23,7 @@ env.execute()
 def test_a_master_that_is_none() -> None:
     """In a process of its own, since this one may have a session already."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=280, check=False
     )
     last = done.stderr.strip().splitlines()[-1]
     assert "Spark did not start with penstock.spark.master: locall[2]: Could not parse" in last

@@ -35,7 +35,7 @@ def test_tasks_that_were_tried_again_are_counted(tmp_path: Path) -> None:
     numbers = env.from_collection(list(range(100))).map(die_once)
     numbers.filter(lambda value: value < 0).print()
     job = local.start_job(env._stream_graph("dies once"), env.get_configuration())
-    job.result.result(timeout=240)
+    job.result.result(timeout=280)
     assert died.exists()
     assert job.metrics.totals.task_retries == 1
     assert job.restarts == 0

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NOW_MS = 1_795_298_897_000
 """2026-11-21 22:08:17 UTC, the moment of every made-up document."""
+PATIENCE_S = 120
 SIZES = {"wide": (1280, 860), "phone": (400, 860)}
 _CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -53,12 +54,20 @@ class Tab:
         if message.type in ("error", "warning"):
             self.complaints.append(f"{message.type}: {message.text}")
 
+    def go(self, address: str) -> None:
+        """Goes on within the document; the page before is not on the screen any more."""
+        self.page.goto(address)
+        # It is drawn anew in the frame after the one that hears of the address.
+        self.page.evaluate(
+            "new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+        )
+
     def text(self, selector: str = "main") -> str:
         return self.page.locator(selector).inner_text()
 
-    def until(self, condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    def until(self, condition: Callable[[], bool], what: str) -> None:
         """Waits for a condition, and shows the page when it does not come."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < deadline, f"{what}\n{self.text('body')}\n{self.complaints}"
             self.page.wait_for_timeout(50)
@@ -86,6 +95,7 @@ def open_tab(browser: Browser) -> Iterator[Callable[..., Tab]]:
             timezone_id="Europe/Berlin",
             permissions=["clipboard-read", "clipboard-write"],
         )
+        context.set_default_timeout(1_000 * PATIENCE_S)
         page = context.new_page()
         if made_up:
             page.add_init_script(_STILL if stands_still else _CLOCK)
