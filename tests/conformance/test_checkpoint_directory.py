@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -211,6 +212,17 @@ def test_a_sink_that_never_commits_fails_the_job_with_its_error(
     assert "sink 'out': OSError: the table does not exist" in str(caught.value)
     kept = [*(tmp_path / "checkpoints").glob("*/chk-*/_metadata")]
     assert kept, "what is owed stays restorable"
+
+
+def test_a_directory_that_vanishes_under_a_running_job_ends_it_and_says_so(tmp_path: Path) -> None:
+    env = environment(tmp_path, 1, {"execution.checkpointing.interval": "1 h"})
+    client = program(env)
+    client.trigger_checkpoint().result(30)
+    shutil.rmtree(tmp_path / "checkpoints" / str(client.get_job_id()))
+    with pytest.raises(PenstockError, match=r"pointer\S* is gone. Somebody deleted the checkpoint"):
+        client.trigger_checkpoint().result(30)
+    with pytest.raises(JobExecutionError, match="Somebody deleted the checkpoint directory"):
+        client.get_job_execution_result().result(30)
 
 
 def test_places_that_cannot_be_used_are_named(tmp_path: Path) -> None:

@@ -191,8 +191,9 @@ class CoordinatorState:
         if self.failures.failed(checkpoint_id, failure.reason):
             self.fail_job(
                 "Exceeded checkpoint tolerable failure threshold: more than "
-                f"{self.settings.tolerable_failures} in a row failed, the last one with {failure}. "
-                "See its reason, or raise execution.checkpointing.tolerable-failed-checkpoints."
+                f"{self.settings.tolerable_failures} in a row failed; raise "
+                "execution.checkpointing.tolerable-failed-checkpoints to survive more. The last "
+                f"one failed with {failure}"
             )
 
     def fail_job(self, message: str) -> None:

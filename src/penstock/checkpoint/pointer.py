@@ -17,7 +17,7 @@ from penstock.checkpoint.errors import FencedError
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
-    from penstock.core.versioned import Outcome, RecordVersion, Unknown, VersionedRecord
+    from penstock.core.versioned import Outcome, RecordVersion, Rejected, Unknown, VersionedRecord
 
 
 class PointerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -157,6 +157,24 @@ class PointerRecord:
     def settle(self, unknown: Unknown) -> Outcome:
         """Asks again what became of an earlier `publish`."""
         return self._record.settle(unknown)
+
+
+def rejection_text(rejected: Rejected, place: str) -> str:
+    """Says why a change of the pointer can never count, and what to do."""
+    if rejected.current is None:
+        return (
+            f"its record {place} is gone. Somebody deleted the checkpoint directory, or that part "
+            "of it, while the job was running; start the job from a snapshot that is left"
+        )
+    if rejected.fenced:
+        return (
+            f"another leader has taken over: it writes {place} in epoch "
+            f"{rejected.current.leader_epoch}"
+        )
+    return (
+        f"another job or process writes {place} too. Give each job a checkpoint directory of its "
+        "own; execution.checkpointing.create-subdir: true does that"
+    )
 
 
 def decode_pointer(version: RecordVersion, place: str) -> Pointer:

@@ -37,7 +37,14 @@ def seal(magic: bytes, version: int, body: bytes) -> bytes:
     return head + hashlib.sha256(head).digest()
 
 
-def unseal(data: bytes, *, magic: bytes, newest: int, what: str) -> tuple[int, memoryview]:
+def unseal(
+    data: bytes,
+    *,
+    magic: bytes,
+    newest: int,
+    what: str,
+    advice: str = "choose another checkpoint",
+) -> tuple[int, memoryview]:
     """Opens an envelope and returns version and body.
 
     Args:
@@ -45,6 +52,7 @@ def unseal(data: bytes, *, magic: bytes, newest: int, what: str) -> tuple[int, m
         magic: What they have to be.
         newest: Newest version that the caller can read.
         what: What is being read and from where, for errors.
+        advice: What to do when it is damaged.
 
     Raises:
         DamagedError: The bytes are no envelope of this kind, too short, too long, or changed.
@@ -53,12 +61,12 @@ def unseal(data: bytes, *, magic: bytes, newest: int, what: str) -> tuple[int, m
     if data[:MAGIC_BYTES] != magic[: len(data)]:
         raise DamagedError(
             f"{what} does not begin like one: found {bytes(data[:MAGIC_BYTES])!r}, expected "
-            f"{magic!r}. It is another file or was damaged; choose another checkpoint."
+            f"{magic!r}. It is another file or was damaged; {advice}."
         )
     if len(data) < ENVELOPE_BYTES:
         raise DamagedError(
             f"{what} is truncated: it has {len(data)} bytes, the shortest possible has "
-            f"{ENVELOPE_BYTES}. Choose another checkpoint."
+            f"{ENVELOPE_BYTES}; {advice}."
         )
     view = memoryview(data)
     digest = hashlib.sha256(view[:-_DIGEST_BYTES]).digest()
@@ -67,12 +75,12 @@ def unseal(data: bytes, *, magic: bytes, newest: int, what: str) -> tuple[int, m
     if digest != stored:
         raise DamagedError(
             f"{what} is damaged: found SHA-256 {digest.hex()}, expected {stored.hex()} "
-            f"({len(data):,} bytes). It was truncated or changed; choose another checkpoint."
+            f"({len(data):,} bytes). It was truncated or changed; {advice}."
         )
     if length != len(data) - ENVELOPE_BYTES:
         raise DamagedError(
             f"{what} is damaged: its body has {len(data) - ENVELOPE_BYTES:,} bytes, its trailer "
-            f"says {length:,}. Choose another checkpoint."
+            f"says {length:,}; {advice}."
         )
     _, version = _HEADER.unpack(view[: _HEADER.size])
     if version > newest:

@@ -126,7 +126,8 @@ def decode_record(data: bytes, place: str) -> RecordVersion:
         NewerFormatError: A newer Penstock wrote it.
     """
     what = f"the record {place}"
-    _, view = unseal(data, magic=RECORD_MAGIC, newest=RECORD_VERSION, what=what)
+    advice = "put a copy of it back, or start a new job from a snapshot by its path"
+    _, view = unseal(data, magic=RECORD_MAGIC, newest=RECORD_VERSION, what=what, advice=advice)
     try:
         return msgspec.msgpack.decode(view, type=RecordVersion)
     except msgspec.DecodeError as error:

@@ -36,6 +36,10 @@ class JobPointer:
         self._known: ReadPointer | None = None
         self.ending = ""
 
+    @property
+    def place(self) -> str:
+        return self._record.place
+
     def take_over(self) -> Pointer:
         """Locks lower leader epochs out; returns what the pointer says."""
         self._make_directory()

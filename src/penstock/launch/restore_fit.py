@@ -172,10 +172,13 @@ def _operator_problems(
     graph: JobGraph, stage: Stage, record: OperatorRecord, place: str
 ) -> Iterable[str]:
     if record.has_keys and stage.max_parallelism != record.max_parallelism:
+        limit = record.max_parallelism
+        too_many = stage.parallelism > limit
+        lower = f" and a parallelism of at most {limit}, not {stage.parallelism}" * too_many
         yield (
-            f"{place} has max parallelism {stage.max_parallelism} in the program and "
-            f"{record.max_parallelism} in the snapshot, which cannot be changed. Set "
-            f"set_max_parallelism({record.max_parallelism})."
+            f"{place} has max parallelism {stage.max_parallelism} in the program and {limit} in "
+            f"the snapshot, which a job cannot change. Set set_max_parallelism({limit}){lower}; or "
+            "edit the snapshot: SavepointWriter.set_max_parallelism computes key groups anew."
         )
     before, after = record.key_schema, key_schema(graph, stage)
     if before and after and before != after:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.checkpoint import events, instructions
 from penstock.checkpoint.completed import SnapshotKind
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.checkpoint.pointer import rejection_text
 from penstock.core.errors import PenstockError
 from penstock.core.fault_points import fault_span
 from penstock.core.versioned import Committed, Outcome, Unknown
@@ -172,7 +173,8 @@ class StorageSteps:
             self._post(events.PublicationUnknown(number, outcome.reason))
         else:
             self._effects.storages.counts.note_fenced()
-            self._post(events.PublicationRejected(number, "another leader has taken over"))
+            text = rejection_text(outcome, self._effects.pointer.place)
+            self._post(events.PublicationRejected(number, text))
 
     def forget(self, number: int) -> None:
         """A checkpoint has completed: what was remembered for taking it back may go."""

@@ -9,12 +9,12 @@ from checkpoint_samples import ids
 
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
-from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
+from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord, rejection_text
 from penstock.checkpoint.storage_local import LocalStorage
 from penstock.checkpoint.storage_memory import MemoryStorage
 from penstock.checkpoint.storage_records import open_record
 from penstock.core.envelope import DamagedError
-from penstock.core.versioned import Committed, Rejected
+from penstock.core.versioned import Committed, Rejected, decode_record
 from penstock.testing.faulty_storage import Fault, FaultyStorage
 from penstock.testing.simulated_disk import SimulatedDisk
 
@@ -71,6 +71,7 @@ def test_publishing() -> None:
     assert isinstance(first, Committed)
     again = pointer.publish(Pointer(completed=(entry(2),)), before.version)
     assert again == Rejected(first.current, fenced=False)
+    assert "another job or process writes job/pointer too" in rejection_text(again, "job/pointer")
     assert numbers(record(storage).read().pointer.completed) == [1]
 
 
@@ -87,6 +88,17 @@ def test_taking_over_keeps_what_was_published() -> None:
     late = old.publish(Pointer(completed=(entry(2),)), before.version)
     assert isinstance(late, Rejected)
     assert late.fenced
+    assert "another leader has taken over" in rejection_text(late, old.place)
+    assert "in epoch 2" in rejection_text(late, old.place)
+
+
+def test_a_damaged_pointer_is_not_mended_by_another_checkpoint() -> None:
+    storage = MemoryStorage()
+    record(storage).take_over()
+    cell = open_record(storage, "job/pointer")._store.load()
+    assert cell is not None
+    with pytest.raises(DamagedError, match=r"job/pointer .*put a copy of it back"):
+        decode_record(cell.data[:-1], "job/pointer")
 
 
 def test_a_record_that_holds_something_else_is_named() -> None:
