@@ -143,6 +143,25 @@ def test_a_stage_opens_by_key_and_shows_its_skew(
     subtasks.wait_for(state="detached")
 
 
+def test_figures_of_a_replay_stay_on_the_page(
+    serve: Callable[..., Any], open_tab: Callable[..., Any]
+) -> None:
+    """Event time of another day takes more room, which long names leave to it."""
+    server = serve("normal")
+    path = f"jobs/{server.look.jobs[0].jid}"
+    document = server.look.documents[path]
+    vertices = [
+        vertex
+        | {"name": vertex["name"] * 3, "figures": vertex["figures"] | {"watermark": 86_400_000}}
+        for vertex in document["vertices"]
+    ]
+    server.look.documents[path] = document | {"vertices": vertices}
+    tab = open_tab(server.url, f"#/{path}/graph")
+    stages = tab.page.get_by_role("group", name="Stages of the job")
+    tab.until(lambda: "1970-01-02" in stages.inner_text(), "the watermark")
+    assert stages.evaluate("table => table.scrollWidth - table.clientWidth") == 0
+
+
 def test_a_checkpoint_opens_to_stages_and_subtasks(
     serve: Callable[..., Any], open_tab: Callable[..., Any]
 ) -> None:
