@@ -14,6 +14,7 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.common import Time, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.core.errors import ProgramError
+from penstock.core.keygroups import key_group
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import (
@@ -22,6 +23,7 @@ from penstock.datastream.window import (
     Trigger,
     TumblingEventTimeWindows,
 )
+from penstock.launch.snapshot_reader import open_snapshot
 from penstock.snapshots import SavepointReader, SavepointWriter
 
 if TYPE_CHECKING:
@@ -253,6 +255,79 @@ def test_a_job_goes_on_from_an_edited_savepoint(tmp_path: Path) -> None:
     same(Visible.all(), [(key, 1_001) for key in range(KEYS)])
     client.cancel()
     client._wait_quietly()
+
+
+def key_groups_of(path: str, uid: str) -> list[tuple[int, int]]:
+    """Ranges of the subtasks, and the groups of their keys lie within."""
+    with open_snapshot(path) as snapshot:
+        record = snapshot.operator(uid)
+        ranges = []
+        for subtask in record.subtasks:
+            assert subtask.keyed is not None
+            first, last = subtask.keyed.first_key_group, subtask.keyed.last_key_group
+            ranges.append((first, last))
+            for row in snapshot.keyed_state_of(subtask):
+                assert first <= key_group(row.key, record.max_parallelism) <= last
+        return ranges
+
+
+def test_an_edited_operator_keeps_its_subtasks_and_what_each_has_for_itself(tmp_path: Path) -> None:
+    """Of three; the ranges are those of 128 and of 64 key groups by Flink's formula, by hand."""
+    path = savepoint(tmp_path)
+    thousands = [(key, 1_000) for key in range(KEYS)]
+    writer = SavepointWriter.from_existing_savepoint(path, unpickle=True)
+    writer.with_keyed_state("count", ValueStateDescriptor("count", Types.INT()), iter(thousands))
+    writer.with_list_state("remember", ListStateDescriptor("more", Types.INT()), range(5))
+    edited = writer.write(str(tmp_path / "edited"))
+    assert key_groups_of(edited, "count") == [(0, 42), (43, 85), (86, 127)]
+    regrouped = writer.set_max_parallelism(64).with_keyed_state(
+        "count", ValueStateDescriptor("count", Types.INT()), thousands
+    )
+    regrouped_path = regrouped.write(str(tmp_path / "edited"))
+    assert key_groups_of(regrouped_path, "count") == [(0, 21), (22, 42), (43, 63)]
+    with open_snapshot(path) as before, open_snapshot(edited) as after:
+        assert [
+            each.value for each in after.operator_state("remember") if each.state == "more"
+        ] == [
+            0,
+            1,
+            2,
+            3,
+            4,
+        ]
+        kept = [each for each in after.operator_state("remember") if each.state == "values"]
+        assert kept == list(before.operator_state("remember"))
+        assert len({each.subtask for each in kept}) > 1
+    narrow = SavepointWriter.from_existing_savepoint(path).set_max_parallelism(1)
+    assert key_groups_of(narrow.write(str(tmp_path / "edited")), "count") == [(0, 0)]
+
+
+class Alarmed(KeyedProcessFunction):
+    def process_element(self, value: int, context: Any) -> Any:
+        return ()
+
+    def on_timer(self, timestamp: int, context: Any) -> Any:
+        yield context.get_current_key(), timestamp
+
+
+def test_timers_are_made(tmp_path: Path) -> None:
+    """Bootstrapped for three subtasks; the end of the input fires all event-time timers."""
+    timers = [(key, 10 * key) for key in range(KEYS)]
+    path = (
+        SavepointWriter.new_savepoint(parallelism=3)
+        .with_timers("alarms", iter(timers))
+        .with_timers("alarms", [(1, 5)], processing_time=True)
+        .write(str(tmp_path))
+    )
+    assert key_groups_of(path, "alarms") == [(0, 42), (43, 85), (86, 127)]
+    with SavepointReader.read(path) as snapshot:
+        found = [(row.kind, row.key, row.value) for row in snapshot.read_timers("alarms")]
+    same(found, [("processing_timer", 1, 5), *(("event_timer", *each) for each in timers)])
+    env = environment(tmp_path, 2, {"execution.state-recovery.path": path})
+    alarms = env.from_collection([1]).key_by(lambda value: value).process(Alarmed()).uid("alarms")
+    alarms.add_sink(Visible("out")).uid("sink")
+    env.execute("alarms")
+    same([each for each in Visible.all() if each != (1, 5)], timers)
 
 
 class Stamped(TimestampAssigner):

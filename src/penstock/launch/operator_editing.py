@@ -10,7 +10,7 @@ from penstock.checkpoint.manifest import OperatorRecord
 from penstock.checkpoint.snapshot import local_keyed_state
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError, StateError
-from penstock.core.keygroups import MIN_MAX_PARALLELISM
+from penstock.core.keygroups import key_group, key_group_range, subtask_of
 from penstock.core.times import MIN_WATERMARK
 from penstock.launch.job_snapshot import state_records, subtask_record, uid_hash
 from penstock.runtime.records import OperatorVersion
@@ -23,7 +23,7 @@ from penstock.state.rescaling import import_version
 from penstock.state.schema import is_data
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.manifest import StateRecord
+    from penstock.checkpoint.manifest import StateRecord, StoredKeyedState
     from penstock.core.file_area import FileArea
     from penstock.launch.snapshot_reader import Snapshot
     from penstock.state.descriptors import StateDescriptor
@@ -39,62 +39,95 @@ class OperatorEdit:
     keyed: list[tuple[StateDescriptor, Iterable[tuple[Any, Any]]]] = dataclasses.field(
         default_factory=list
     )
+    # New timers: whether of processing time, (key, time) pairs.
+    timers: list[tuple[bool, Iterable[tuple[Any, int]]]] = dataclasses.field(default_factory=list)
     # New content of list states: (descriptor, elements, whether it is a union state).
-    lists: list[tuple[Any, Iterable[Any], bool]] = dataclasses.field(default_factory=list)
+    lists: list[tuple[Any, list[Any], bool]] = dataclasses.field(default_factory=list)
     # New content of broadcast states: (descriptor, entries).
     broadcast: list[tuple[Any, dict[Any, Any]]] = dataclasses.field(default_factory=list)
 
 
-def edited(  # noqa: PLR0913, PLR0917 - an operator, old and new
-    uid: str,
-    change: OperatorEdit,
-    old: OperatorRecord | None,
-    source: Snapshot | None,
-    area: FileArea,
-    max_parallelism: int | None,
-) -> OperatorRecord:
-    """Returns the operator as one subtask that holds everything; jobs deal it out when they start.
+@dataclasses.dataclass(frozen=True, slots=True)
+class FormerOperator:
+    """An operator as a snapshot has it."""
+
+    record: OperatorRecord
+    source: Snapshot
+
+    @property
+    def versions(self) -> list[StoredKeyedState]:
+        """Its keyed state, brought here."""
+        self.source.fetch(self.record.uid)
+        return [each.keyed for each in self.record.subtasks if each.keyed is not None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NewOperator:
+    """An operator as it will be."""
+
+    uid: str
+    area: FileArea  # Where its files are written.
+    max_parallelism: int
+    parallelism: int = 1
+
+    def owner(self, key: Any) -> int:
+        """Returns the subtask of a key."""
+        group = key_group(key, self.max_parallelism)
+        return subtask_of(group, self.parallelism, self.max_parallelism)
+
+
+def edited(new: NewOperator, change: OperatorEdit, former: FormerOperator | None) -> OperatorRecord:
+    """Returns the record of the operator; one that is not new has as many subtasks as before.
 
     Raises:
         StateError: What stays is pickled, and pickles may not be read; or a value is not of its
             declared type.
     """
-    limit = max_parallelism or (MIN_MAX_PARALLELISM if old is None else old.max_parallelism)
     try:
-        keyed = _keyed(uid, change, old, source, area, limit)
-        saved = [] if old is None or source is None else _saved(source, old.uid, change)
+        saved = [] if former is None else _saved(former, change)
+        # With fewer key groups than subtasks one of them takes all.
+        parallelism = len(saved) or new.parallelism
+        parallelism = parallelism if parallelism <= new.max_parallelism else 1
+        new = dataclasses.replace(new, parallelism=parallelism)
+        keyed = _keyed(new, change, former)
     except StateError as error:
         raise StateError(
-            f"operator {uid!r} cannot be written again: {error} To have its pickles read, which "
-            "runs code that they hold, say unpickle=True."
+            f"operator {new.uid!r} cannot be written again: {error} To have its pickles read, "
+            "which runs code that they hold, say unpickle=True."
         ) from error
-    own = OperatorState(uid)
-    own.restore([each.operator_state for each in saved], 0, 1, schemas_of(saved))
-    _fill_own(own, change, uid)
-    name = f"edited-{uid_hash(uid)}"
-    version = None if keyed is None else keyed.commit(name)
-    logic = area.write(f"{name}.logic", _logic_bytes(saved, own, uid))
-    facts = facts_of(keyed, own)
-    if keyed is not None:
-        keyed.close()
+    subtasks, versions = [], []
+    for index in range(parallelism):
+        parts = saved[index : index + 1] if len(saved) == parallelism else saved
+        own = OperatorState(new.uid)
+        own.restore([each.operator_state for each in parts], 0, 1, schemas_of(parts))
+        _fill_own(own, change, index, parallelism)
+        state = keyed[index] if keyed else None
+        name = f"edited-{uid_hash(new.uid)}-{index}"
+        version = None if state is None else state.commit(name)
+        logic = new.area.write(f"{name}.logic", _logic_bytes(parts, own, new.uid))
+        subtasks.append(subtask_record(version, logic))
+        versions.append(OperatorVersion((), (), facts_of(state, own)))
+        if state is not None:
+            state.close()
+    old = None if former is None else former.record
     return OperatorRecord(
-        uid=uid,
-        uid_hash=uid_hash(uid),
-        name=uid if old is None else old.name,
-        parallelism=1,
-        max_parallelism=limit,
-        states=_records(facts, old),
-        subtasks=(subtask_record(version, logic),),
+        uid=new.uid,
+        uid_hash=uid_hash(new.uid),
+        name=new.uid if old is None else old.name,
+        parallelism=parallelism,
+        max_parallelism=new.max_parallelism,
+        states=_records(versions, old),
+        subtasks=tuple(subtasks),
         key_schema="" if old is None else old.key_schema,
     )
 
 
-def _saved(source: Snapshot, uid: str, change: OperatorEdit) -> list[LogicState]:
-    saved = source.logic(uid)
+def _saved(former: FormerOperator, change: OperatorEdit) -> list[LogicState]:
+    saved = former.source.logic(former.record.uid)
     replaced = {descriptor.name for descriptor, _, _ in change.lists}
     replaced |= {descriptor.name for descriptor, _ in change.broadcast}
     for each in saved:
-        if len(saved) == 1 and is_hidden(each.logic):
+        if is_hidden(each.logic):
             raise StateError("what it keeps for itself is pickled.")
         for name, (_, content) in each.operator_state.items():
             values = list(content.items()) if isinstance(content, dict) else content
@@ -105,44 +138,54 @@ def _saved(source: Snapshot, uid: str, change: OperatorEdit) -> list[LogicState]
     return saved
 
 
-def _records(facts: Any, old: OperatorRecord | None) -> tuple[StateRecord, ...]:
+def _records(
+    versions: list[OperatorVersion], old: OperatorRecord | None
+) -> tuple[StateRecord, ...]:
     """A state that was not touched stays what its record says, also its kind and its TTL."""
     before = {} if old is None else {record.name: record for record in old.states}
-    described = {each.name for each in facts if each.is_described}
-    records = state_records([OperatorVersion((), (), tuple(facts))])
+    described = {each.name for version in versions for each in version.states if each.is_described}
     return tuple(
         record if record.name in described else before.get(record.name, record)
-        for record in records
+        for record in state_records(versions)
     )
 
 
-def _keyed(  # noqa: PLR0913, PLR0917
-    uid: str,
-    change: OperatorEdit,
-    old: OperatorRecord | None,
-    source: Snapshot | None,
-    area: FileArea,
-    max_parallelism: int,
-) -> KeyedState | None:
-    versions = () if old is None else tuple(s.keyed for s in old.subtasks if s.keyed is not None)
-    if not versions and not change.keyed:
-        return None
-    state = create_backend(HASHMAP, pickles=Pickles.ALLOW).create_state(
-        0, max_parallelism - 1, max_parallelism, area, EpochClock(), uid
-    )
+def _keyed(
+    new: NewOperator, change: OperatorEdit, former: FormerOperator | None
+) -> list[KeyedState]:
+    """Returns the keyed state of each subtask; nothing where there is none."""
+    versions = [] if former is None else former.versions
+    if not (versions or change.keyed or change.timers):
+        return []
+    backend = create_backend(HASHMAP, pickles=Pickles.ALLOW)
+    limit = new.max_parallelism
+    ranges = [key_group_range(each, new.parallelism, limit) for each in range(new.parallelism)]
+    states = [
+        backend.create_state(first, last, limit, new.area, EpochClock(), new.uid)
+        for first, last in ranges
+    ]
     replaced = {descriptor.name for descriptor, _ in change.keyed}
-    state.restore(())
-    for version in versions:
-        assert source is not None
-        source.fetch(old.uid if old is not None else uid)
-        unpickle = source.pickles is Pickles.ALLOW
-        import_version(state, local_keyed_state(version), unpickle=unpickle, without=replaced)
+    for state, (first, last) in zip(states, ranges, strict=True):
+        state.restore(())
+        for version in versions:
+            assert former is not None
+            regroups = former.record.max_parallelism != limit
+            if regroups or (version.first_key_group <= last and first <= version.last_key_group):
+                unpickle = former.source.pickles is Pickles.ALLOW
+                local = local_keyed_state(version)
+                import_version(state, local, unpickle=unpickle, without=replaced)
+
     for descriptor, entries in change.keyed:
-        write = _writer(state, descriptor)
+        writers = [_writer(state, descriptor) for state in states]
         for key, value in entries:
-            state.key = key
-            write(value)
-    return state
+            index = new.owner(key)
+            states[index].key = key
+            writers[index](value)
+    for is_processing, timers in change.timers:
+        for key, time in timers:
+            state = states[new.owner(key)]
+            (state.processing_timers if is_processing else state.event_timers).add(time, key, None)
+    return states
 
 
 def _writer(state: KeyedState, descriptor: StateDescriptor) -> Callable[[Any], None]:
@@ -156,10 +199,11 @@ def _writer(state: KeyedState, descriptor: StateDescriptor) -> Callable[[Any], N
     return lambda value: table.put(state.key, None, value)
 
 
-def _fill_own(own: OperatorState, change: OperatorEdit, uid: str) -> None:
+def _fill_own(own: OperatorState, change: OperatorEdit, index: int, parallelism: int) -> None:
     for descriptor, elements, is_union in change.lists:
         obtain = own.get_union_list_state if is_union else own.get_list_state
-        obtain(descriptor).update(elements)
+        first, end = (len(elements) * each // parallelism for each in (index, index + 1))
+        obtain(descriptor).update(elements[first:end])
     for descriptor, entries in change.broadcast:
         broadcast = own.get_broadcast_state(descriptor)
         broadcast.clear()
@@ -167,7 +211,7 @@ def _fill_own(own: OperatorState, change: OperatorEdit, uid: str) -> None:
 
 
 def _logic_bytes(saved: list[LogicState], own: OperatorState, uid: str) -> bytes:
-    """Watermarks begin at the slowest; what a logic keeps for itself survives one subtask only."""
+    """Watermarks begin at the slowest; what a logic keeps for itself cannot be put together."""
     watermark = min((each.watermark for each in saved), default=MIN_WATERMARK)
     logic = saved[0].logic if len(saved) == 1 else None
     valves = saved[0].valves if len(saved) == 1 else None

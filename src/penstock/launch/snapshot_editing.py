@@ -26,10 +26,10 @@ from penstock.checkpoint.uploads import InlinePolicy, local_files
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ProgramError
 from penstock.core.file_area import FileArea
-from penstock.core.keygroups import LIMIT_MAX_PARALLELISM
+from penstock.core.keygroups import LIMIT_MAX_PARALLELISM, MIN_MAX_PARALLELISM
 from penstock.launch.configured_storage import configured_storages
 from penstock.launch.job_snapshot import uid_hash
-from penstock.launch.operator_editing import OperatorEdit, edited
+from penstock.launch.operator_editing import FormerOperator, NewOperator, OperatorEdit, edited
 from penstock.launch.snapshot_reader import Snapshot
 from penstock.state.pickles import Pickles
 
@@ -51,6 +51,7 @@ class SavepointEdit:
     base: str | None = None
     # Of all operators, old and new; None keeps what the old ones have.
     max_parallelism: int | None = None
+    parallelism: int = 1  # Subtasks of operators that are new.
     # Uids of operators that are left out.
     removed: set[str] = dataclasses.field(default_factory=set)
     renamed: dict[str, str] = dataclasses.field(default_factory=dict)  # New uids by old ones.
@@ -136,7 +137,8 @@ def _edited(
         raise ProgramError("two operators would have one uid; give each its own.")
     for uid, change in edit.operators.items():
         if uid not in present:
-            operators.append(edited(uid, change, None, None, area, edit.max_parallelism))
+            limit = edit.max_parallelism or MIN_MAX_PARALLELISM
+            operators.append(edited(NewOperator(uid, area, limit, edit.parallelism), change, None))
     return dataclasses.replace(
         old,
         operators=tuple(operators),
@@ -158,7 +160,8 @@ def _operator(
             operator, uid=uid, uid_hash=uid_hash(uid), max_parallelism=limit
         )
     assert source is not None
-    return edited(uid, change or OperatorEdit(), operator, source, area, limit)
+    new = NewOperator(uid, area, limit or operator.max_parallelism)
+    return edited(new, change or OperatorEdit(), FormerOperator(operator, source))
 
 
 def _kept(data: dict[str, Any], edit: SavepointEdit) -> dict[str, Any]:

@@ -35,11 +35,19 @@ class SavepointWriter:
         return SavepointWriter(SavepointEdit(base=str(path), unpickle=unpickle))
 
     @staticmethod
-    def new_savepoint(max_parallelism: int = 128) -> SavepointWriter:
-        """Starts from nothing, to bootstrap the state of a job."""
+    def new_savepoint(max_parallelism: int = 128, parallelism: int = 1) -> SavepointWriter:
+        """Starts from nothing, to bootstrap the state of a job.
+
+        Args:
+            max_parallelism: As the job will have it.
+            parallelism: Into so many parts, by key group, state is written. A job of any
+                parallelism starts from it; with the same one no part is read twice.
+        """
         from penstock.launch.snapshot_editing import SavepointEdit
 
-        return SavepointWriter(SavepointEdit(max_parallelism=max_parallelism))
+        return SavepointWriter(
+            SavepointEdit(max_parallelism=max_parallelism, parallelism=parallelism)
+        )
 
     def remove_operator(self, uid: str) -> SavepointWriter:
         """Leaves an operator out."""
@@ -73,6 +81,19 @@ class SavepointWriter:
         self._operator(uid).keyed.append((state_descriptor, entries))
         return self
 
+    def with_timers(
+        self, uid: str, entries: Iterable[tuple[Any, int]], *, processing_time: bool = False
+    ) -> SavepointWriter:
+        """Adds timers of a keyed process function; those that are there stay.
+
+        Args:
+            uid: The operator; one that is not there yet is added.
+            entries: (key, time in milliseconds).
+            processing_time: Whether they are of processing time, not of event time.
+        """
+        self._operator(uid).timers.append((processing_time, entries))
+        return self
+
     def with_list_state(
         self,
         uid: str,
@@ -85,7 +106,7 @@ class SavepointWriter:
         from penstock.launch.operator_editing import check_descriptor
 
         check_descriptor(state_descriptor, "list")
-        self._operator(uid).lists.append((state_descriptor, elements, union))
+        self._operator(uid).lists.append((state_descriptor, list(elements), union))
         return self
 
     def with_broadcast_state(
