@@ -21,16 +21,13 @@ if TYPE_CHECKING:
     from penstock.checkpoint.storage_open import Storages
 
 
-def list_orphans(
-    storages: Storages, job_directory: str, *, now_ms: int, grace_ms: int = DEFAULT_GRACE_MS
-) -> tuple[Orphan, ...]:
+def list_orphans(storages: Storages, job_directory: str, *, now_ms: int) -> tuple[Orphan, ...]:
     """Finds the orphans of a job, running or not.
 
     Args:
         storages: Where to look.
         job_directory: `<execution.checkpointing.dir>/<job id>`.
         now_ms: Wall time.
-        grace_ms: As the job's `penstock.checkpoint.orphan-ttl`.
 
     Raises:
         CheckpointError: A checkpoint that the pointer names cannot be read.
@@ -59,7 +56,7 @@ def list_orphans(
         referenced_keys(storage, retained()),
         current_id=current_id,
         now_ms=now_ms,
-        grace_ms=grace_ms,
+        grace_ms=DEFAULT_GRACE_MS,
     )
 
 

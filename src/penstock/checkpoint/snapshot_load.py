@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from penstock.checkpoint.pointer import Pointer
     from penstock.checkpoint.storage import CheckpointStorage
     from penstock.checkpoint.storage_open import Storages
-    from penstock.core.errors import PenstockError
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,47 +80,27 @@ def load_entry(storages: Storages, entry: PointerEntry) -> LoadedSnapshot:
     return _loaded(entry.directory, data)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPointer:
-    """All snapshots that a pointer names."""
-
-    snapshots: tuple[LoadedSnapshot, ...]  # Those that could be read, oldest first.
-    # The others with the reason; empty unless a fallback was allowed.
-    unreadable: tuple[tuple[PointerEntry, PenstockError], ...]
-
-
-def load_completed(
-    storages: Storages, pointer: Pointer, *, allow_fallback: bool = False
-) -> LoadedPointer:
-    """Reads all snapshots that the pointer names.
-
-    Args:
-        storages: Where to look.
-        pointer: Names them.
-        allow_fallback: Go on with the readable ones instead of stopping at a damaged one. Output
-            that was committed for a newer checkpoint would then be repeated.
+def load_completed(storages: Storages, pointer: Pointer) -> tuple[LoadedSnapshot, ...]:
+    """Reads all snapshots that the pointer names, oldest first.
 
     Raises:
-        CheckpointError: One cannot be read and no fallback is allowed; names all of them.
+        CheckpointError: Some cannot be read; names all of them.
     """
     snapshots: list[LoadedSnapshot] = []
-    unreadable: list[tuple[PointerEntry, PenstockError]] = []
+    unreadable = ""
     for entry in pointer.completed:
         try:
             snapshots.append(load_entry(storages, entry))
         except (DamagedError, ObjectMissingError) as error:
-            unreadable.append((entry, error))
-    if unreadable and not allow_fallback:
-        listed = "".join(
-            f"\n  - checkpoint {entry.checkpoint_id}: {error}" for entry, error in unreadable
-        )
+            unreadable += f"\n  - checkpoint {entry.checkpoint_id}: {error}"
+    if unreadable:
         readable = ", ".join(str(s.manifest.checkpoint_id) for s in snapshots) or "none"
         raise CheckpointError(
-            f"recovery stops, since completed checkpoints cannot be read:{listed}\n"
+            f"recovery stops, since completed checkpoints cannot be read:{unreadable}\n"
             f"Readable: {readable}. Repair the storage; or start from an older one, which repeats "
             "output that was already committed."
         )
-    return LoadedPointer(tuple(snapshots), tuple(unreadable))
+    return tuple(snapshots)
 
 
 def _loaded(directory: str, data: bytes) -> LoadedSnapshot:

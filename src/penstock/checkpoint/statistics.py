@@ -27,7 +27,6 @@ class CheckpointRecord:
     checkpoint_id: int
     status: str  # IN_PROGRESS, COMPLETED or FAILED.
     kind: SnapshotKind
-    is_forced_full: bool  # Whether it was asked to build on no earlier one.
     savepoint_format: str | None  # Format of a savepoint, else None.
     is_periodic: bool  # Whether nobody asked for it.
     triggered_ms: int  # Wall time of the trigger.
@@ -163,7 +162,6 @@ class CheckpointStatistics:
             fact.checkpoint_id,
             IN_PROGRESS,
             request.kind,
-            request.full,
             request.format.value if is_savepoint else None,
             request.is_periodic,
             wall_ms,

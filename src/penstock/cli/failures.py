@@ -48,7 +48,7 @@ class FoundError(PenstockError):
     """Nothing failed, but there is damage or a difference; the report is already printed."""
 
 
-def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Returns a sentence with the nearest of the known words, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    near = difflib.get_close_matches(word, list(known), n=1)
     return f' Did you mean "{near[0]}"?' if near else ""

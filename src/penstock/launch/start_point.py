@@ -90,7 +90,7 @@ def own_start(pointer: Pointer, last_id: int, effects: SnapshotEffects) -> Start
     """Returns the latest of the job's own checkpoints; None when there is none."""
     if not pointer.completed:
         return None
-    snapshots = load_completed(effects.storages, pointer).snapshots
+    snapshots = load_completed(effects.storages, pointer)
     owned = [entry.is_owned for entry in pointer.completed]
     foreign = [entry.checkpoint_id for entry in pointer.completed if not entry.is_owned]
     registry = SharedRegistry.rebuilt(

@@ -95,7 +95,7 @@ class Driver:
         outcome = self.pointer.take_over()
         self._settled(outcome)
         self.known = self.pointer.read()
-        completed = load_completed(self.storages, self.known.pointer).snapshots
+        completed = load_completed(self.storages, self.known.pointer)
         self.loaded = {one.manifest.checkpoint_id: one for one in completed}
         self.registry = SharedRegistry.rebuilt(one.manifest for one in completed)
         self._finish_deletions()
