@@ -29,6 +29,7 @@ MIN_MAX_PARALLELISM: Final = 128
 LIMIT_MAX_PARALLELISM: Final = 32768
 LIMIT_KEY_BYTES: Final = 16 * 1024 * 1024
 
+_BEGINNING: Final = datetime.datetime.combine(datetime.date.min, datetime.time())
 _MASK: Final = 0xFFFFFFFF
 _TEXT_CODE: Final = zlib.crc32(b"s")
 """Where the CRC of a text's canonical bytes goes on from."""
@@ -57,7 +58,11 @@ def key_group(key: Any, max_parallelism: int) -> int:
     """Returns the key group of `key`."""
     # The common types and the first rounds of `murmur` are written out here: a sender does this for
     # every key that it has not seen, and calls cost as much as the arithmetic.
-    code = zlib.crc32(b"i%d" % key) if type(key) is int else zlib.crc32(canonical_bytes(key))
+    try:
+        code = zlib.crc32(b"i%d" % key) if type(key) is int else zlib.crc32(canonical_bytes(key))
+    except ValueError:
+        # More digits than Python writes.
+        code = zlib.crc32(canonical_bytes(key))
     code = (code * 0xCC9E2D51) & 0xFFFFFFFF
     code = ((((code << 15) | (code >> 17)) & 0xFFFFFFFF) * 0x1B873593) & 0xFFFFFFFF
     code = ((((code << 13) | (code >> 19)) & 0xFFFFFFFF) * 5 + 0xE6546B64) & 0xFFFFFFFF ^ 4
@@ -155,7 +160,7 @@ def canonical_bytes(key: Any) -> bytes:
     if type(key) is str:
         encoded = b"s" + key.encode("utf-8", "surrogatepass")
     elif type(key) is int:
-        encoded = b"i%d" % key
+        encoded = _whole(key)
     elif key is None:
         raise ProgramError(
             "a key selector returned None; every record needs a key. "
@@ -175,10 +180,11 @@ def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type
     if key is None:
         # A field of a composite key may be missing, as in Flink; a whole key may not.
         return b"n"
-    if isinstance(key, enum.Enum):
+    # A member that equals its value, as those of an IntEnum do, is encoded as that.
+    if isinstance(key, enum.Enum) and type(key).__eq__ is object.__eq__:
         return b"e" + _frame(type(key).__qualname__.encode()) + _frame(key.name.encode())
     if isinstance(key, bool | int):
-        return b"i%d" % int(key)
+        return _whole(int(key))
     if isinstance(key, float):
         if math.isnan(key):
             raise ProgramError(
@@ -186,10 +192,10 @@ def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type
                 "state. Map NaN to a value of your own before key_by."
             )
         if key.is_integer():
-            return b"i%d" % int(key)
+            return _whole(int(key))
         return b"f" + struct.pack(">d", key)
     if isinstance(key, str):
-        return b"s" + str(key).encode("utf-8", "surrogatepass")
+        return b"s" + key.encode("utf-8", "surrogatepass")
     if isinstance(key, bytes | bytearray):
         return b"b" + bytes(key)
     if isinstance(key, tuple):
@@ -199,11 +205,9 @@ def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type
     if isinstance(key, decimal.Decimal):
         if key.is_nan():
             raise ProgramError("a key selector returned Decimal('NaN'); map it to another value.")
-        if key == key.to_integral_value():
-            return b"i%d" % int(key)
-        return b"d" + str(key.normalize()).encode()
-    if isinstance(key, datetime.datetime | datetime.date | datetime.time | datetime.timedelta):
-        return b"T" + type(key).__name__.encode() + b":" + repr(key).encode()
+        return _decimal(key)
+    if isinstance(key, datetime.date | datetime.time | datetime.timedelta):
+        return _time(key)
     if isinstance(key, uuid.UUID):
         return b"u" + key.bytes
     if dataclasses.is_dataclass(key) and not isinstance(key, type):
@@ -216,8 +220,57 @@ def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type
     raise ProgramError(
         f"a key of type {type(key).__qualname__} has no stable hash. Keys may be str, int, float, "
         "bool, bytes, Decimal, dates and times, UUID, enums, Row, frozen dataclasses, and tuples "
-        "of these; return one of them from the key selector (for a list: tuple(value))."
+        "of these; return one of them from the key selector (for a list: tuple(value); for a "
+        "number of NumPy: value.item())."
     )
+
+
+def _whole(number: int) -> bytes:
+    try:
+        return b"i%d" % number
+    except ValueError:
+        # More digits than Python writes: hexadecimal ones have no limit.
+        return b"x%x" % number
+
+
+def _decimal(key: decimal.Decimal) -> bytes:
+    if key.is_finite() and key == key.to_integral_value():
+        return _whole(int(key))
+    if key == float(key):
+        return _encode(float(key))
+    digits = decimal.Context(max(28, len(key.as_tuple().digits)))
+    return b"d" + str(key.normalize(digits)).encode()
+
+
+def _time(key: datetime.date | datetime.time | datetime.timedelta) -> bytes:
+    """Encodes times that are equal alike, whatever their class and time zone."""
+    plain: datetime.date | datetime.time | datetime.timedelta
+    offset = None
+    if isinstance(key, datetime.timedelta):
+        plain = datetime.timedelta(key.days, key.seconds, key.microseconds)
+    elif isinstance(key, datetime.datetime):
+        # What it is the second time in an hour that comes twice (fold) does not count for equality.
+        plain = datetime.datetime.combine(
+            datetime.date(key.year, key.month, key.day),
+            datetime.time(key.hour, key.minute, key.second, key.microsecond),
+        )
+        offset = key.utcoffset()
+    elif isinstance(key, datetime.time):
+        plain = datetime.time(key.hour, key.minute, key.second, key.microsecond)
+        offset = key.utcoffset()
+    else:
+        plain = datetime.date(key.year, key.month, key.day)
+    name = type(plain).__name__.encode()
+    if offset is not None and isinstance(plain, datetime.datetime | datetime.time):
+        # As a span: the first and the last hours of all are none in UTC.
+        if isinstance(plain, datetime.time):
+            plain = datetime.datetime.combine(datetime.date.min, plain)
+        plain = plain - _BEGINNING - offset
+        name += b" in UTC"
+    encoded = b"T" + name + b":" + repr(plain).encode()
+    # Those of pandas count nanoseconds besides.
+    rest = getattr(key, "nanosecond", 0) or getattr(key, "nanoseconds", 0)
+    return encoded + b"+%d" % rest if rest else encoded
 
 
 def _frame(part: bytes) -> bytes:

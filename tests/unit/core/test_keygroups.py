@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import enum
 import math
 import subprocess
 import sys
@@ -86,6 +87,74 @@ def test_equal_keys_have_equal_bytes() -> None:
     assert canonical_bytes((1, "a")) == canonical_bytes((1.0, "a"))
 
 
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Name(str, enum.Enum):  # noqa: UP042 - str() of its members is not their value
+    A = "a"
+
+
+class Moment(datetime.datetime):
+    pass
+
+
+EAST = datetime.timezone(datetime.timedelta(hours=2))
+UTC = datetime.UTC
+NEW_YEAR = datetime.datetime.fromisoformat("2020-01-01")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Level.LOW, 1),
+        (Name.A, "a"),
+        (decimal.Decimal("0.5"), 0.5),
+        (decimal.Decimal("0.10"), decimal.Decimal("0.1")),
+        (decimal.Decimal("Infinity"), math.inf),
+        (decimal.Decimal("-Infinity"), -math.inf),
+        (10**5000, decimal.Decimal(10**5000)),
+        (
+            datetime.datetime(2020, 1, 1, 2, tzinfo=EAST),
+            datetime.datetime(2020, 1, 1, tzinfo=UTC),
+        ),
+        (datetime.time(2, tzinfo=EAST), datetime.time(0, tzinfo=UTC)),
+        (datetime.time(1, tzinfo=EAST), datetime.time(1, tzinfo=EAST, fold=1)),
+        (NEW_YEAR.replace(fold=1), NEW_YEAR),
+        (Moment.fromisoformat("2020-01-01"), NEW_YEAR),
+    ],
+    ids=lambda key: type(key).__name__,
+)
+def test_equal_keys_of_different_classes_have_equal_bytes(one: object, other: object) -> None:
+    assert one == other
+    assert canonical_bytes(one) == canonical_bytes(other)
+    assert canonical_bytes((one, "x")) == canonical_bytes((other, "x"))
+
+
+def test_different_keys_that_look_alike_have_different_bytes() -> None:
+    third = decimal.Decimal(1) / 3
+    keys = [
+        NEW_YEAR,
+        datetime.datetime(2020, 1, 1, tzinfo=UTC),
+        datetime.datetime(2020, 1, 1, tzinfo=EAST),
+        datetime.date(2020, 1, 1),
+        datetime.datetime.min.replace(tzinfo=EAST),
+        datetime.datetime.max.replace(tzinfo=UTC),
+        datetime.time(0),
+        datetime.time(0, tzinfo=UTC),
+        datetime.timedelta(0),
+        third,
+        float(third),
+        # More digits than a context keeps.
+        decimal.Decimal(f"0.{'3' * 40}1"),
+        decimal.Decimal(f"0.{'3' * 40}2"),
+        10**5000,
+        10**5000 + 1,
+    ]
+    assert len(set(map(canonical_bytes, keys))) == len(keys)
+    assert key_group(keys[-1], 128) in range(128)
+
+
 @given(st.lists(st.text() | st.integers() | st.binary(), max_size=3).map(tuple))
 def test_tuples_are_framed(parts: tuple[object, ...]) -> None:
     # ("ab", "c") and ("a", "bc") must differ: every part carries its length.
@@ -100,6 +169,8 @@ def test_tuples_are_framed(parts: tuple[object, ...]) -> None:
     | st.floats(allow_nan=False)
     | st.text()
     | st.dates()
+    | st.decimals(allow_nan=False)
+    | st.datetimes(timezones=st.sampled_from([None, UTC, EAST]))
     | st.tuples(st.integers(), st.text()),
     st.none()
     | st.booleans()
@@ -107,6 +178,8 @@ def test_tuples_are_framed(parts: tuple[object, ...]) -> None:
     | st.floats(allow_nan=False)
     | st.text()
     | st.dates()
+    | st.decimals(allow_nan=False)
+    | st.datetimes(timezones=st.sampled_from([None, UTC, EAST]))
     | st.tuples(st.integers(), st.text()),
 )
 def test_bytes_are_equal_exactly_when_keys_are(one: object, two: object) -> None:
