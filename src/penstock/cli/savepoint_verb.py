@@ -106,6 +106,8 @@ def _dispose(client: RestClient, report: Report, path: str) -> None:
 
 def absolute(path: str | None) -> str | None:
     """Returns a path that means the same to the job manager, whose directory is another one."""
+    if path is not None and not path.strip():
+        raise WrongUsageError("A path is empty. Is it a variable that is not set?")
     if path is None or "://" in path or path.startswith("file:"):
         return path
     return os.path.normpath(Path.cwd() / Path(path).expanduser())

@@ -10,6 +10,7 @@ that the loop ran over.
 
 from __future__ import annotations
 
+import concurrent.futures._base
 import operator
 import os
 import reprlib
@@ -37,6 +38,8 @@ _STATE_GETTERS: Final = frozenset(
 )
 _ENGINE: Final = f"{os.sep}pyspark{os.sep}"
 _FROZEN: Final = "<frozen "
+_WAITING: Final = concurrent.futures._base.__file__
+"""Where `execute()` waits for its job, and fails with it."""
 """Modules inside Python itself: those that import and run programs."""
 
 _repr = reprlib.Repr()
@@ -208,11 +211,12 @@ def _drop_our_frames(text: traceback.TracebackException, seen: set[int]) -> bool
 
 
 def is_ours(filename: str) -> bool:
-    """Whether a frame is Penstock's, Spark's or that of Python's import, and not the program's."""
+    """Whether a frame is Penstock's, Spark's or Python's own machinery, and not the program's."""
     path = os.path.abspath(filename)
     if path.startswith(_PROGRAMS):
         return False
-    return path.startswith(_OURS) or _ENGINE in path or filename.startswith(_FROZEN)
+    is_engine = _ENGINE in path or path == _WAITING
+    return path.startswith(_OURS) or is_engine or filename.startswith(_FROZEN)
 
 
 def _qualified_name(kind: type) -> str:

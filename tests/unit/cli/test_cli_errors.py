@@ -44,6 +44,12 @@ def test_wrong_usage(command: str, text: str) -> None:
     assert ran.err == ""
 
 
+def test_an_empty_path_is_not_the_directory_we_are_in() -> None:
+    """As a script has it whose variable is not set."""
+    ran = penstock("state", "ls", "")
+    assert (ran.code, ran.lines[0]) == (2, "A path is empty. Is it a variable that is not set?")
+
+
 def test_json_keeps_the_standard_output_free() -> None:
     ran = penstock("savepoint", "--json")
     assert (ran.code, ran.out) == (2, "")

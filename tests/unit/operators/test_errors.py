@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_the_demo_is_a_program_as_any_other():
     lines = str(caught.value).splitlines()
     assert lines[1] == f'  File "{demo}", line 2, in fail'
     assert "simple.py" not in str(caught.value)
+
+
+def test_the_line_that_waits_for_a_job_is_the_programs():
+    job = Future()
+    job.set_exception(ProgramError("the job cannot start"))
+    with pytest.raises(ProgramError) as caught:
+        job.result()
+    lines = describe_exception(caught.value).splitlines()
+    assert [line for line in lines if "File " in line] == lines[1:2]
+    assert lines[2] == "    job.result()"
 
 
 def test_a_built_in_has_no_frames_to_show():
