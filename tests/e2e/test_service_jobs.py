@@ -256,6 +256,7 @@ def test_a_program_that_fails_after_its_job_is_told_of(manager: Manager) -> None
     job.wait_for_state("FINISHED")
     failure = job.document("/execution-result")["job-execution-result"]["program-failure"]
     assert "a second job, 'second', after 'first'" in failure
+    assert "env.execute(name)" in failure
     assert job.document("/exceptions")["root-exception"] == failure
 
 

@@ -165,8 +165,10 @@ class ManagedJob:
             error = None
         if status is JobStatus.FINISHED and failure is not None:
             # The job has done its work and the program has not; whoever waits must hear of that.
-            error = failure
+            trace = failure.__traceback__
             job.failed(failure)
+            # Its line of the program belongs into every account of it.
+            error = failure.with_traceback(trace)
         self._is_over.set()
         self._watcher.join()
         return self._end(status, error)
