@@ -126,8 +126,8 @@ def counts(end: int) -> list[tuple[int, int]]:
     ]
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + 200
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.005)
@@ -136,7 +136,7 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = 20) -> No
 def run_to(client: JobClient, end: int) -> None:
     """Lets the job read up to `end` and waits until all of that is visible."""
     Tap.limit = end
-    wait_for(lambda: len(Visible.all()) >= len(counts(end)), f"{end} records", 30)
+    wait_for(lambda: len(Visible.all()) >= len(counts(end)), f"{end} records")
 
 
 def cancel(client: JobClient) -> None:

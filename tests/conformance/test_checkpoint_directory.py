@@ -66,7 +66,7 @@ def program(env: StreamExecutionEnvironment) -> Any:
 
 
 def wait_until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.005)

@@ -51,7 +51,7 @@ def test_storage_that_fails_stops_the_job(tmp_path: Path) -> None:
     run_to(client, 100)
     mount.take()
     with pytest.raises(PenstockError, match="tolerable"):
-        client.get_job_execution_result().result(20)
+        client.get_job_execution_result().result(200)
 
 
 def test_tolerated_failures(tmp_path: Path) -> None:
@@ -135,6 +135,6 @@ def test_damage_found_in_recovery_ends_the_job(tmp_path: Path) -> None:
     wait_for(lambda: client.checkpoints()[0].status == "COMPLETED", "a checkpoint")
     Tap.limit = 100
     with pytest.raises(PenstockError, match="missing or damaged") as caught:
-        client.get_job_execution_result().result(30)
+        client.get_job_execution_result().result(200)
     assert "It was truncated or replaced" in str(caught.value)
     assert [*tmp_path.glob("checkpoints/*/chk-*/_metadata")], "what is left is for people to judge"

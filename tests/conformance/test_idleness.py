@@ -99,8 +99,8 @@ def test_without_idleness_the_quiet_split_holds_everything_back(tmp_path: Path) 
 def test_an_idle_split_holds_nothing_back(tmp_path: Path, after: int, change: Any) -> None:
     client = start(tmp_path, 2)
     wait_for(lambda: len(shown()) == 2, "the first window")
-    savepoint = client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(20)
-    client.get_job_execution_result().result(20)
+    savepoint = client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(200)
+    client.get_job_execution_result().result(200)
     assert shown() == [(0, 0, 25), (0, 1, 26)]
 
     Clocks.times["busy"] += range(100, 200)

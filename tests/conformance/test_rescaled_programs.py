@@ -40,7 +40,7 @@ class StoppingRunner(in_process.InProcessRunner):
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         cls = StoppingRunner
         if plan.epoch == cls.stop_at and cls.savepoint is None:
-            assert cls.is_known.wait(20)
+            assert cls.is_known.wait(200)
             cls.savepoint = cls.job.stop_with_savepoint(drain=False)
             wait_for(lambda: cls.job._service.wanted() is not None, "the request")
         return super().run(plan)
@@ -77,7 +77,7 @@ def two_parts(
     if StoppingRunner.savepoint is None:
         # The program is shorter than that; it always has a first epoch.
         return two_parts(program, backend, before, after, 1, directory)
-    path = StoppingRunner.savepoint.result(20)
+    path = StoppingRunner.savepoint.result(200)
     return first, run(program, Way(backend, after, 3, True), directory, path)
 
 
@@ -130,8 +130,8 @@ def test_a_new_job_does_not_print_what_the_other_has_printed(
         client = env.execute_async()
         StoppingRunner.job = client._job
         StoppingRunner.is_known.set()
-        client.get_job_execution_result().result(20)
-        path = StoppingRunner.savepoint.result(20)
+        client.get_job_execution_result().result(200)
+        path = StoppingRunner.savepoint.result(200)
         printed.append(list(map(int, capsys.readouterr().out.split())))
     first, second = printed
     assert first and second

@@ -40,7 +40,7 @@ def first_run(directory: Path, parallelism: int = 2, options: Any = None, **how:
     """Runs to 600, then leaves a retained checkpoint; returns its directory."""
     client = build(directory, parallelism, options, **how).execute_async()
     run_to(client, 600)
-    number = client.trigger_checkpoint().result(20)
+    number = client.trigger_checkpoint().result(200)
     cancel(client)
     (found,) = (directory / "checkpoints").glob("*/chk-*")
     assert int(found.name.removeprefix("chk-")) >= number
@@ -70,7 +70,7 @@ def test_from_a_retained_checkpoint(
     same(Visible.all(), counts(1_000))
     number = int(retained.name.removeprefix("chk-"))
     assert min(r.checkpoint_id for r in client.checkpoints()) > number
-    assert client.trigger_checkpoint().result(20) > number
+    assert client.trigger_checkpoint().result(200) > number
     cancel(client)
     # Without a claim, what the user named is the user's.
     assert (retained / "_metadata").exists()
@@ -83,8 +83,8 @@ def test_from_a_moved_savepoint_with_another_backend(
 ) -> None:
     client = build(tmp_path, 2, {"state.backend.type": backend}).execute_async()
     run_to(client, 600)
-    savepoint = Path(client.stop_with_savepoint(False).result(20))
-    client.get_job_execution_result().result(20)
+    savepoint = Path(client.stop_with_savepoint(False).result(200))
+    client.get_job_execution_result().result(200)
     same(Visible.all(), counts(600))
     moved = tmp_path / "elsewhere" / "renamed"
     shutil.copytree(savepoint, moved)
@@ -102,7 +102,7 @@ def test_from_an_intermediate_savepoint(tmp_path: Path) -> None:
     """The job goes on behind it; a second one starts from it and repeats only what came after."""
     client = build(tmp_path).execute_async()
     run_to(client, 300)
-    savepoint = client.trigger_savepoint().result(20)
+    savepoint = client.trigger_savepoint().result(200)
     run_to(client, 500)
     cancel(client)
     same(Visible.all(), counts(500))
@@ -130,12 +130,12 @@ def test_output_that_a_savepoint_owes_survives_a_restart(tmp_path: Path) -> None
     client = job({})
     Tap.limit = 200
     wait_for(lambda: client._job.records_read >= 200, "200 records")
-    savepoint = client.trigger_savepoint().result(20)
+    savepoint = client.trigger_savepoint().result(200)
     # No checkpoint has completed: the job begins anew, and none of its output is visible yet.
     Tap.limit = 300
     wait_for(lambda: client._job.records_read >= 500, "the second attempt")
-    client.stop_with_savepoint(False).result(20)
-    client.get_job_execution_result().result(20)
+    client.stop_with_savepoint(False).result(200)
+    client.get_job_execution_result().result(200)
     same(read(out), range(300))
     # Another future of the savepoint: it shows what the savepoint owes, then goes its own way.
     for path in [path for path in out.rglob("*") if path.is_file() and path.name[0] != "."]:
@@ -143,8 +143,8 @@ def test_output_that_a_savepoint_owes_survives_a_restart(tmp_path: Path) -> None
     client = job(restore(savepoint))
     Tap.limit = 400
     wait_for(lambda: client._job.records_read >= 200, "the rest")
-    client.stop_with_savepoint(False).result(20)
-    client.get_job_execution_result().result(20)
+    client.stop_with_savepoint(False).result(200)
+    client.get_job_execution_result().result(200)
     same(read(out), range(400))
 
 
@@ -160,7 +160,7 @@ def read(directory: Path) -> list[int]:
 def start_fails(directory: Path, options: dict[str, str], **how: Any) -> str:
     client = build(directory, 2, options, **how).execute_async()
     with pytest.raises(PenstockError) as caught:
-        client.get_job_execution_result().result(20)
+        client.get_job_execution_result().result(200)
     assert client.last_epoch == 0
     return str(caught.value)
 
@@ -248,8 +248,8 @@ def test_a_claimed_checkpoint_is_deleted_when_it_is_subsumed(tmp_path: Path, bac
 def test_only_one_job_claims_a_snapshot(tmp_path: Path) -> None:
     client = build(tmp_path).execute_async()
     run_to(client, 100)
-    savepoint = client.stop_with_savepoint(False).result(20)
-    client.get_job_execution_result().result(20)
+    savepoint = client.stop_with_savepoint(False).result(200)
+    client.get_job_execution_result().result(200)
     claim = {
         **restore(savepoint),
         "execution.state-recovery.claim-mode": "CLAIM",
@@ -274,7 +274,7 @@ def test_unclaimed_files_are_not_needed_after_the_first_checkpoint(tmp_path: Pat
     again = tmp_path / "again"
     client = build(again, 2, {**options, **restore(retained)}).execute_async()
     run_to(client, 700)
-    client.trigger_checkpoint().result(20)
+    client.trigger_checkpoint().result(200)
     shutil.rmtree(retained.parent)
     run_to(client, 800)
     cancel(client)
@@ -289,14 +289,14 @@ def test_operator_state_and_owed_output_are_not_dropped_silently(tmp_path: Path)
     client = build(tmp_path).execute_async()
     run_to(client, 100)
     Tap.limit = 200
-    savepoint = client.trigger_savepoint().result(20)
+    savepoint = client.trigger_savepoint().result(200)
     cancel(client)
     env = environment(tmp_path, 1, restore(savepoint))
     numbers = env.add_source(Numbers()).uid("numbers")
     numbers.key_by(lambda value: value % KEYS).process(Count()).uid("count").print()
     client = env.execute_async()
     with pytest.raises(PenstockError) as caught:
-        client.get_job_execution_result().result(20)
+        client.get_job_execution_result().result(200)
     assert "uid 'remember') has state" in str(caught.value)
 
 
@@ -323,7 +323,7 @@ def test_a_print_may_go_and_a_sink_that_owes_output_may_not(tmp_path: Path) -> N
     Tap.limit = 100
     client = start("print", "visible")
     read(client, 100)
-    number = client.trigger_checkpoint().result(20)
+    number = client.trigger_checkpoint().result(200)
     cancel(client)
     (retained,) = (tmp_path / "checkpoints").glob(f"*/chk-{number}")
     Tap.limit = 200
@@ -332,4 +332,4 @@ def test_a_print_may_go_and_a_sink_that_owes_output_may_not(tmp_path: Path) -> N
     cancel(client)
     client = start("print", **restore(retained))
     with pytest.raises(PenstockError, match="uid 'visible'\\) has output that may not be visible"):
-        client.get_job_execution_result().result(20)
+        client.get_job_execution_result().result(200)

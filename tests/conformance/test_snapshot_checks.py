@@ -70,8 +70,8 @@ def savepoint(directory: Path, end: int = 100, **arguments: Any) -> str:
     Tap.limit = 0
     client = build(directory, 3, **arguments).execute_async()
     run_to(client, end)
-    path: str = client.stop_with_savepoint(False).result(20)
-    client.get_job_execution_result().result(20)
+    path: str = client.stop_with_savepoint(False).result(200)
+    client.get_job_execution_result().result(200)
     return path
 
 
@@ -87,8 +87,8 @@ def going_on(
     expected = set(counts(start + 100)) - set(counts(start))
     wait_for(lambda: len(Visible.all()) >= len(expected), "the next hundred")
     same(Visible.all(), expected)
-    after: str = client.stop_with_savepoint(False).result(20)
-    client.get_job_execution_result().result(20)
+    after: str = client.stop_with_savepoint(False).result(200)
+    client.get_job_execution_result().result(200)
     return after
 
 
@@ -123,7 +123,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path, program: Any) -> None:
         tmp_path / "y", 2, options, source_uid="others", max_parallelism=256
     ).execute_async()
     with pytest.raises(CheckpointError) as caught:
-        client.get_job_execution_result().result(20)
+        client.get_job_execution_result().result(200)
     for problem in found["problems"]:
         assert problem in str(caught.value)
     assert (client.last_epoch, Visible.all()) == (0, [])
@@ -209,7 +209,7 @@ def test_pickled_state_is_refused_at_the_start(tmp_path: Path, program: Any) -> 
     options = {"penstock.state.allow-pickle": "false"}
     client = build(tmp_path, 2, options).execute_async()
     with pytest.raises(ProgramError) as caught:
-        client.get_job_execution_result().result(20)
+        client.get_job_execution_result().result(200)
     assert "state 'count' of operator 'count'" in str(caught.value)
     assert "state 'values' of operator 'remember'" in str(caught.value)
     assert client.last_epoch == 0
@@ -361,8 +361,8 @@ def test_windows_without_pickles(tmp_path: Path, backend: str) -> None:
     client = windowed(tmp_path / "one", CountTrigger.of(3), options).execute_async()
     Tap.limit = 4
     wait_for(lambda: client._job.records_read >= 4, "0 to 3")
-    path = client.stop_with_savepoint(False).result(20)
-    client.get_job_execution_result().result(20)
+    path = client.stop_with_savepoint(False).result(200)
+    client.get_job_execution_result().result(200)
     assert Visible.all() == []
     held = b"".join(file.read_bytes() for file in tmp_path.joinpath(path).iterdir())
     assert b"\x80\x05\x95" not in held

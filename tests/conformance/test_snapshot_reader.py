@@ -26,8 +26,8 @@ def test_keyed_state(tmp_path: Path, backend: str, threshold: str) -> None:
     }
     client = build(tmp_path, 3, options).execute_async()
     run_to(client, 100)
-    path = client.stop_with_savepoint(False).result(20)
-    client.get_job_execution_result().result(20)
+    path = client.stop_with_savepoint(False).result(200)
+    client.get_job_execution_result().result(200)
     with open_snapshot(path, unpickle=True) as snapshot:
         uids = [record.uid for record in snapshot.operators()]
         assert uids == ["numbers", "remember", "count", "sink"]

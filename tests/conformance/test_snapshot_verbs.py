@@ -83,10 +83,10 @@ def paths(tmp_path_factory: pytest.TempPathFactory, trace: Path) -> Iterator[tup
         options = {"execution.checkpointing.data-inline-threshold": "0"}
         client = build(directory, 2, options).execute_async()
         run_to(client, 22)
-        first = client.trigger_savepoint(None).result(20)
+        first = client.trigger_savepoint(None).result(200)
         run_to(client, 33)
-        second = client.stop_with_savepoint(False).result(20)
-        client.get_job_execution_result().result(20)
+        second = client.stop_with_savepoint(False).result(200)
+        client.get_job_execution_result().result(200)
     finally:
         restore_kit.Count = kept  # type: ignore[misc]
     yield first, second
@@ -206,7 +206,7 @@ def test_orphans(tmp_path: Path) -> None:
     Tap.limit = 0
     client = build(tmp_path, 2).execute_async()
     run_to(client, 22)
-    client.trigger_checkpoint().result(20)
+    client.trigger_checkpoint().result(200)
     client.cancel()
     client._wait_quietly()
     (metadata,) = tmp_path.glob("checkpoints/*/chk-*/_metadata")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOURLY = {"execution.checkpointing.interval": "1 h"}
-SECONDS = 30
+SECONDS = 200
 
 
 @pytest.fixture(autouse=True)

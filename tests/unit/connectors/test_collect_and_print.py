@@ -66,11 +66,11 @@ def test_a_slow_program_holds_the_job_back(results: CollectedResults) -> None:
     thread = threading.Thread(target=job)
     thread.start()
     with noticed:
-        assert noticed.wait_for(lambda: len(progress) == 3, timeout=10)
+        assert noticed.wait_for(lambda: len(progress) == 3, timeout=100)
     iterator = iter(results)
     assert progress == [1, 2, 3]
     assert list(iterator) == [1, 2, 3, 4]
-    thread.join(10)
+    thread.join(200)
     assert progress == [1, 2, 3, 4]
 
 
@@ -82,7 +82,7 @@ def test_closing_lets_the_job_go_on(results: CollectedResults) -> None:
     thread = threading.Thread(target=job)
     thread.start()
     results.close()
-    thread.join(10)
+    thread.join(200)
     assert not thread.is_alive()
     assert list(results) == []
     # A commit after that finds nobody, which is no error.

@@ -33,7 +33,7 @@ def run(faults: str) -> tuple[int, str, str]:
         env={**os.environ, "PENSTOCK_FAULT_POINTS": faults},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

@@ -34,7 +34,7 @@ class Measured(MapFunction):
 
 
 def finished(client: JobClient) -> JobClient:
-    client.get_job_execution_result().result(20)
+    client.get_job_execution_result().result(200)
     return client
 
 

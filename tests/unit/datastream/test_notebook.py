@@ -59,7 +59,7 @@ def test_a_job_and_its_checkpoints(env: StreamExecutionEnvironment, tmp_path: Pa
     env.get_configuration().set_string("execution.checkpointing.dir", str(tmp_path / "<b>"))
     env.from_collection([1, 2]).print()
     client = env.execute_async("<script>")
-    client.get_job_execution_result().result(20)
+    client.get_job_execution_result().result(200)
     text = client._repr_html_()
     assert "<script>" not in text and "&lt;script&gt;" in text
     assert "<th>state</th><td>FINISHED</td>" in text
@@ -72,6 +72,6 @@ def test_a_job_and_its_checkpoints(env: StreamExecutionEnvironment, tmp_path: Pa
 def test_no_checkpoints(env: StreamExecutionEnvironment) -> None:
     env.from_collection([1]).print()
     client = env.execute_async()
-    client.get_job_execution_result().result(20)
+    client.get_job_execution_result().result(200)
     assert "no checkpoint was triggered yet" in client.checkpoints()._repr_html_()
     assert "Checkpoints" not in client._repr_html_()

@@ -87,7 +87,7 @@ class World:
 
     def wait(self, condition: Callable[[], Any]) -> None:
         pause = threading.Event()
-        for _ in range(2_000):
+        for _ in range(20_000):
             if condition():
                 return
             pause.wait(0.005)

@@ -339,7 +339,7 @@ def test_events_name_what_has_changed_and_end_with_the_job(world: World) -> None
     directory.write_document("checkpoints", b"{}")
     world.wait(lambda: "checkpoints" in heard)
     world.launcher.end(job_id, "FINISHED")
-    listener.join(20)
+    listener.join(200)
     assert not listener.is_alive()
     assert heard[-1] == "job"
 

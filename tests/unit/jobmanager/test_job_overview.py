@@ -105,7 +105,7 @@ class Disposing:
         trigger_id = f"{self.count:032x}"
         self.disposals.dispose(str(path), trigger_id)
         pause = threading.Event()
-        for _ in range(2_000):
+        for _ in range(20_000):
             found = self.disposals.operation(trigger_id)
             assert found is not None
             if found.status is not OperationStatus.IN_PROGRESS:

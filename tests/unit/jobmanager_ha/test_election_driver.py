@@ -45,14 +45,18 @@ class Candidate:
     """One election, and what its listener heard."""
 
     def __init__(
-        self, storage: MemoryStorage, before_first: Callable[[], None] = lambda: None
+        self,
+        storage: MemoryStorage,
+        before_first: Callable[[], None] = lambda: None,
+        *,
+        lease_ms: int = 60_000,
     ) -> None:
         self.heard: queue.Queue[tuple[str, int]] = queue.Queue()
         self.store = Store(storage)
         name = f"m{next(_numbers)}"
         self.url = f"http://{name}"
         self.election = LeaderElection(
-            Election(name, "", LeaseTimes(600)), VersionedRecord(self.store), before_first
+            Election(name, "", LeaseTimes(lease_ms)), VersionedRecord(self.store), before_first
         )
 
     def start(self) -> Candidate:
@@ -66,7 +70,7 @@ class Candidate:
         self.heard.put(("revoked", epoch))
 
     def hears(self) -> tuple[str, int]:
-        return self.heard.get(timeout=30)
+        return self.heard.get(timeout=200)
 
     def close(self) -> None:
         self.store.answers.set()
@@ -76,7 +80,7 @@ class Candidate:
 
 def wait(condition: Callable[[], object]) -> None:
     waiting = threading.Event()
-    for _ in range(3_000):
+    for _ in range(20_000):
         if condition():
             return
         waiting.wait(0.01)
@@ -99,7 +103,7 @@ def candidates(storage: MemoryStorage) -> Iterator[list[Candidate]]:
 def test_a_leader_whose_store_hangs_steps_down_all_the_same(
     storage: MemoryStorage, candidates: list[Candidate]
 ) -> None:
-    candidates.append(Candidate(storage).start())
+    candidates.append(Candidate(storage, lease_ms=4_000).start())
     first = candidates[0]
     assert first.hears() == ("granted", 1)
     assert first.election.is_leading(1)
@@ -107,7 +111,7 @@ def test_a_leader_whose_store_hangs_steps_down_all_the_same(
     assert first.hears() == ("revoked", 1)
     assert not first.election.leadership().is_leader
 
-    candidates.append(Candidate(storage).start())
+    candidates.append(Candidate(storage, lease_ms=4_000).start())
     second = candidates[1]
     assert second.hears() == ("granted", 2)
     first.store.answers.set()

@@ -147,7 +147,7 @@ def test_ends_are_noted_for_all(pair: tuple[Member, Member]) -> None:
     first.lead(1)
     record = first.submit(JOB)
     first.jobs.end(first.ended(record, "FINISHED"))
-    assert first.forgot.wait(10)
+    assert first.forgot.wait(200)
     assert first.forgotten == [JOB]
     second.lead(2)
     assert second.dispatcher.story == [(2, {"a": "FINISHED"})]
@@ -162,7 +162,7 @@ def test_a_job_that_was_running_here_and_ended_elsewhere(pair: tuple[Member, Mem
     record = first.submit(JOB)
     second.lead(2)
     second.jobs.end(second.ended(record, "CANCELED"))
-    assert second.forgot.wait(10)
+    assert second.forgot.wait(200)
     first.lead(3)
     assert first.dispatcher.story[-1] == (3, {"a": "CANCELED"})
     known = JobDirectory(first.root / JOB).job()
@@ -272,7 +272,7 @@ def test_an_end_is_noted_when_the_store_answers_again(
 
     monkeypatch.setattr(first.store, "end", end)
     first.jobs.end(first.ended(record, "FINISHED"))
-    assert first.forgot.wait(10)
+    assert first.forgot.wait(200)
     assert first.store.results.get(JOB) is not None
 
 

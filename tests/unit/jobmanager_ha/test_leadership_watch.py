@@ -70,7 +70,7 @@ def test_it_leaves(tmp_path: Path) -> None:
     assert coordination is not None
     record = CoordinationRecords(coordination.settings, coordination.options).open(LEASE)
     record.compare_and_set(None, b"", leader_epoch=4, write_id="w")
-    assert left.wait(30)
+    assert left.wait(200)
 
 
 def test_a_job_that_nobody_else_could_start_has_no_watch(tmp_path: Path) -> None:

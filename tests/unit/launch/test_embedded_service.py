@@ -62,7 +62,7 @@ def endless(env: StreamExecutionEnvironment) -> Any:
 
 
 def wait_for(found: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         if value := found():
             return value
@@ -79,7 +79,7 @@ class Page:
         self.job_id, self.url, self.port = match[1], match[2], int(match[3])
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self.url}/v1{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.url}/v1{path}", timeout=200) as answer:
             return json.load(answer)
 
     def post(self, path: str, body: dict[str, Any], method: str = "POST") -> Any:
@@ -89,7 +89,7 @@ class Page:
             {"Content-Type": "application/json", "X-Requested-With": "penstock"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=200) as answer:
             return json.load(answer)
 
     def done(self, path: str, body: dict[str, Any], answers: str) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def test_cancelling_and_submitting(tmp_path: Path, capsys: pytest.CaptureFixture
         {"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
     )
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(request, timeout=30)
+        urllib.request.urlopen(request, timeout=200)
     with refused.value as answer:
         assert answer.code == 409
         assert b"penstock jobmanager" in answer.read()
@@ -238,10 +238,11 @@ def test_without_the_extra_the_job_does_not_start(
 
 
 def test_a_running_job_keeps_its_checkpoints_and_gives_up_savepoints(tmp_path: Path) -> None:
-    client = endless(environment(tmp_path))
+    # No further checkpoint takes the place of this one.
+    client = endless(environment(tmp_path, **{"execution.checkpointing.interval": "1 h"}))
     dispatcher = embedded_service._services[-1]._dispatcher
-    number = client.trigger_checkpoint().result(60)
-    savepoint = client.trigger_savepoint().result(60)
+    number = client.trigger_checkpoint().result(200)
+    savepoint = client.trigger_savepoint().result(200)
     own = tmp_path / "checkpoints" / str(client.get_job_id()) / f"chk-{number}"
 
     def disposed(path: str) -> Any:

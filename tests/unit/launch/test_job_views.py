@@ -75,7 +75,7 @@ def start(tmp_path: Path, function: Callable[[int], int]) -> tuple[LocalJob, Con
 
 
 def ended(job: LocalJob) -> None:
-    job.result.exception(timeout=60)
+    job.result.exception(timeout=200)
 
 
 def test_documents_tell_of_the_whole_job(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +156,7 @@ def test_states_are_entered_in_order(tmp_path: Path) -> None:
     gate = threading.Event()
 
     def wait(value: int) -> int:
-        gate.wait(30)
+        gate.wait(200)
         return value
 
     job, configuration = start(tmp_path, wait)

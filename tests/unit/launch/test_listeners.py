@@ -144,7 +144,7 @@ def test_listeners_of_a_running_job(tmp_path: Path) -> None:
     client = env.execute_async()
     ours = Ours()
     client.add_listener(ours)
-    client.get_job_execution_result().result(20)
+    client.get_job_execution_result().result(200)
     assert not ours.completed
 
 

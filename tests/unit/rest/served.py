@@ -43,7 +43,7 @@ def ask(
     headers: dict[str, str] | None = None,
 ) -> Answer:
     """Sends a request as it stands: the path is neither cleaned nor encoded."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
     try:
         sent = dict(PAGE if headers is None else headers)
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body)

@@ -122,7 +122,7 @@ RECORDED: dict[str, tuple[Operation | None, list[Pair], list[Command]]] = {
 
 
 def send(port: int, method: str, path: str, body: str) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("localhost", port, timeout=30)
+    connection = http.client.HTTPConnection("localhost", port, timeout=200)
     connection.putrequest(method, path, skip_accept_encoding=True)
     for name, value in (HEADERS | {"content-length": str(len(body))}).items():
         connection.putheader(name, value)

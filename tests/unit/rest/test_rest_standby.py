@@ -65,7 +65,7 @@ def test_events_name_documents_until_the_job_ends() -> None:
     with served(dispatcher, max_streams=2) as service:
         streams = []
         for _ in range(2):
-            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=200)
             connection.request("GET", f"/jobs/{JOB_ID}/events", headers=PAGE)
             streams.append((connection, connection.getresponse()))
         assert {answer.status for _, answer in streams} == {200}
@@ -94,7 +94,7 @@ def test_streams_end_with_the_service() -> None:
     """Else its end would wait for readers who wait for it."""
     dispatcher = filled()
     with served(dispatcher) as service:
-        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=200)
         connection.request("GET", f"/jobs/{JOB_ID}/events", headers=PAGE)
         answer = connection.getresponse()
         assert answer.readline() == b"retry: 3000\n"
