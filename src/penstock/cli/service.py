@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from penstock.cli.failures import WrongUsageError
 from penstock.cli.rest_client import RestClient
 from penstock.core.config_file import load_configuration
 from penstock.core.configuration import Configuration, Rank
+from penstock.core.errors import PenstockError
 from penstock.core.option_remarks import remark
 from penstock.core.options import canonical_key
 from penstock.core.tls import client_context, rest_scheme
@@ -63,7 +65,15 @@ def open_client(configuration: Configuration, address: str | None) -> RestClient
         found = find_leader_url(configuration)
         return None if found is None else base_url(found, scheme)
 
-    return RestClient(find_leader() or url, token_of, find_leader=find_leader, trusted=trusted)
+    def find_leader_again() -> str | None:
+        # A store that is away for a moment does not end what the client waits for.
+        with contextlib.suppress(PenstockError):
+            return find_leader()
+        return None
+
+    return RestClient(
+        find_leader() or url, token_of, find_leader=find_leader_again, trusted=trusted
+    )
 
 
 def base_url(address: str, scheme: str = "http") -> str:

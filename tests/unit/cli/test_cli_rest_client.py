@@ -9,9 +9,13 @@ from stub_manager import ID_RUNNING, StubManager, serving
 
 from penstock.cli.failures import NoManagerError, RequestFailedError
 from penstock.cli.rest_client import RestClient, _Unreachable
+from penstock.cli.service import configuration_with, open_client
+from penstock.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock.core.configuration import Configuration
 
 PATH = "/jobs/overview"
 
@@ -121,6 +125,24 @@ def test_the_leader_is_looked_up_until_one_answers(manager: StubManager) -> None
     )
     assert client.get(PATH)["jobs"][0]["jid"] == ID_RUNNING
     assert 0 < times.seconds < 30
+
+
+def test_a_store_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[str | None] = ["node1:8081", None]
+
+    def find(_: Configuration) -> str | None:
+        if not answers:
+            raise ConfigurationError("no ZooKeeper answers")
+        return answers.pop(0)
+
+    monkeypatch.setattr("penstock.launch.leader_lookup.find_leader_url", find)
+    configuration = configuration_with({"high-availability.type": "zookeeper"})
+    client = open_client(configuration, None)
+    assert client.url == "http://node1:8081"
+    assert client.find_leader is not None
+    assert [client.find_leader(), client.find_leader()] == [None, None]
+    with pytest.raises(ConfigurationError, match="no ZooKeeper answers"):
+        open_client(configuration, None)
 
 
 def test_a_submission_is_not_sent_twice(manager: StubManager) -> None:
