@@ -68,11 +68,8 @@ class JobLifeCycle:
 
     def __init__(self, now_ms: int, status: JobStatus = JobStatus.INITIALIZING) -> None:
         self.status = status
-        self.restarts = 0
         self._entered: dict[JobStatus, int] = {status: now_ms}
         self._history: list[tuple[int, JobStatus]] = [(now_ms, status)]
-        self._run_started_ms: int | None = None
-        self._down_since_ms: int | None = None
 
     def may_move(self, status: JobStatus) -> bool:
         """Whether `status` may follow; lets a cancellation that came too late be refused."""
@@ -90,14 +87,6 @@ class JobLifeCycle:
                 f"a job cannot go from {self.status.name} to {status.name}; from "
                 f"{self.status.name} it may go to: {legal}."
             )
-        if status is JobStatus.RESTARTING:
-            self.restarts += 1
-        if self.status is JobStatus.RUNNING:
-            self._down_since_ms = now_ms
-        if status is JobStatus.RUNNING:
-            self._run_started_ms = now_ms
-        if status is JobStatus.RUNNING or status.is_terminal_state():
-            self._down_since_ms = None
         self.status = status
         self._entered[status] = now_ms
         self._history.append((now_ms, status))
@@ -106,16 +95,6 @@ class JobLifeCycle:
     def timestamps(self) -> dict[str, int]:
         """When each state was last entered; 0 for those that were not, as REST shows them."""
         return {status.name: self._entered.get(status, 0) for status in JobStatus}
-
-    def uptime_ms(self, now_ms: int) -> int:
-        """Returns how long the job has been running without interruption; 0 when it is not."""
-        if self.status is not JobStatus.RUNNING or self._run_started_ms is None:
-            return 0
-        return now_ms - self._run_started_ms
-
-    def downtime_ms(self, now_ms: int) -> int:
-        """Returns how long a failing or recovering job has not been running; else 0."""
-        return 0 if self._down_since_ms is None else now_ms - self._down_since_ms
 
     def story(self) -> list[str]:
         """Returns the states in their order."""

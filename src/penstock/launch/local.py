@@ -16,7 +16,6 @@ from penstock.runtime.specs import check_alignment
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
-    from penstock.core.job import JobExecutionResult
     from penstock.graph.nodes import StreamGraph
     from penstock.runtime.driver import EpochSummary
 
@@ -85,10 +84,3 @@ def start_job(  # noqa: PLR0913 - what a job manager adds
     if has_page:
         embedded_service.serve(job, configuration)
     return job
-
-
-def execute(
-    graph: StreamGraph, configuration: Configuration, listener: Listener | None = None
-) -> JobExecutionResult:
-    """Runs a program to its end."""
-    return execute_async(graph, configuration, listener).wait()

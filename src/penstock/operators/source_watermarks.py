@@ -42,7 +42,6 @@ class SourceWatermarks:
         self._strategy = strategy or WatermarkStrategy.no_watermarks()
         self._name = name
         self._uses_own = source_emits and not self._strategy.generates_watermarks
-        self._generates = self._uses_own or self._strategy.generates_watermarks
         self._trackers: dict[str, WatermarkTracker] = {}
         self._merger = WatermarkMerger()
         self._without_splits = WatermarkTracker(self._strategy, name)

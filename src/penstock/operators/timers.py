@@ -16,7 +16,7 @@ OnTimer = Callable[[int, Any, Any], None]
 
 
 class TimerService:
-    """Registers and fires the timers of one operator; the timers themselves are keyed state."""
+    """Fires the timers of one operator; the timers themselves are keyed state."""
 
     def __init__(self, state: KeyedState, clock: EpochClock) -> None:
         self._state = state
@@ -30,23 +30,6 @@ class TimerService:
 
     def current_processing_time(self) -> int:
         return self._clock.now_ms
-
-    def register_event(self, time_ms: int) -> None:
-        """Registers for the current key and namespace; twice is once."""
-        state = self._state
-        state.event_timers.add(time_ms, state.key, state.namespace)
-
-    def delete_event(self, time_ms: int) -> None:
-        state = self._state
-        state.event_timers.remove(time_ms, state.key, state.namespace)
-
-    def register_processing(self, time_ms: int) -> None:
-        state = self._state
-        state.processing_timers.add(time_ms, state.key, state.namespace)
-
-    def delete_processing(self, time_ms: int) -> None:
-        state = self._state
-        state.processing_timers.remove(time_ms, state.key, state.namespace)
 
     def next_processing_timer(self) -> int | None:
         return self._state.processing_timers.next_time()
