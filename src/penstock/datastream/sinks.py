@@ -10,6 +10,7 @@ from penstock.connectors.user_sink import FunctionSink, SinkFunction
 from penstock.core.errors import ProgramError
 from penstock.datastream.printing import formatter_of
 from penstock.operators.function_base import Function
+from penstock.operators.function_checks import check_methods
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
@@ -19,10 +20,9 @@ __all__ = ["as_sink", "print_sink"]
 
 def as_sink(sink: Any, verb: str) -> Sink:
     """Returns a sink of a sink, of a `SinkFunction`, or of a function of a record."""
-    if isinstance(sink, Sink):
-        return sink
-    if isinstance(sink, SinkFunction):
-        return FunctionSink(sink)
+    if isinstance(sink, Sink | SinkFunction):
+        check_methods(sink)
+        return sink if isinstance(sink, Sink) else FunctionSink(sink)
     if callable(sink) and not isinstance(sink, type | Function):
         return FunctionSink(_Called(sink))
     if hasattr(sink, "build"):

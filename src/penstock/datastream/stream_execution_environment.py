@@ -23,6 +23,7 @@ from penstock.datastream.notebook import graph_svg, settings_html
 from penstock.datastream.plain_stream import DataStream
 from penstock.datastream.program import Program
 from penstock.graph.nodes import Input, Node, NodeKind, StreamGraph
+from penstock.operators.function_checks import check_methods
 from penstock.operators.watermarks import WatermarkStrategy
 from penstock.runtime.execution_plan import execution_plan
 
@@ -331,6 +332,7 @@ def _with_prefix(node: Node) -> Node:
 def checked_source(source: Any, verb: str) -> Source:
     """Returns the source, or says what is one."""
     if isinstance(source, Source):
+        check_methods(source, may_return=True)
         return source
     if hasattr(source, "build"):
         hint = "Call .build() on the builder first."

@@ -13,8 +13,13 @@ from penstock.operators.function_checkpointed import CheckpointedFunction
 _MADE_OF_SOMETHING: Final = frozenset(("BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_SET"))
 
 
-def check_methods(thing: Any) -> None:
-    """Refuses methods that cannot be called as those of ours that they override."""
+def check_methods(thing: Any, *, may_return: bool = False) -> None:
+    """Refuses methods that cannot be called as those of ours that they override.
+
+    Args:
+        thing: An object of the user's: a function, a trigger, a source, a sink.
+        may_return: Whether what a generator returns is looked at, as with `PythonSource.read`.
+    """
     seen: set[str] = set()
     for kind in type(thing).__mro__:
         if not kind.__module__.startswith("penstock."):
@@ -24,31 +29,32 @@ def check_methods(thing: Any) -> None:
                 continue
             seen.add(name)
             if getattr(type(thing), name) is not inherited:
-                _check_method(getattr(thing, name), inherited)
+                arguments = ", ".join(list(inspect.signature(inherited).parameters)[1:])
+                check_callable(
+                    getattr(thing, name),
+                    f"{name}({arguments})",
+                    may_wait=inspect.iscoroutinefunction(inherited),
+                    may_return=may_return,
+                )
 
 
-def _check_method(method: Any, inherited: types.FunctionType) -> None:
-    arguments = ", ".join(list(inspect.signature(inherited).parameters)[1:])
-    check_callable(
-        method,
-        f"{inherited.__name__}({arguments})",
-        may_wait=inspect.iscoroutinefunction(inherited),
-    )
-
-
-def check_callable(function: Any, signature: str, *, may_wait: bool = False) -> None:
+def check_callable(
+    function: Any, signature: str, *, may_wait: bool = False, may_return: bool = False
+) -> None:
     """Refuses a Python function that will not do what its writer meant.
 
     Args:
         function: A function, a lambda or a method; anything else is taken as it is.
         signature: How it will be called, such as `map(value)`.
         may_wait: Whether it may be a coroutine.
+        may_return: Whether a generator may return a value.
     """
     if isinstance(function, types.FunctionType | types.MethodType):
         _check_arity(function, signature)
         if not may_wait:
             _refuse_coroutine(function)
-        _refuse_lost_result(function)
+        if not may_return:
+            _refuse_lost_result(function)
 
 
 def _check_arity(function: Any, signature: str) -> None:

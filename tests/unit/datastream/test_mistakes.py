@@ -196,6 +196,32 @@ class RefusesOld(SinkFunction):
     invoke = Refuses.write
 
 
+def test_methods_of_sources_and_sinks_are_looked_at(env: StreamExecutionEnvironment) -> None:
+    class ReadsAll(NoSplits):
+        def read(self, split: str) -> list[Any]:  # type: ignore[override]
+            return []
+
+    class SaysHowFar(NoSplits):
+        def read(self, split: str, start: int, end: int) -> Any:
+            yield 1
+            return start + 1
+
+    class WritesAlone(PythonSink):
+        def write(self, value: Any) -> None:  # type: ignore[override]
+            pass
+
+    class Waits(SinkFunction):
+        async def invoke(self, value: Any, context: Any) -> None: ...  # type: ignore[override]
+
+    with pytest.raises(ProgramError, match=r"cannot be called as read\(split, start, end\)"):
+        env.add_source(ReadsAll())
+    numbers = env.add_source(SaysHowFar())
+    with pytest.raises(ProgramError, match=r"cannot be called as write\(value, context\)"):
+        numbers.sink_to(WritesAlone())
+    with pytest.raises(ProgramError, match=r"Waits.invoke is a coroutine"):
+        numbers.add_sink(Waits())
+
+
 def test_sources_and_sinks_that_fail_are_told_as_functions_are(
     env: StreamExecutionEnvironment,
 ) -> None:
