@@ -260,7 +260,7 @@ class StorageWork:
     def _release(self, order: instructions.ReleaseSharedFiles) -> None:
         self.registry, gone = self.registry.unregistered_below(order.lowest_id)
         self._check_registry(order.lowest_id)
-        paths = [file.path for file in gone]
+        paths = list(gone)
 
         def work() -> events.Event:
             answer = self._confirmed_delete(0, paths)

@@ -19,7 +19,6 @@ from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:
     from penstock.checkpoint.pointer import PointerEntry
-    from penstock.checkpoint.registry import SharedFile
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage_open import Storages
 
@@ -94,10 +93,10 @@ def delete_entry(
 
 
 def delete_shared(
-    storages: Storages, files: Iterable[SharedFile], confirm: Callable[[], None] = _always
+    storages: Storages, places: Iterable[str], confirm: Callable[[], None] = _always
 ) -> DeletionReport:
     """Deletes shared files that the registry let go."""
-    return _delete(storages, [file.path for file in files], confirm)
+    return _delete(storages, list(places), confirm)
 
 
 def _delete(storages: Storages, places: list[str], confirm: Callable[[], None]) -> DeletionReport:

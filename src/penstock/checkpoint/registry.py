@@ -17,17 +17,14 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.manifest import Manifest
+    from penstock.checkpoint.manifest import Manifest, StoredHandle
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """One entry."""
+    """One entry, under the absolute place of its file."""
 
-    path: str  # Absolute place; the key of the entry.
-    size_bytes: int
-    sha256: str  # Hex digest.
-    created_by: int  # Checkpoint that uploaded it.
+    handle: StoredHandle  # As some checkpoint names it; the others agree about its content.
     last_used: int  # Highest registered checkpoint that names it.
 
 
@@ -58,19 +55,16 @@ class SharedRegistry:
         for path, handle in manifest.shared_files.items():
             known = files.get(path)
             if known is None:
-                files[path] = SharedFile(
-                    path,
-                    handle.size_bytes,
-                    handle.sha256,
-                    handle.created_by,
-                    manifest.checkpoint_id,
-                )
-            elif (known.size_bytes, known.sha256) != (handle.size_bytes, handle.sha256):
+                files[path] = SharedFile(handle, manifest.checkpoint_id)
+            elif (known.handle.size_bytes, known.handle.sha256) != (
+                handle.size_bytes,
+                handle.sha256,
+            ):
                 raise CheckpointError(
                     f"checkpoint {manifest.checkpoint_id} names the shared file {path} with "
                     f"{handle.size_bytes:,} bytes and SHA-256 {handle.sha256}, but checkpoint "
-                    f"{known.last_used} knows it with {known.size_bytes:,} bytes and SHA-256 "
-                    f"{known.sha256}. Run `penstock verify` on both."
+                    f"{known.last_used} knows it with {known.handle.size_bytes:,} bytes and "
+                    f"SHA-256 {known.handle.sha256}. Run `penstock verify` on both."
                 )
             elif known.last_used < manifest.checkpoint_id:
                 files[path] = replace(known, last_used=manifest.checkpoint_id)
@@ -78,18 +72,18 @@ class SharedRegistry:
 
     def unregistered_below(
         self, lowest_retained: int, *, in_use: Collection[str] = ()
-    ) -> tuple[SharedRegistry, tuple[SharedFile, ...]]:
-        """Returns the registry without files that nobody needs any more, and those to delete.
+    ) -> tuple[SharedRegistry, tuple[str, ...]]:
+        """Returns the registry without files that nobody needs any more, and places to delete.
 
         Args:
             lowest_retained: Lowest id that is still retained.
             in_use: Paths that checkpoints under way are going to name; they stay.
         """
         left: dict[str, SharedFile] = {}
-        deleted: list[SharedFile] = []
+        deleted: list[str] = []
         for path, file in self.files.items():
             if file.last_used >= lowest_retained or path in in_use:
                 left[path] = file
-            elif file.created_by > self.unclaimed_up_to:
-                deleted.append(file)
+            elif file.handle.created_by > self.unclaimed_up_to:
+                deleted.append(path)
         return replace(self, files=left), tuple(deleted)

@@ -97,7 +97,7 @@ def test_the_example_of_the_documentation_to_the_letter() -> None:
         assert {names[h.sha256] for h in one.shared_files.values() if h.created_by == number} == new
         assert after - before == new
         assert before - after == deleted
-        found = {names[f.sha256]: f.last_used for f in driver.registry.files.values()}
+        found = {names[f.handle.sha256]: f.last_used for f in driver.registry.files.values()}
         assert found == registry
     counts = Counter(
         names[handle.sha256]

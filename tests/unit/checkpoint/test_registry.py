@@ -50,7 +50,7 @@ def test_the_table_to_the_letter() -> None:
     registry = registry.registered(CP4)
     # CP2 leaves, L = 3.
     registry, deleted = registry.unregistered_below(3)
-    assert {NAMES[file.path] for file in deleted} == {"s1", "s2", "s3"}
+    assert {NAMES[each] for each in deleted} == {"s1", "s2", "s3"}
     assert used(registry, NAMES) == {"s4": 3, "s5": 3, "s123": 4, "s456": 4}
 
 
@@ -70,7 +70,7 @@ def test_files_of_a_snapshot_that_is_not_ours_stay() -> None:
     """LEGACY: increments may build on it, and it is never deleted."""
     registry = SharedRegistry(unclaimed_up_to=2).registered(CP2).registered(CP3)
     registry, deleted = registry.unregistered_below(9)
-    assert {NAMES[file.path] for file in deleted} == {"s123", "s5"}
+    assert {NAMES[each] for each in deleted} == {"s123", "s5"}
     assert registry.files == {}
 
 
@@ -78,7 +78,7 @@ def test_files_that_a_checkpoint_under_way_will_name_stay() -> None:
     path = next(path for path, name in NAMES.items() if name == "s3")
     registry = SharedRegistry().registered(CP2)
     registry, deleted = registry.unregistered_below(3, in_use={path})
-    assert {NAMES[file.path] for file in deleted} == {"s1", "s2", "s4"}
+    assert {NAMES[each] for each in deleted} == {"s1", "s2", "s4"}
     assert used(registry, NAMES) == {"s3": 2}
 
 
@@ -111,7 +111,7 @@ def test_rebuilt_is_incremental(data: st.DataObject) -> None:
         registry = registry.registered(one)
         retained = retained[-num_retained:]
         registry, deleted = registry.unregistered_below(retained[0].checkpoint_id)
-        on_disk -= {file.path for file in deleted}
+        on_disk -= set(deleted)
         assert registry == SharedRegistry.rebuilt(retained)
         model: dict[str, int] = {}
         for kept in retained:
@@ -120,4 +120,4 @@ def test_rebuilt_is_incremental(data: st.DataObject) -> None:
         assert {path: file.last_used for path, file in registry.files.items()} == model
         assert set(model) <= on_disk
         # What was deleted comes back in no later checkpoint: a name has one life.
-        assert not {file.path for file in deleted} & set(one.shared_files)
+        assert not set(deleted) & set(one.shared_files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.manifest import StoredHandle
 from penstock.checkpoint.registry import SharedFile, SharedRegistry
 
 if TYPE_CHECKING:
@@ -35,8 +36,16 @@ def test_unclaimed_files_outlive_restarts_of_the_process(tmp_path: Path) -> None
     second = effects(tmp_path, 2)
     pointer, _ = second.take_over()
     assert pointer.unclaimed_up_to == 860
+    old = StoredHandle(
+        name="f",
+        size_bytes=1,
+        sha256="0" * 64,
+        path="/old/shared/f",
+        shared=True,
+        created_by=859,
+    )
     second.registry = SharedRegistry(
-        {"/old/shared/f": SharedFile("/old/shared/f", 1, "0" * 64, 859, 861)},
+        {"/old/shared/f": SharedFile(old, 861)},
         unclaimed_up_to=pointer.unclaimed_up_to,
     )
     _, deleted = second.registry.unregistered_below(900)
