@@ -100,7 +100,6 @@ class WindowLogic(FunctionLogic):
             open_function(self._evaluated.function(), WindowRuntimeContext(self.context))
 
     def _open_function(self) -> None:
-        self._is_open = True
         with user_code(self.context, what="open()"):
             open_function(self.function, WindowRuntimeContext(self.context))
 
