@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.common import Encoder
+from penstock.common import Encoder, WatermarkStrategy
 from penstock.core.errors import (
     PenstockError,
     ProgramError,
@@ -238,3 +238,14 @@ def test_sources_and_sinks_that_fail_are_told_as_functions_are(
         assert "ValueError: not this one\nrecord: 2\nin operator 'Sink: Refuses" in text
         assert "(uid 'out'), subtask 1 of 1" in text
         assert "penstock/runtime" not in text
+
+
+@pytest.mark.parametrize("timestamp", [2**63, -(2**63) - 1])
+def test_a_timestamp_that_is_none_names_the_record(
+    env: StreamExecutionEnvironment, timestamp: int
+) -> None:
+    strategy = WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, _: value)
+    stream = env.from_collection([2**63 - 1, timestamp]).assign_timestamps_and_watermarks(strategy)
+    stream.key_by(lambda value: value % 2).sum().print()
+    with pytest.raises(ProgramError, match=f"record {timestamp} has the timestamp .* of 64 bits"):
+        env.execute()

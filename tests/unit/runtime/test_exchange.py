@@ -347,9 +347,3 @@ def test_frames_hold_any_plain_value(first: list[Any], second: list[Any]) -> Non
 def test_what_cannot_be_sent_is_shown() -> None:
     with pytest.raises(ProgramError, match=r"record \(2, <generator .* cannot be sent"):
         BatchCodec().encode(Batch([1, (2, (x for x in ()))]))
-
-
-@pytest.mark.parametrize("timestamp", [2**63, -(2**63) - 1, 1.5, "now"])
-def test_a_timestamp_that_is_none_names_the_record(timestamp):
-    with pytest.raises(ProgramError, match=r"record 'b' has the timestamp .* int of 64 bits"):
-        BatchCodec().encode(Batch(["a", "b"], [2**63 - 1, timestamp]))
