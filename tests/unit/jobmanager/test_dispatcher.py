@@ -13,7 +13,6 @@ from dispatcher_world import World, started, submission
 
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
-from penstock.jobmanager.attempt_epochs import attempt_epoch
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
@@ -349,9 +348,3 @@ def test_a_submission_that_was_cut_short_is_not_a_job(world: World) -> None:
     draft.mkdir(parents=True)
     assert world.dispatcher().jobs() == []
     assert not draft.exists()
-
-
-def test_epochs_rise_with_attempts_and_with_leaders() -> None:
-    epochs = [attempt_epoch(leader, attempt) for leader in (0, 1, 2) for attempt in (1, 2, 999)]
-    assert epochs == sorted(set(epochs))
-    assert epochs[0] == 1

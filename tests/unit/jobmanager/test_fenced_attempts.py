@@ -13,6 +13,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import FileSink, PythonSource
+from penstock.jobmanager.attempt_epochs import attempt_epoch
 from penstock.launch.local import start_job
 
 if TYPE_CHECKING:
@@ -162,3 +163,9 @@ def test_the_pointer_of_another_job_in_the_same_directory_is_not_ones_own(tmp_pa
     second.result.result(200)
     assert second.records_read == END
     assert lines(tmp_path / "second") == Counter(str(number) for number in range(END))
+
+
+def test_epochs_rise_with_attempts_and_with_leaders() -> None:
+    epochs = [attempt_epoch(leader, attempt) for leader in (0, 1, 2) for attempt in (1, 2, 999)]
+    assert epochs == sorted(set(epochs))
+    assert epochs[0] == 1
