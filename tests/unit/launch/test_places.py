@@ -16,8 +16,8 @@ DIR = "execution.checkpointing.dir"
 @pytest.mark.parametrize(
     ("rank", "given", "expected"),
     [
-        (Rank.CODE, "ckpt", "/home/ann/ckpt"),
-        (Rank.COMMAND_LINE, "../ckpt", "/home/ckpt"),
+        (Rank.CODE, "ckpt", "/srv/ann/ckpt"),
+        (Rank.COMMAND_LINE, "../ckpt", "/srv/ckpt"),
         (Rank.FILE, "ckpt", "{cwd}/ckpt"),  # The file of the job manager knows no caller.
         (Rank.CODE, "/srv/ckpt", "/srv/ckpt"),
         (Rank.CODE, "s3://bucket/ckpt", "s3://bucket/ckpt"),
@@ -26,7 +26,7 @@ DIR = "execution.checkpointing.dir"
 )
 def test_places_are_relative_to_where_the_user_is(rank: Rank, given: str, expected: str) -> None:
     configuration = Configuration()
-    configuration.put("penstock.job.base-directory", "/home/ann", Rank.COMMAND_LINE, "-D")
+    configuration.put("penstock.job.base-directory", "/srv/ann", Rank.COMMAND_LINE, "-D")
     configuration.put(DIR, given, rank, "somewhere")
     for _ in range(2):  # A second time changes nothing.
         make_absolute(configuration)
@@ -35,13 +35,13 @@ def test_places_are_relative_to_where_the_user_is(rank: Rank, given: str, expect
 
 def test_the_banner_can_say_what_a_place_is_relative_to() -> None:
     configuration = Configuration()
-    configuration.put("penstock.job.base-directory", "/home/ann", Rank.COMMAND_LINE, "-D")
+    configuration.put("penstock.job.base-directory", "/srv/ann", Rank.COMMAND_LINE, "-D")
     configuration.put("state.checkpoints.dir", "ckpt", Rank.CODE, "app.py:3")
     make_absolute(configuration)
     setting = configuration.setting(DIR)
     assert (str(setting), setting and setting.value) == (
-        "code app.py:3, relative to /home/ann",
-        "/home/ann/ckpt",
+        "code app.py:3, relative to /srv/ann",
+        "/srv/ann/ckpt",
     )
 
 
