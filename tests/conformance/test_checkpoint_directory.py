@@ -209,7 +209,8 @@ def test_a_sink_that_never_commits_fails_the_job_with_its_error(
     out.sink_to(sink).uid("out")
     with pytest.raises(JobExecutionError, match="could not be committed") as caught:
         env.execute("refused")
-    assert "sink 'out': OSError: the table does not exist" in str(caught.value)
+    assert "sink 'out': OSError: the table does not exist\nTraceback" in str(caught.value)
+    assert 'raise OSError("the table does not exist")' in str(caught.value)
     kept = [*(tmp_path / "checkpoints").glob("*/chk-*/_metadata")]
     assert kept, "what is owed stays restorable"
 

@@ -164,6 +164,12 @@ def describe_exception(error: BaseException) -> str:
     return _describe(error, in_user_call=False)[0]
 
 
+def traceback_of_user(error: BaseException) -> str:
+    """Returns the traceback as text where it shows code that is not ours, else nothing."""
+    text, has_user_frames = _describe(error, in_user_call=False)
+    return text if has_user_frames else ""
+
+
 def _describe(error: BaseException, *, in_user_call: bool) -> tuple[str, bool]:
     """Returns the text, and whether it holds frames of the user."""
     try:

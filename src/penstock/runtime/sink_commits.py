@@ -14,6 +14,7 @@ from penstock.connectors.sink import CommitContext, Committer
 from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_point
 from penstock.graph.nodes import NodeKind
+from penstock.operators.errors import traceback_of_user
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
@@ -62,7 +63,8 @@ class SinkCommits:
                     committer.commit(due, context)
                 except Exception as error:
                     kind = "" if isinstance(error, PenstockError) else f"{type(error).__name__}: "
-                    raise JobExecutionError(f"sink '{uid}': {kind}{error}") from error
+                    where = "" if not kind else f"\n{traceback_of_user(error)}".rstrip()
+                    raise JobExecutionError(f"sink '{uid}': {kind}{error}{where}") from error
                 _BETWEEN.reach(uid)
                 if due:
                     self._pending[uid] = [each for each in pending if each[0] > epoch]

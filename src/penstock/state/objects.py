@@ -279,7 +279,10 @@ class TableReducingState(ReducingState[Any]):
             self._state.clear()
             return
         present = self._present()
-        self._state.update(value if present is None else self._reduce(present, value))
+        reduced = value if present is None else self._reduce(present, value)
+        if reduced is None:
+            raise _nothing_returned(self._reduce, "the reduced value")
+        self._state.update(reduced)
 
     def clear(self) -> None:
         self._state.clear()
@@ -313,10 +316,18 @@ class TableAggregatingState(AggregatingState[Any, Any]):
         accumulator = self._present()
         if accumulator is None:
             accumulator = function.create_accumulator()
-        self._state.update(function.add(value, accumulator))
+        accumulator = function.add(value, accumulator)
+        if accumulator is None:
+            raise _nothing_returned(function.add, "the accumulator")
+        self._state.update(accumulator)
 
     def clear(self) -> None:
         self._state.clear()
+
+
+def _nothing_returned(function: Any, what: str) -> ProgramError:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return ProgramError(f"{name} returned None instead of {what}. Is a return missing?")
 
 
 def reduce_callable(function: Any) -> Callable[[Any, Any], Any]:

@@ -222,6 +222,24 @@ def test_aggregating_keeps_the_accumulator(store: Any) -> None:
     assert state.get() is None
 
 
+class Forgetful(Mean):
+    def add(self, value: int, accumulator: tuple[int, int]) -> Any:
+        super().add(value, accumulator)
+
+
+def test_a_forgotten_return_keeps_what_is_there(store: Any) -> None:
+    reducing = store.get_state(ReducingStateDescriptor("r", lambda old, new: None))
+    aggregating = store.get_state(AggregatingStateDescriptor("g", Forgetful()))
+    store.key = "a"
+    reducing.add(3)
+    with pytest.raises(ProgramError, match="returned None instead of the reduced value"):
+        reducing.add(4)
+    assert reducing.get() == 3
+    with pytest.raises(ProgramError, match=r"Forgetful.add returned None instead of the acc"):
+        aggregating.add(1)
+    assert aggregating.get() is None
+
+
 def test_namespaces_are_apart_and_global_state_ignores_them(store: Any) -> None:
     state = store.get_state(ValueStateDescriptor("v"))
     shared = store.get_state(ValueStateDescriptor("v"), ignore_namespace=True)
