@@ -142,7 +142,8 @@ class Jobs:
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.delay": "10 ms",
         }.items():
-            configuration.set_string(key, value)
+            if value:
+                configuration.set_string(key, value)
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
         env.set_parallelism(parallelism)
         frames = {"rate": rate, "files": lambda: files(self.root / "in")}
