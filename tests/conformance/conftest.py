@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_open import Storages
-from penstock.checkpoint.storage_retry import RetryingStorage
-from penstock.checkpoint.storage_scoped import ScopedStorage
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.retry import RetryingStorage
+from penstock.checkpoint.storage.scoped import ScopedStorage
+from penstock.checkpoint.storage.urls import Storages
 from penstock.testing.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.contract import CheckpointStorage
 
 _numbers = itertools.count()
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recovery_kit import environment
 
-from penstock.checkpoint import sink_backlog
+from penstock.checkpoint.clean_up.orphan_listing import list_orphans
+from penstock.checkpoint.coordination import sink_backlog
 from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.orphan_listing import list_orphans
 from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage.urls import Storages
 from penstock.common import Encoder
 from penstock.connectors.file_sink.committer import FileCommitter
 from penstock.core.clock import SystemClock
@@ -27,7 +27,7 @@ from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.datastream.connectors import FileSink, PythonSource
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.launch.orphan_sweep import OrphanSweep
+from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.content import Content
 from penstock.checkpoint.errors import (
     ContentError,
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
 )
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.retry import RetryingStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.contract import CheckpointStorage
 
 HAS_DIRECTORIES = {"local", "simulated-disk", "fsspec"}
 NO_ATOMIC_CREATE = "fsspec has no exclusive creation that all of its file systems share"

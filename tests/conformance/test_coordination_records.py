@@ -16,14 +16,14 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.versioned import Committed, Rejected, VersionedRecord
-from penstock.jobmanager.ha_settings import ZooKeeperSettings
-from penstock.jobmanager.zookeeper_client import ZooKeeper
-from penstock.jobmanager.zookeeper_records import INLINE_BYTES, ZooKeeperRecord
+from penstock.jobmanager.high_availability.settings import ZooKeeperSettings
+from penstock.jobmanager.high_availability.zookeeper_client import ZooKeeper
+from penstock.jobmanager.high_availability.zookeeper_records import INLINE_BYTES, ZooKeeperRecord
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from zookeeper_quorum import Quorum

@@ -11,7 +11,7 @@ from restore_kit import Tap, Visible, build, cancel, counts, run_to, wait_for
 from penstock.checkpoint.errors import StorageError
 from penstock.common import JobStatus
 from penstock.core.errors import PenstockError
-from penstock.launch.snapshot_effects import SnapshotEffects
+from penstock.launch.checkpointing.effects import SnapshotEffects
 
 if TYPE_CHECKING:
     from pathlib import Path

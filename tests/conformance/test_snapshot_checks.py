@@ -23,7 +23,7 @@ from penstock.datastream.window import (
     Trigger,
     TumblingEventTimeWindows,
 )
-from penstock.launch.snapshot_reader import open_snapshot
+from penstock.launch.snapshots.reader import open_snapshot
 from penstock.snapshots import SavepointReader, SavepointWriter
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.records import open_record
 from penstock.core.versioned import Committed, Rejected, SwapRejectedError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.contract import CheckpointStorage
 
 NO_ATOMIC_CREATE = "fsspec has no exclusive creation that all of its file systems share"
 

@@ -14,8 +14,8 @@ import sys
 import threading
 from pathlib import Path
 
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.records import open_record
 from penstock.core.configuration import Configuration
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Rejected

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from penstock.checkpoint.codec import encode_manifest
-from penstock.checkpoint.content import Content
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import ChunkCodec, ManifestKind
 from penstock.checkpoint.pointer import PointerRecord
 from penstock.checkpoint.snapshot_load import load_completed, load_snapshot
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_open import Storages
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.records import open_record
+from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.verify import verify_snapshot
 
 JOB = "40dcc6d2ba90f13930abce295de8d038"

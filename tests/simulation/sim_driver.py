@@ -8,7 +8,7 @@ from sim_checks import ViolatedError
 from sim_job import Job, Manifest, Snapshot
 from sim_work import SWEEP_MS, StorageWork
 
-from penstock.checkpoint import events, instructions
+from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.settings import ClaimMode

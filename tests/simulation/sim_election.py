@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from sim_cell import QuickRecord, SimCell
 
 from penstock.core.versioned import Committed, Rejected
-from penstock.jobmanager.election import Election
-from penstock.jobmanager.election_events import (
+from penstock.jobmanager.election.decider import Election
+from penstock.jobmanager.election.events import (
     Event,
     Grant,
     Instruction,
@@ -30,7 +30,7 @@ from penstock.jobmanager.election_events import (
     Ticked,
     WriteLease,
 )
-from penstock.jobmanager.election_lease import LeaseTimes
+from penstock.jobmanager.election.lease import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

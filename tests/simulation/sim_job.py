@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.coordination.completed import SnapshotKind
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.instructions import Upload
+    from penstock.checkpoint.coordination.instructions import Upload
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.errors import ObjectExistsError, StorageError, UnknownOutcomeError
-from penstock.checkpoint.storage import Entry
+from penstock.checkpoint.storage.contract import Entry
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 
 if TYPE_CHECKING:

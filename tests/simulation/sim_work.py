@@ -13,12 +13,12 @@ from sim_checks import ViolatedError
 from sim_job import Job, Manifest, plan_upload
 from sim_store import SimRecord
 
-from penstock.checkpoint import events, instructions
-from penstock.checkpoint.completed import CompletedCheckpoint, SnapshotKind
-from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.clean_up.orphans import find_orphans
+from penstock.checkpoint.coordination import events, instructions
+from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind
+from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError, FencedError, UnknownOutcomeError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
-from penstock.checkpoint.orphans import find_orphans
 from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
 from penstock.checkpoint.registry import SharedRegistry
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sim_world import World
 
-    from penstock.checkpoint.storage import Entry
+    from penstock.checkpoint.storage.contract import Entry
 
 SWEEP_MS = 200
 GRACE_MS = 100

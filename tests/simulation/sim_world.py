@@ -19,8 +19,8 @@ from sim_driver import EPOCH_MS, SimDriver
 from sim_job import File, Handle, Manifest, Snapshot
 from sim_store import RANDOM_FAULTS, CrashedError, Fault, SimStore
 
-from penstock.checkpoint.completed import SnapshotKind
-from penstock.checkpoint.events import StopRequested, TriggerRequested
+from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.events import StopRequested, TriggerRequested
 from penstock.checkpoint.paths import created_by
 from penstock.checkpoint.retention import RetentionPolicy, is_kept
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
@@ -29,7 +29,7 @@ from penstock.core.job import JobStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.checkpoint.instructions import CompleteRequest
+    from penstock.checkpoint.coordination.instructions import CompleteRequest
 
 INTERVAL_MS = 200
 TIMEOUT_MS = 600

@@ -14,14 +14,20 @@ from sim_driver import SimDriver
 from sim_job import Job, Snapshot
 from sim_world import World
 
-from penstock.checkpoint import commit_steps, coordinator, events, follow_up, progress_steps
-from penstock.checkpoint.deletion_queue import DeletionQueue
+from penstock.checkpoint.coordination import (
+    commit_steps,
+    coordinator,
+    events,
+    follow_up,
+    progress_steps,
+)
+from penstock.checkpoint.coordination.deletion_queue import DeletionQueue
+from penstock.checkpoint.coordination.failures import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination.instructions import ReleaseSharedFiles
+from penstock.checkpoint.coordination.pending import Phase
+from penstock.checkpoint.coordination.sink_backlog import SinkBacklog
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.failures import CheckpointFailure, FailureReason
 from penstock.checkpoint.id_counter import CheckpointIdCounter
-from penstock.checkpoint.instructions import ReleaseSharedFiles
-from penstock.checkpoint.pending import Phase
-from penstock.checkpoint.sink_backlog import SinkBacklog
 from penstock.core.versioned import (
     Committed,
     Outcome,
@@ -35,7 +41,7 @@ from penstock.core.versioned import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.checkpoint.coordinator_state import CoordinatorState
+    from penstock.checkpoint.coordination.coordinator_state import CoordinatorState
 
 SCHEDULES = 400
 

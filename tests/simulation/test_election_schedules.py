@@ -13,9 +13,9 @@ import pytest
 from sim_election import FAULTS, TIMES, World
 
 from penstock.core.versioned import Committed, RecordVersion, VersionedRecord, encode_record
-from penstock.jobmanager import election
-from penstock.jobmanager.election import Election
-from penstock.jobmanager.election_lease import LeaseTimes
+from penstock.jobmanager.election import decider as election
+from penstock.jobmanager.election.decider import Election
+from penstock.jobmanager.election.lease import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import pytest
 from sim_store import Fault
 from sim_world import Odds, World
 
-from penstock.checkpoint import events
+from penstock.checkpoint.coordination import events
 
 SCENARIOS = [(how, full) for how in ("finish", "stop", "cancel") for full in (False, True)]
 OUTAGE_CALLS = 8

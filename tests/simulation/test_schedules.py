@@ -13,7 +13,7 @@ import pytest
 from sim_store import RANDOM_FAULTS
 from sim_world import World
 
-from penstock.checkpoint import events, instructions
+from penstock.checkpoint.coordination import events, instructions
 
 SCHEDULES = int(os.environ.get("PENSTOCK_SCHEDULES", "10000"))
 BLOCK = 1_000

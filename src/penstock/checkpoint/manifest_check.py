@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import StorageError
 from penstock.checkpoint.paths import created_by
-from penstock.checkpoint.storage import check_key
+from penstock.checkpoint.storage.contract import check_key
 from penstock.core.envelope import DamagedError
 
 if TYPE_CHECKING:

@@ -15,15 +15,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.codec import encode_manifest
-from penstock.checkpoint.content import Content
 from penstock.checkpoint.errors import ObjectExistsError
 from penstock.checkpoint.paths import METADATA, created_by
 from penstock.checkpoint.snapshot_load import LoadedSnapshot
+from penstock.checkpoint.storage.content import Content
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.paths import CheckpointLayout
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.checkpoint.upload_plan import UploadPlan
 
 

@@ -15,8 +15,8 @@ from penstock.core.envelope import DamagedError
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, StoredHandle
     from penstock.checkpoint.pointer import Pointer
-    from penstock.checkpoint.storage import CheckpointStorage
-    from penstock.checkpoint.storage_open import Storages
+    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.checkpoint.storage.urls import Storages
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from penstock.checkpoint import facts
-from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.coordination import facts
+from penstock.checkpoint.coordination.completed import SnapshotKind
 from penstock.checkpoint.figures import CheckpointFigures, TaskFigures
 from penstock.checkpoint.summary import Series, Summary
 

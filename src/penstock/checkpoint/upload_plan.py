@@ -19,7 +19,7 @@ from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
 if TYPE_CHECKING:
     from penstock.checkpoint.snapshot import JobSnapshot
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.contract import CheckpointStorage
 
     Place = Callable[[StoredHandle, bool], tuple[str | None, StoredHandle]]
     """Takes a handle and whether it is to be shared; returns the key to write to (None: it is there

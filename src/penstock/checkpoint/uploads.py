@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.content import Content
 from penstock.checkpoint.errors import (
     CheckpointError,
     ObjectExistsError,
@@ -20,13 +19,14 @@ from penstock.checkpoint.errors import (
     UnknownOutcomeError,
 )
 from penstock.checkpoint.parallel import run_all
+from penstock.checkpoint.storage.content import Content
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.snapshot import JobSnapshot
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.checkpoint.upload_plan import ContentKey, UploadPlan
 
     OpenContent = Callable[[StoredHandle], Content]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle
-    from penstock.checkpoint.storage_open import Storages
+    from penstock.checkpoint.storage.urls import Storages
 
 
 @dataclass(frozen=True, slots=True)

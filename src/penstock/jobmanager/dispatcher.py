@@ -35,10 +35,10 @@ from penstock.jobmanager.dispatching import (
     RefusedError,
     UnknownJobError,
 )
+from penstock.jobmanager.high_availability.shared_jobs import note_end
 from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail
 from penstock.jobmanager.job_output import read_output
 from penstock.jobmanager.savepoint_disposals import SavepointDisposals
-from penstock.jobmanager.shared_jobs import note_end
 from penstock.jobmanager.supervised_job import SupervisedJob
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from penstock.jobmanager.clean_ups import CleanUp
     from penstock.jobmanager.dispatching import Command, JobSummary, Operation, Submission
     from penstock.jobmanager.driver_launcher import Launcher
+    from penstock.jobmanager.high_availability.shared_jobs import SharedJobs
     from penstock.jobmanager.job_output import OutputPiece
     from penstock.jobmanager.job_records import JobRecord
-    from penstock.jobmanager.shared_jobs import SharedJobs
 
 _EVENTS_S: Final = 0.3
 _log = logging.getLogger("penstock.jobmanager")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage.urls import Storages
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.jobmanager.dispatching import RefusedError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.checkpoint.deletion import delete_snapshot
+from penstock.checkpoint.clean_up.deletion import delete_snapshot
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage.urls import Storages
 from penstock.jobmanager.operations import Operations
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage.urls import Storages
 from penstock.core.config_file import load_configuration
 
 if TYPE_CHECKING:

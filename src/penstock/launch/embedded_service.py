@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import ConfigurationError
 from penstock.launch.embedded_dispatcher import EmbeddedDispatcher
-from penstock.launch.snapshot_pages import SnapshotPages
+from penstock.launch.snapshots.pages import SnapshotPages
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

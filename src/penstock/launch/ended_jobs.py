@@ -13,23 +13,23 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint import events, instructions
-from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.coordination import events, instructions
+from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.retention import RetentionPolicy, is_kept
 from penstock.checkpoint.settings import StorageKind
-from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage.urls import Storages
 from penstock.core.clock import SystemClock
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.core.versioned import Committed
 from penstock.launch.attempt_directories import remove_earlier_attempts
+from penstock.launch.checkpointing.details import loaded_of
+from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
 from penstock.launch.high_availability import open_job_records, open_records
 from penstock.launch.settings import read_settings
-from penstock.launch.snapshot_details import loaded_of
-from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
 from penstock.launch.start_point import own_start
 
 if TYPE_CHECKING:

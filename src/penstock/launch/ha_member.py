@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.paths import canonical_url
 from penstock.core.clock import SystemClock
-from penstock.jobmanager.ha_cluster import ClusterJobs
+from penstock.jobmanager.high_availability.cluster import ClusterJobs
 from penstock.launch.high_availability import open_high_availability
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.dispatcher import JobDispatcher
-    from penstock.jobmanager.ha_settings import HaSettings
+    from penstock.jobmanager.high_availability.settings import HaSettings
     from penstock.launch.high_availability import HaServices
 
 _log = logging.getLogger("penstock.jobmanager")

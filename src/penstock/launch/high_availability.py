@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.paths import canonical_url
-from penstock.checkpoint.storage_open import Storages
-from penstock.checkpoint.storage_probe import probe_storage
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.probe import probe_storage
+from penstock.checkpoint.storage.records import open_record
+from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import VersionedRecord
 from penstock.jobmanager.attempt_epochs import ATTEMPT_BITS
-from penstock.jobmanager.election import Election
-from penstock.jobmanager.election_driver import LeaderElection
-from penstock.jobmanager.election_lease import LeaseTimes
-from penstock.jobmanager.ha_job_store import HaJobStore
-from penstock.jobmanager.ha_settings import HaKind, HaSettings
-from penstock.jobmanager.zookeeper_client import ZooKeeper
-from penstock.jobmanager.zookeeper_records import ZooKeeperRecord
+from penstock.jobmanager.election.decider import Election
+from penstock.jobmanager.election.driver import LeaderElection
+from penstock.jobmanager.election.lease import LeaseTimes
+from penstock.jobmanager.high_availability.job_store import HaJobStore
+from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
+from penstock.jobmanager.high_availability.zookeeper_client import ZooKeeper
+from penstock.jobmanager.high_availability.zookeeper_records import ZooKeeperRecord
 
 if TYPE_CHECKING:
     from penstock.checkpoint.paths import CheckpointLayout
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.core.configuration import Configuration
 
 LEASE: Final = "leader/latch"

@@ -22,8 +22,8 @@ from penstock.runtime.job_metrics import JobMetrics
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph
+    from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.launch.settings import JobSettings
-    from penstock.launch.snapshot_effects import SnapshotEffects
     from penstock.runtime.driver import EpochSummary
 
 _MAX_FAILURE_CHARACTERS: Final = 64 * 1024

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry
-from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage.urls import Storages
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
-from penstock.launch.checkpoint_service import CheckpointService
+from penstock.launch.checkpointing.details import entry_of
+from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
+from penstock.launch.checkpointing.service import CheckpointService
 from penstock.launch.high_availability import open_job_records
 from penstock.launch.job_snapshot import from_manifest
 from penstock.launch.restore_check import fitting_start
-from penstock.launch.snapshot_details import entry_of
-from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
 from penstock.runtime.driver import JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sink_commits import SinkCommits
 from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.completed import CompletedCheckpoint
+    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.clock import Clock
     from penstock.graph.job_graph import JobGraph

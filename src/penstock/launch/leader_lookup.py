@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.jobmanager.election_lease import decode_lease
-from penstock.jobmanager.ha_settings import HaSettings
+from penstock.jobmanager.election.lease import decode_lease
+from penstock.jobmanager.high_availability.settings import HaSettings
 from penstock.launch.high_availability import LEASE, CoordinationRecords
 
 if TYPE_CHECKING:

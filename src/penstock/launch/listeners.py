@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.facts import CheckpointCompleted, CheckpointFailed
+from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointFailed
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ProgramError
 from penstock.launch.job_digest import JobDigest, digest_of
@@ -25,7 +25,7 @@ from penstock.launch.job_digest import JobDigest, digest_of
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from penstock.checkpoint.facts import Fact
+    from penstock.checkpoint.coordination.facts import Fact
     from penstock.launch.local_job import LocalJob
     from penstock.runtime.driver import EpochSummary
     from penstock.spark.query_events import QueryEvents

@@ -21,7 +21,7 @@ from penstock.checkpoint.take_over import is_superseded
 from penstock.core.errors import JobExecutionError
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.jobmanager.restart_strategies import GiveUp
-from penstock.launch.checkpoint_results import chain, place_of, take_last_checkpoint
+from penstock.launch.checkpointing.results import chain, place_of, take_last_checkpoint
 from penstock.launch.engine import open_engine
 from penstock.launch.job_record import JobRecord, engine_facts, storage_facts
 from penstock.launch.job_resources import JobResources
@@ -29,10 +29,10 @@ from penstock.launch.listeners import JobListeners
 from penstock.launch.start_point import JobEndedError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.completed import CompletedCheckpoint
+    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
     from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.graph.job_graph import JobGraph
-    from penstock.launch.checkpoint_service import CheckpointService
+    from penstock.launch.checkpointing.service import CheckpointService
     from penstock.launch.local import Listener
     from penstock.launch.settings import JobSettings
     from penstock.runtime.driver import EpochSummary, JobDriver

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.graph.job_graph import JobGraph
     from penstock.graph.nodes import StreamGraph
+    from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.launch.settings import JobSettings
-    from penstock.launch.snapshot_effects import SnapshotEffects
     from penstock.launch.start_point import StartPoint
 
 _log = logging.getLogger("penstock.job")

@@ -27,7 +27,7 @@ from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
 from penstock.launch.ended_jobs import clean_up
 from penstock.launch.ha_member import join_cluster, url_for_others
-from penstock.launch.snapshot_pages import SnapshotPages
+from penstock.launch.snapshots.pages import SnapshotPages
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint import events
-from penstock.checkpoint.completed import CompletedCheckpoint, SnapshotKind, claimed
+from penstock.checkpoint.coordination import events
+from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind, claimed
 from penstock.checkpoint.registry import SharedRegistry
-from penstock.checkpoint.savepoint_claim import claim_snapshot
+from penstock.checkpoint.savepoints.claim import claim_snapshot
 from penstock.checkpoint.settings import ClaimMode
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_snapshot
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
-from penstock.launch.snapshot_details import completed_from
+from penstock.launch.checkpointing.details import completed_from
 
 if TYPE_CHECKING:
     from penstock.checkpoint.pointer import Pointer, PointerEntry
+    from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.launch.settings import JobSettings
-    from penstock.launch.snapshot_effects import SnapshotEffects
 
 
 @dataclass(frozen=True, slots=True)

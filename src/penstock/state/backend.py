@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.errors import ConfigurationError
 from penstock.state.context import StateContext
-from penstock.state.heap import HASHMAP, HeapKeyedState
+from penstock.state.hashmap.backend import HASHMAP, HeapKeyedState
 from penstock.state.pickles import Pickles
-from penstock.state.rocks import ROCKSDB, RocksKeyedState
-from penstock.state.rocks_base import require_rocksdict
-from penstock.state.rocks_settings import RocksLimits, RocksSettings
+from penstock.state.rocksdb.backend import ROCKSDB, RocksKeyedState
+from penstock.state.rocksdb.base import require_rocksdict
+from penstock.state.rocksdb.settings import RocksLimits, RocksSettings
 from penstock.state.versions import FoldPolicy
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.errors import ProgramError
 from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
-from penstock.state.rocks_table import MISSING
+from penstock.state.rocksdb.table import MISSING
 from penstock.state.tables import ABSENT, ListTable, MapTable, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from penstock.state.heap_tables import HeapValueTable
-    from penstock.state.rocks_values import RocksValueTable
+    from penstock.state.hashmap.tables import HeapValueTable
+    from penstock.state.rocksdb.values import RocksValueTable
 
 
 class Scope(Protocol):

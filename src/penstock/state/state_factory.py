@@ -13,7 +13,7 @@ from penstock.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.state.heap_tables import HeapValueTable
+from penstock.state.hashmap.tables import HeapValueTable
 from penstock.state.objects import (
     HeapValueState,
     RocksValueState,
@@ -26,7 +26,7 @@ from penstock.state.objects import (
     VoidScope,
     reduce_callable,
 )
-from penstock.state.rocks_values import RocksValueTable
+from penstock.state.rocksdb.values import RocksValueTable
 from penstock.state.ttl_states import TtlListState, TtlMapState, TtlValueState
 
 if TYPE_CHECKING:

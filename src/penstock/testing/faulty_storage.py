@@ -17,11 +17,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.checkpoint.errors import StorageError, UnknownOutcomeError
-from penstock.checkpoint.storage import CheckpointStorage, Entry
+from penstock.checkpoint.storage.contract import CheckpointStorage, Entry
 from penstock.core.versioned import SwapUnknownError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.content import Content
+    from penstock.checkpoint.storage.content import Content
     from penstock.core.versioned import Cell
 
 __all__ = ["Fault", "FaultyStorage", "SimulatedCrash"]

@@ -7,7 +7,6 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.content import Content
 from penstock.checkpoint.manifest import (
     ChunkCodec,
     Manifest,
@@ -20,6 +19,7 @@ from penstock.checkpoint.manifest import (
     SubtaskRecord,
 )
 from penstock.checkpoint.snapshot import JobSnapshot
+from penstock.checkpoint.storage.content import Content
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
 
-from penstock.checkpoint.deletion import delete_shared, delete_snapshot
+from penstock.checkpoint.clean_up.deletion import delete_shared, delete_snapshot
 from penstock.checkpoint.errors import CheckpointError, FencedError, StorageError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.paths import layout_of
@@ -20,21 +20,21 @@ from penstock.checkpoint.pointer import Pointer, PointerRecord, ReadPointer
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_entry
-from penstock.checkpoint.storage_open import Storages
-from penstock.checkpoint.storage_records import open_record
-from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.storage.records import open_record
+from penstock.checkpoint.storage.retry import RetryingStorage
+from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, read_inline, run_upload
 from penstock.checkpoint.verify import verify_loaded
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
-from penstock.launch.orphan_sweep import OrphanSweep
+from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.paths import CheckpointLayout
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.contract import CheckpointStorage
 
 LIVE = (("s1", "s2"), ("s1", "s2", "s3", "s4"), ("s123", "s4", "s5"), ("s123", "s456"))
 LAYOUT = layout_of(JOB)
@@ -84,7 +84,7 @@ class Driver:
         self.reserved: list[int] = []
 
     def _local(self, url: str) -> CheckpointStorage:
-        from penstock.checkpoint.storage_local import LocalStorage
+        from penstock.checkpoint.storage.local import LocalStorage
 
         assert isinstance(self.root, LocalStorage)
         return LocalStorage(url, self.root._disk)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from penstock.checkpoint import events, facts, instructions
-from penstock.checkpoint.completed import SnapshotKind
-from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.coordination import events, facts, instructions
+from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.settings import CheckpointSettings
 
 T = TypeVar("T")

@@ -8,17 +8,17 @@ from checkpoint_samples import LocalFiles, ids, job_snapshot, manifest
 from commit_driver import LIVE, Driver
 
 from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.savepoint_writer import finish_savepoint, upload_savepoint
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.savepoints.writer import finish_savepoint, upload_savepoint
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.retry import RetryingStorage
 from penstock.checkpoint.uploads import InlinePolicy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.storage import CheckpointStorage
-    from penstock.checkpoint.storage_open import Storages
+    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.checkpoint.storage.urls import Storages
 
 DATA = b"savepoint data " * 100
 

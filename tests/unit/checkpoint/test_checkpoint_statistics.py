@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.checkpoint import facts
-from penstock.checkpoint.completed import SavepointFormat, SnapshotKind
-from penstock.checkpoint.failures import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination import facts
+from penstock.checkpoint.coordination.completed import SavepointFormat, SnapshotKind
+from penstock.checkpoint.coordination.failures import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination.triggering import TriggerRequest
 from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskFigures
 from penstock.checkpoint.statistics import CheckpointStatistics, subtask_summary
 from penstock.checkpoint.summary import Series, Summary, percentile
-from penstock.checkpoint.triggering import TriggerRequest
 
 CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT
 

@@ -14,11 +14,11 @@ import pytest
 from checkpoint_samples import JOB, sha256
 from commit_driver import LAYOUT, LIVE, Driver, check_recovery, content_of, sweep
 
-from penstock.checkpoint.deletion import delete_snapshot
+from penstock.checkpoint.clean_up.deletion import delete_snapshot
 from penstock.checkpoint.errors import CheckpointError, FencedError
 from penstock.checkpoint.paths import created_by
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.core.envelope import DamagedError
 from penstock.testing.faulty_storage import Fault, FaultyStorage, SimulatedCrash
 from penstock.testing.simulated_disk import PowerCut, SimulatedDisk

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from coordinator_script import Script, deleted, failures, of, one, publishing
 
-from penstock.checkpoint import events
-from penstock.checkpoint.completed import CompletedCheckpoint, SnapshotKind
-from penstock.checkpoint.instructions import (
+from penstock.checkpoint.coordination import events
+from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind
+from penstock.checkpoint.coordination.instructions import (
     Close,
     CommitSinks,
     Recover,

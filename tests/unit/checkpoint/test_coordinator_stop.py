@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from coordinator_script import Script, declined, failures, of, one
 
-from penstock.checkpoint import events
-from penstock.checkpoint.completed import SnapshotKind
-from penstock.checkpoint.instructions import (
+from penstock.checkpoint.coordination import events
+from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.instructions import (
     CommitSinks,
     CompleteRequest,
     DeleteCheckpoint,

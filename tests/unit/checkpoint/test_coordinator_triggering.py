@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from coordinator_script import Script, declined, failures, of, one, told
 
-from penstock.checkpoint import events, facts
-from penstock.checkpoint.completed import SnapshotKind
-from penstock.checkpoint.instructions import (
+from penstock.checkpoint.coordination import events, facts
+from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.instructions import (
     CompleteRequest,
     NotifyAborted,
     RequestSnapshot,

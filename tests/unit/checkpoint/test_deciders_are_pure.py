@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.checkpoint import coordinator
+from penstock.checkpoint.coordination import coordinator
 
 SOURCE = Path(penstock.__file__).parent
 AMBIENT = {
@@ -47,8 +47,8 @@ def decider_modules() -> set[Path]:
         Path(coordinator.__file__),
         SOURCE / "jobmanager" / "restart_strategies.py",
         SOURCE / "jobmanager" / "life_cycle.py",
-        SOURCE / "jobmanager" / "election.py",
-        SOURCE / "jobmanager" / "election_lease.py",
+        SOURCE / "jobmanager" / "election" / "decider.py",
+        SOURCE / "jobmanager" / "election" / "lease.py",
     ]
     while waiting:
         path = waiting.pop()

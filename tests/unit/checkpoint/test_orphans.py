@@ -9,12 +9,12 @@ from commit_driver import LAYOUT, LIVE, Driver, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.checkpoint.content import Content
+from penstock.checkpoint.clean_up.orphans import find_orphans, referenced_keys
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.orphans import find_orphans, referenced_keys
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.storage import Entry
-from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.contract import Entry
+from penstock.checkpoint.storage.memory import MemoryStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

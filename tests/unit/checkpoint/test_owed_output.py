@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from coordinator_script import Script, of, one
 
-from penstock.checkpoint import events
-from penstock.checkpoint.instructions import (
+from penstock.checkpoint.coordination import events
+from penstock.checkpoint.coordination.instructions import (
     Close,
     CommitSinks,
     CompleteRequest,
@@ -15,8 +15,8 @@ from penstock.checkpoint.instructions import (
     Recover,
     RemovePointers,
 )
+from penstock.checkpoint.coordination.sink_backlog import COMMIT_TRIES
 from penstock.checkpoint.retention import RetentionPolicy
-from penstock.checkpoint.sink_backlog import COMMIT_TRIES
 from penstock.core.job import JobStatus
 
 

@@ -10,9 +10,9 @@ from checkpoint_samples import ids
 from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord, rejection_text
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.versioned import Committed, Rejected, decode_record
 from penstock.testing.faulty_storage import Fault, FaultyStorage

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.checkpoint.completed import CompletedCheckpoint, SnapshotKind, split_surplus
-from penstock.checkpoint.failures import COUNTED, FailureCounter, FailureReason
+from penstock.checkpoint.coordination.completed import (
+    CompletedCheckpoint,
+    SnapshotKind,
+    split_surplus,
+)
+from penstock.checkpoint.coordination.failures import COUNTED, FailureCounter, FailureReason
 from penstock.checkpoint.retention import RetentionPolicy, is_kept
 from penstock.core.job import JobStatus
 

@@ -16,12 +16,12 @@ from penstock.checkpoint.errors import (
     UnknownOutcomeError,
 )
 from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.savepoint_copy import job_snapshot as stored_snapshot
-from penstock.checkpoint.savepoint_copy import stored_files
-from penstock.checkpoint.savepoint_writer import finish_savepoint, upload_savepoint
+from penstock.checkpoint.savepoints.copies import job_snapshot as stored_snapshot
+from penstock.checkpoint.savepoints.copies import stored_files
+from penstock.checkpoint.savepoints.writer import finish_savepoint, upload_savepoint
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.uploads import InlinePolicy
 from penstock.checkpoint.verify import verify_snapshot
 from penstock.testing.faulty_storage import Fault, FaultyStorage

@@ -12,9 +12,8 @@ from checkpoint_samples import JOB, manifest, sha256
 from commit_driver import LAYOUT, content_of
 from stored_jobs import job_with_checkpoints, savepoint
 
+from penstock.checkpoint.clean_up.deletion import DeletionReport, delete_entry, delete_snapshot
 from penstock.checkpoint.codec import encode_manifest
-from penstock.checkpoint.content import Content
-from penstock.checkpoint.deletion import DeletionReport, delete_entry, delete_snapshot
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import (
     CheckpointError,
@@ -23,10 +22,11 @@ from penstock.checkpoint.errors import (
     StorageError,
 )
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
-from penstock.checkpoint.savepoint_claim import claim_snapshot
+from penstock.checkpoint.savepoints.claim import claim_snapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_open import Storages
+from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.verify import verify_snapshot
 from penstock.core.envelope import DamagedError
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.checkpoint import instructions
-from penstock.checkpoint.content import Content
+from penstock.checkpoint.coordination import instructions
 from penstock.checkpoint.errors import (
     FencedError,
     ObjectExistsError,
@@ -17,12 +16,13 @@ from penstock.checkpoint.errors import (
     UnknownOutcomeError,
 )
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.storage_counts import StorageCounts
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_open import Storages
-from penstock.checkpoint.storage_retry import RetryingStorage
-from penstock.launch.orphan_sweep import OrphanSweep
-from penstock.launch.storage_steps import StorageSteps
+from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.counts import StorageCounts
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.retry import RetryingStorage
+from penstock.checkpoint.storage.urls import Storages
+from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
+from penstock.launch.checkpointing.storage_steps import StorageSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.content import Content
-from penstock.checkpoint.disk import SystemDisk
 from penstock.checkpoint.errors import (
     CapabilityError,
     ObjectExistsError,
@@ -18,7 +16,9 @@ from penstock.checkpoint.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage_local import LocalStorage
+from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.disk import SystemDisk
+from penstock.checkpoint.storage.local import LocalStorage
 from penstock.testing.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.checkpoint.content import Content
 from penstock.checkpoint.errors import StorageError, UnknownOutcomeError
-from penstock.checkpoint.storage_fsspec import FsspecStorage
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_open import Storages
-from penstock.checkpoint.storage_retry import RetryingStorage
+from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.fsspec_files import FsspecStorage
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.retry import RetryingStorage
+from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.content import Content
 from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_open import Storages
-from penstock.checkpoint.storage_probe import probe_storage
+from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.probe import probe_storage
+from penstock.checkpoint.storage.urls import Storages
 from penstock.testing.faulty_storage import Fault, FaultyStorage
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from penstock.checkpoint.completed import SnapshotKind
-from penstock.checkpoint.facts import TriggerDeclined
+from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.facts import TriggerDeclined
+from penstock.checkpoint.coordination.triggering import Triggering, TriggerRequest
 from penstock.checkpoint.settings import CheckpointSettings
-from penstock.checkpoint.triggering import Triggering, TriggerRequest
 
 CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT
 

@@ -29,7 +29,7 @@ from penstock.checkpoint.snapshot import (
     local_handle,
     local_keyed_state,
 )
-from penstock.checkpoint.storage_memory import MemoryStorage
+from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint, plan_savepoint
 from penstock.checkpoint.uploads import (
     InlinePolicy,
@@ -44,7 +44,7 @@ from penstock.testing.faulty_storage import Fault, FaultyStorage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.checkpoint.content import Content
+    from penstock.checkpoint.storage.content import Content
 
 LAYOUT = layout_of(JOB)
 LARGE = bytes(range(256)) * 100

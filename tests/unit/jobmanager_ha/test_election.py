@@ -8,8 +8,8 @@ import pytest
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import Committed, RecordVersion, Rejected, Unknown
-from penstock.jobmanager.election import Election
-from penstock.jobmanager.election_events import (
+from penstock.jobmanager.election.decider import Election
+from penstock.jobmanager.election.events import (
     Grant,
     LeaseRead,
     LeaseUnavailable,
@@ -20,10 +20,10 @@ from penstock.jobmanager.election_events import (
     Ticked,
     WriteLease,
 )
-from penstock.jobmanager.election_lease import Lease, LeaseTimes, decode_lease, encode_lease
+from penstock.jobmanager.election.lease import Lease, LeaseTimes, decode_lease, encode_lease
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.election_events import Instruction
+    from penstock.jobmanager.election.events import Instruction
 
 TIMES = LeaseTimes(6_000)
 

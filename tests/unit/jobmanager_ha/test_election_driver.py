@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_records import SwappedRecord
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.records import SwappedRecord
 from penstock.core.errors import StateError
 from penstock.core.versioned import Cell, VersionedRecord, encode_record
 from penstock.core.versioned import RecordVersion as Version
-from penstock.jobmanager.election import Election
-from penstock.jobmanager.election_driver import LeaderElection, lease_clock_ms
-from penstock.jobmanager.election_lease import LeaseTimes
+from penstock.jobmanager.election.decider import Election
+from penstock.jobmanager.election.driver import LeaderElection, lease_clock_ms
+from penstock.jobmanager.election.lease import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.records import open_record
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError
-from penstock.jobmanager.ha_cluster import ClusterJobs
-from penstock.jobmanager.ha_job_store import HaJobStore
+from penstock.jobmanager.high_availability.cluster import ClusterJobs
+from penstock.jobmanager.high_availability.job_store import HaJobStore
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
 
@@ -239,7 +239,7 @@ def test_a_store_that_does_not_answer_is_asked_again(
     pair: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = pair
-    monkeypatch.setattr("penstock.jobmanager.ha_cluster._RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("penstock.jobmanager.high_availability.cluster._RETRY_SECONDS", 0.001)
     original = first.store.take_over
     answers = iter([StorageError("no answer"), StorageError("no answer"), None])
 
@@ -258,7 +258,7 @@ def test_an_end_is_noted_when_the_store_answers_again(
     pair: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = pair
-    monkeypatch.setattr("penstock.jobmanager.ha_cluster._RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("penstock.jobmanager.high_availability.cluster._RETRY_SECONDS", 0.001)
     first.lead(1)
     record = first.submit(JOB)
     original = first.store.end

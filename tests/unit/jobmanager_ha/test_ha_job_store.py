@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage_local import LocalStorage
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.local import LocalStorage
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import StateError
 from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
-from penstock.jobmanager.ha_job_results import JobResult
-from penstock.jobmanager.ha_job_store import HaJobStore, StoredJob
+from penstock.jobmanager.high_availability.job_results import JobResult
+from penstock.jobmanager.high_availability.job_store import HaJobStore, StoredJob
 from penstock.jobmanager.job_records import SubmissionRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.checkpoint.content import Content
-    from penstock.checkpoint.storage import CheckpointStorage
+    from penstock.checkpoint.storage.content import Content
+    from penstock.checkpoint.storage.contract import CheckpointStorage
 
 JOB = "0123456789abcdef" * 2
 OTHER = "f" * 32

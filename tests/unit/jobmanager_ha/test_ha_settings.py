@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError, EnvironmentError_
-from penstock.jobmanager.ha_settings import HaKind, HaSettings
+from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
 from penstock.launch.ha_member import member_warnings, url_for_others
 from penstock.launch.high_availability import open_high_availability
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.storage_memory import MemoryStorage
-from penstock.checkpoint.storage_records import open_record
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.records import open_record
 from penstock.core.configuration import Configuration
 from penstock.jobmanager.attempt_epochs import attempt_epoch
 from penstock.launch.high_availability import (

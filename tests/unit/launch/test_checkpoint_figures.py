@@ -12,7 +12,7 @@ from penstock.checkpoint.manifest import (
 from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
 from penstock.graph.nodes import NodeKind
-from penstock.launch.checkpoint_figures import SnapshotTimes, task_figures
+from penstock.launch.checkpointing.figures import SnapshotTimes, task_figures
 from penstock.runtime.records import EpochTimes
 
 STAGE = Stage(

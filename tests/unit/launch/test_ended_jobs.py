@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.instructions import Publish
+from penstock.checkpoint.coordination.instructions import Publish
 from penstock.checkpoint.manifest import Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.publisher import prepare_directories, write_metadata
@@ -15,9 +15,9 @@ from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
 from penstock.jobmanager.job_directory import JobDirectory
+from penstock.launch.checkpointing.details import completed_from
+from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
 from penstock.launch.ended_jobs import clean_up
-from penstock.launch.snapshot_details import completed_from
-from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
 
 JOB = "a" * 32
 OWED = {"pending": [[7, {"part": "p"}]], "owes_other_jobs": True}

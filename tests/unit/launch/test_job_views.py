@@ -7,11 +7,11 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.checkpoint import facts
-from penstock.checkpoint.completed import SnapshotKind
+from penstock.checkpoint.coordination import facts
+from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.triggering import TriggerRequest
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.statistics import CheckpointStatistics
-from penstock.checkpoint.triggering import TriggerRequest
 from penstock.common import Configuration
 from penstock.core.job import JobStatus
 from penstock.datastream import StreamExecutionEnvironment

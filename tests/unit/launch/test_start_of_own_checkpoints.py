@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 from penstock.checkpoint.pointer import Pointer
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.core.clock import SystemClock
-from penstock.launch.snapshot_effects import JobIdentity, SnapshotEffects
+from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
 
 
 def effects(directory: Path, leader_epoch: int) -> SnapshotEffects:
@@ -30,7 +30,7 @@ def test_unclaimed_files_outlive_restarts_of_the_process(tmp_path: Path) -> None
     first.registry = SharedRegistry(unclaimed_up_to=860)
     record = first.pointer._record
     assert record.read().pointer == Pointer()
-    from penstock.checkpoint.instructions import Publish
+    from penstock.checkpoint.coordination.instructions import Publish
 
     first.publish(Publish(861, None, (), (), ()))
     second = effects(tmp_path, 2)

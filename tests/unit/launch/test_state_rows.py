@@ -17,9 +17,9 @@ from penstock.datastream.state import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.launch import snapshot_pages
-from penstock.launch.snapshot_pages import SnapshotPages
-from penstock.launch.state_rows import RowsRequest, read_rows
+from penstock.launch.snapshots import pages as snapshot_pages
+from penstock.launch.snapshots.pages import SnapshotPages
+from penstock.launch.snapshots.state_rows import RowsRequest, read_rows
 from penstock.snapshots import SavepointWriter
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import Any
 
 from job_samples import SUM_ID, facts
 
-from penstock.checkpoint import facts as checkpoint_facts
-from penstock.checkpoint.completed import SnapshotKind
-from penstock.checkpoint.failures import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination import facts as checkpoint_facts
+from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.failures import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination.triggering import TriggerRequest
 from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskFigures
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.checkpoint.statistics import CheckpointStatistics
-from penstock.checkpoint.triggering import TriggerRequest
 from penstock.core.configuration import Configuration, Rank
 from penstock.rest.views.checkpoint_config import checkpoint_config_view
 from penstock.rest.views.checkpoints import checkpoints_view, details_view, record_view

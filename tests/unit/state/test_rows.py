@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.keygroups import key_group
-from penstock.state import rows
 from penstock.state.pickles import Pickles
-from penstock.state.row_values import RowValues
-from penstock.state.rows import (
+from penstock.state.rocksdb import rows
+from penstock.state.rocksdb.row_values import RowValues
+from penstock.state.rocksdb.rows import (
     RowKeys,
     end_of_prefix,
     frame,

@@ -12,10 +12,11 @@ from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group
-from penstock.state import codec, rocks_base
+from penstock.state import codec
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from penstock.state.reader import read_entries
+from penstock.state.rocksdb import base as rocks_base
 from penstock.state.versions import Payload, TableColumns, decode_payload
 
 if TYPE_CHECKING:

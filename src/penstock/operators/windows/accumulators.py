@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.operators.reduce import IMMUTABLE
-from penstock.state.heap_tables import HeapValueTable
+from penstock.state.hashmap.tables import HeapValueTable
 
 if TYPE_CHECKING:
     from penstock.state.tables import ValueTable

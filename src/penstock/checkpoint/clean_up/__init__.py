@@ -1,0 +1,1 @@
+"""Deletes what is no longer wanted, and finds what nobody names."""

@@ -1,0 +1,218 @@
+"""What the coordinator wants done, in this order. The driver obeys and answers with events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
+    from penstock.checkpoint.coordination.facts import Fact
+    from penstock.checkpoint.coordination.failures import CheckpointFailure
+    from penstock.checkpoint.coordination.triggering import TriggerRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Base of all instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTick(Instruction):
+    """Send `Ticked` at this time; replaces an earlier wish. None: no tick is needed."""
+
+    at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveId(Instruction):
+    """Take a new id from the durable counter, under our leader epoch, not below `at_least`.
+
+    Answer: `IdReserved`, `IdReservationFailed`, or `LeadershipLost`.
+    """
+
+    at_least: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSnapshot(Instruction):
+    """Hand over the job's state at the end of the running epoch, or at once when none runs.
+
+    Answer: `EpochCompleted`; every one answers all open requests. For `stop` read nothing more,
+    for `drain` first end event time, and say `stopped` in the answer.
+    """
+
+    checkpoint_id: int
+    stop: bool = False
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Upload(Instruction):
+    """Make the files of a snapshot durable, in the background.
+
+    Only files that `base` names may be referred to instead of written; None means a full one.
+    Answer: `UploadCompleted` or `UploadFailed`.
+    """
+
+    checkpoint_id: int
+    request: TriggerRequest
+    epoch: int
+    snapshot: Any = field(repr=False)
+    base: CompletedCheckpoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMetadata(Instruction):
+    """Write `_metadata`, whole or not at all, as the last file.
+
+    Answer: `MetadataWritten`, `MetadataFailed` or `MetadataUnknown`.
+    """
+
+    checkpoint_id: int
+    request: TriggerRequest
+    epoch: int
+    snapshot: Any = field(repr=False)
+    uploaded: Any = field(repr=False)
+    parent_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReReadMetadata(Instruction):
+    """Find out whether `_metadata` was written. Answers as of `WriteMetadata`."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publish(Instruction):
+    """Set the pointer by compare-and-set under our leader epoch: the only commit point.
+
+    Afterwards the pointer names exactly `retained`, the new checkpoint last. It lists `dropped`
+    as subsumed, so that a successor can finish their deletion, and no longer `forgotten`, whose
+    files are gone. Answer: `Published`, `PublicationRejected`, `PublicationUnknown`, or
+    `PublicationFailed` when the request is certain to have changed nothing.
+    """
+
+    checkpoint_id: int
+    parent_id: int | None
+    retained: tuple[CompletedCheckpoint, ...]
+    dropped: tuple[CompletedCheckpoint, ...] = ()
+    forgotten: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReReadPointer(Instruction):
+    """Find out what became of `Publish`, repeating the same change if need be.
+
+    Answer: `Published`, `PublicationRejected` or `PublicationUnknown`. Finding the old pointer is
+    not an answer: the lost request may still arrive.
+    """
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSinks(Instruction):
+    """Make output visible, idempotently: all that was prepared up to this checkpoint.
+
+    What is not known to be committed must be in the next snapshot too, because this checkpoint
+    may be subsumed by then. Answer: `SinksCommitted` or `SinkCommitFailed`.
+    """
+
+    checkpoint: CompletedCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyAborted(Instruction):
+    """Tell whoever works on the checkpoint to drop it; late answers are welcome but ignored."""
+
+    checkpoint_id: int
+    failure: CheckpointFailure
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardPending(Instruction):
+    """Delete what is private to an aborted checkpoint, never shared files.
+
+    Wait for its upload to stop first, so that nothing is written behind the deletion.
+    Answer: `DeletionCompleted` or `DeletionFailed`.
+    """
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCheckpoint(Instruction):
+    """Delete metadata, then private files, of a checkpoint that the pointer does not name.
+
+    Answer: `DeletionCompleted` or `DeletionFailed`.
+    """
+
+    checkpoint: CompletedCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSharedFiles(Instruction):
+    """Delete shared files whose `last_used` is below this id. Answer: `SharedFilesReleased`."""
+
+    lowest_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePointers(Instruction):
+    """At the end of the job: make the pointer name none of these.
+
+    Answer: `PointersRemoved`, `PointerRemovalUnknown` or `LeadershipLost`.
+    """
+
+    checkpoint_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recover(Instruction):
+    """Start the next attempt from this checkpoint; None: from empty state, as at first."""
+
+    checkpoint: CompletedCheckpoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailJob(Instruction):
+    """Fail the attempt; the restart strategy decides what follows."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown(Instruction):
+    """Another leader owns the job: stop, and touch nothing durable any more."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishJob(Instruction):
+    """The job has stopped with this savepoint and its output is visible: it is FINISHED."""
+
+    savepoint: CompletedCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Close(Instruction):
+    """Everything is cleaned up; no further event is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteRequest(Instruction):
+    """Tell the caller the result: a checkpoint, or why there is none."""
+
+    request_id: str
+    checkpoint: CompletedCheckpoint | None = None
+    failure: CheckpointFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Announce(Instruction):
+    """Append to history, metrics, listeners and log; a failure there fails nothing."""
+
+    fact: Fact

@@ -1,0 +1,1 @@
+"""Savepoints: written, copied, claimed."""

@@ -1,0 +1,153 @@
+"""Writes savepoints: directories that hold all they need, and may be copied anywhere.
+
+1. make a new directory `savepoint-<6>-<12>` below the target;
+2. write all data files into it, under names that say nothing;
+3. write `_metadata`: the savepoint exists from then on, and is its own commit point.
+
+One that failed leaves nothing behind; one of unknown outcome leaves everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.checkpoint.errors import (
+    CheckpointError,
+    ObjectExistsError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from penstock.checkpoint.paths import METADATA, savepoint_name
+from penstock.checkpoint.publisher import write_metadata
+from penstock.checkpoint.upload_plan import plan_savepoint
+from penstock.checkpoint.uploads import read_inline, run_upload
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from penstock.checkpoint.manifest import Manifest
+    from penstock.checkpoint.snapshot import JobSnapshot
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.checkpoint.storage.urls import Storages
+    from penstock.checkpoint.upload_plan import UploadPlan
+    from penstock.checkpoint.uploads import InlinePolicy, OpenContent
+
+_TRIES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedSavepoint:
+    """A savepoint whose data files are durable, and which does not exist before its `_metadata`."""
+
+    storage: CheckpointStorage
+    name: str  # Its directory there.
+    manifest: Manifest  # What `_metadata` will say.
+    plan: UploadPlan  # Its data files.
+
+    @property
+    def directory(self) -> str:
+        """Absolute place; what a user passes to restore from it."""
+        return self.storage.url_of(self.name)
+
+
+def upload_savepoint(  # noqa: PLR0913
+    storages: Storages,
+    target: str,
+    snapshot: JobSnapshot,
+    draft: Manifest,
+    open_content: OpenContent,
+    *,
+    inline: InlinePolicy,
+    new_uuid: Callable[[], str],
+    executor: Executor | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> UploadedSavepoint:
+    """Makes a new directory and writes all data files of a savepoint.
+
+    Args:
+        storages: Opens the target.
+        target: Directory or URL given by the user, or `savepoint-dir`.
+        snapshot: State of the job; in canonical form if `draft.kind` says so.
+        draft: The manifest but for `operators`, `epoch`, `sources`, `sinks`, `job` and
+            `properties.new_bytes`.
+        open_content: Finds the bytes of local handles.
+        inline: What goes into `_metadata`.
+        new_uuid: Gives names, as 32 hex digits or with dashes.
+        executor: Threads that write in parallel.
+        is_cancelled: Asked before each file.
+
+    Raises:
+        CheckpointError: It failed and left nothing behind.
+    """
+    assert draft.kind.is_savepoint, draft.kind
+    storage = storages.at(target)
+    small = read_inline(snapshot, inline, open_content)
+    name = _new_directory(storage, draft.job_id, new_uuid)
+    plan = plan_savepoint(snapshot, name, draft.checkpoint_id, inline=small, new_uuid=new_uuid)
+    manifest = msgspec.structs.replace(
+        draft,
+        parent_id=None,
+        epoch=snapshot.epoch,
+        operators=plan.operators,
+        sources=snapshot.sources,
+        sinks=snapshot.sinks,
+        job=snapshot.job,
+        properties=msgspec.structs.replace(
+            draft.properties, incremental=False, new_bytes=plan.figures.checkpointed_bytes
+        ),
+    )
+    uploaded = UploadedSavepoint(storage, name, manifest, plan)
+    try:
+        run_upload(storage, plan, open_content, executor=executor, is_cancelled=is_cancelled)
+    except BaseException:
+        discard_savepoint(uploaded)
+        raise
+    return uploaded
+
+
+def finish_savepoint(uploaded: UploadedSavepoint) -> LoadedSnapshot:
+    """Writes `_metadata`; asking again is how an unknown outcome is settled.
+
+    Raises:
+        CheckpointError: It failed and left nothing behind.
+        UnknownOutcomeError: It may exist; nothing was removed. The text names its directory.
+    """
+    try:
+        return write_metadata(uploaded.storage, uploaded.name, uploaded.manifest)
+    except UnknownOutcomeError as error:
+        raise UnknownOutcomeError(
+            f"whether the savepoint {uploaded.directory} is complete is unknown: {error} Look "
+            f"for {METADATA} in it; without one, remove the directory."
+        ) from error
+    except BaseException:
+        discard_savepoint(uploaded)
+        raise
+
+
+def discard_savepoint(uploaded: UploadedSavepoint) -> None:
+    """Removes what a failed savepoint wrote; what cannot be removed stays, and nothing names it.
+
+    Never call this while the outcome of `finish_savepoint` is unknown.
+    """
+    for key in [f"{uploaded.name}/{METADATA}", *uploaded.plan.puts]:
+        with contextlib.suppress(StorageError, UnknownOutcomeError):
+            uploaded.storage.delete(key)
+    uploaded.storage.remove_directory(uploaded.name)
+
+
+def _new_directory(storage: CheckpointStorage, job_id: str, new_uuid: Callable[[], str]) -> str:
+    for _ in range(_TRIES):
+        name = savepoint_name(job_id, new_uuid().replace("-", "")[-12:])
+        with contextlib.suppress(ObjectExistsError):
+            storage.make_directory(name, exclusive=True)
+            return name
+    raise CheckpointError(
+        f"no new savepoint directory could be made in {storage.url}: {_TRIES} random names were "
+        "taken. Choose another target."
+    )

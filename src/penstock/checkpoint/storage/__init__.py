@@ -1,0 +1,1 @@
+"""Checkpoint storage: one contract, and what fulfils it."""

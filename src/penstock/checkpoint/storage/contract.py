@@ -1,0 +1,208 @@
+"""The contract of checkpoint storage: immutable files, written once, under names never reused.
+
+A storage is bound to a directory or prefix; keys are relative to it (`chk-3/_metadata`), so nothing
+outside can be named. What implementations promise:
+
+* `put_if_absent` returns only when the file is whole and durable, or raises. `StorageError` means
+  that nothing changed; `UnknownOutcomeError` that it may have. Nobody ever reads a part of a file.
+* With `deferred=True` the content is durable on return but its *name* is so only after `flush` of
+  its directory; this makes one directory sync serve many files.
+* It never makes directories: a late writer must not bring an aborted checkpoint's directory back.
+  Storages without directories do not mind.
+* `delete` of what is not there is fine.
+* `list` is for the sweep and for error messages. Nothing that decides about a checkpoint relies on
+  it, except numbered records on storages whose listing is consistent (`numbered_records`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.checkpoint.errors import CapabilityError, StorageError
+from penstock.checkpoint.storage.content import Content, checked
+
+if TYPE_CHECKING:
+    from penstock.core.versioned import Cell
+
+LIMIT_KEY_BYTES: Final = 1024
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a storage can promise."""
+
+    # Of many writers of one name exactly one succeeds, and listing is consistent.
+    atomic_create: bool
+    cas: bool  # `swap` replaces a file only if it is still the expected one.
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file in a listing."""
+
+    key: str
+    size_bytes: int
+    modified_ms: int
+
+
+class CheckpointStorage(ABC):
+    """One directory of checkpoint storage.
+
+    Attributes:
+        url: Where it is; absolute, without a slash at the end.
+        capabilities: What it promises.
+    """
+
+    url: str
+    capabilities: Capabilities
+
+    @abstractmethod
+    def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        """Writes a file under a new name.
+
+        Raises:
+            ObjectExistsError: The name is taken.
+            ObjectMissingError: The directory does not exist (any more).
+            ContentError: `content` is not what it says; nothing was written.
+            StorageError: It failed, nothing was written.
+            UnknownOutcomeError: It may have been written.
+        """
+
+    @abstractmethod
+    def pieces(self, key: str) -> Iterator[bytes]:
+        """Reads a file piece by piece, unchecked; prefer `read`, `download` and `check`.
+
+        Raises:
+            ObjectMissingError: There is no such file.
+        """
+
+    @abstractmethod
+    def size(self, key: str) -> int | None:
+        """Returns the length of a file, or None when it does not exist."""
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Removes a file; fine when it is not there."""
+
+    @abstractmethod
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Lists files below a directory, at any depth; for the sweep."""
+
+    def flush(self, directory: str) -> None:
+        """Makes the names of deferred files of a directory durable.
+
+        Raises:
+            UnknownOutcomeError: They may be durable or not.
+        """
+
+    def make_directory(self, key: str, *, exclusive: bool = False) -> None:
+        """Makes a directory and what is above it.
+
+        Raises:
+            ObjectExistsError: `exclusive`, and it exists.
+        """
+
+    def remove_directory(self, key: str) -> None:
+        """Removes a directory if it is empty; otherwise leaves it, without an error."""
+
+    def load_tagged(self, key: str) -> Cell | None:
+        """Returns a file with the tag of exactly this content, or None when it does not exist."""
+        raise CapabilityError(f"{self.url} has no compare-and-set.")
+
+    def swap(self, key: str, data: bytes, tag: str | None) -> None:
+        """Replaces a file if it still has the tag; None means that it must not exist.
+
+        Raises:
+            SwapRejectedError: It has another tag.
+            SwapUnknownError: The request may have taken effect.
+            StorageError: It failed and changed nothing.
+        """
+        raise CapabilityError(f"{self.url} has no compare-and-set.")
+
+    # -- the same for all ---------------------------------------------------------------------
+
+    def url_of(self, key: str) -> str:
+        """Returns the absolute place of a key."""
+        return f"{self.url}/{key}" if key else self.url
+
+    def exists(self, key: str) -> bool:
+        """Whether a file exists."""
+        return self.size(key) is not None
+
+    def read(self, key: str, *, size_bytes: int | None = None, sha256: str = "") -> bytes:
+        """Reads a file; with `size_bytes` and `sha256` it is checked.
+
+        Raises:
+            ContentError: It is not what was expected.
+        """
+        if size_bytes is None:
+            return b"".join(self.pieces(key))
+        return b"".join(checked(self.pieces(key), size_bytes, sha256, self.url_of(key)))
+
+    def check(self, key: str, size_bytes: int, sha256: str) -> None:
+        """Reads a file to compare it, without keeping it.
+
+        Raises:
+            ContentError: It is not what was expected.
+        """
+        for _ in checked(self.pieces(key), size_bytes, sha256, self.url_of(key)):
+            pass
+
+    def download(self, key: str, target: Path, size_bytes: int, sha256: str) -> None:
+        """Copies a file into a local one, which appears only when it is whole and right."""
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            # Opened by hand: 0600 from the first byte on, and not through a link left there.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
+                for piece in checked(self.pieces(key), size_bytes, sha256, self.url_of(key)):
+                    file.write(piece)
+            part.replace(target)
+        except OSError as error:
+            raise StorageError(
+                f"{self.url_of(key)} cannot be copied to {target}: {error.strerror or error}."
+            ) from error
+        finally:
+            part.unlink(missing_ok=True)
+
+    def content(self, key: str, size_bytes: int, sha256: str) -> Content:
+        """Returns a stored file as content, to copy it elsewhere."""
+        return Content(size_bytes, sha256, lambda: self.pieces(key))
+
+    def holds(self, key: str, content: Content) -> bool:
+        """Whether a file exists with exactly this content."""
+        if self.size(key) != content.size_bytes:
+            return False
+        digest = hashlib.sha256()
+        for piece in self.pieces(key):
+            digest.update(piece)
+        return digest.hexdigest() == content.sha256
+
+
+def check_key(key: str) -> str:
+    """Returns a key that names something inside the storage.
+
+    Raises:
+        StorageError: It could lead outside, or storages disagree about it.
+    """
+    segments = key.split("/")
+    wrong = (
+        any(segment in ("", ".", "..") for segment in segments)
+        or _CONTROL.search(key) is not None
+        or len(key.encode("utf-8", "surrogatepass")) > LIMIT_KEY_BYTES
+    )
+    if wrong:
+        raise StorageError(
+            f"{key[:200]!r} is not a name inside a checkpoint directory: it needs parts joined by "
+            f"'/', none of them empty, '.' or '..', at most {LIMIT_KEY_BYTES} bytes in all.",
+            retryable=False,
+        )
+    return key

@@ -1,0 +1,251 @@
+"""Checkpoint storage in a local directory, or one mounted from elsewhere, with real durability.
+
+A file is written in five steps, and a power cut between any two leaves either no file of its name
+or the whole file:
+
+1. create a temporary file in the same directory, 0600;
+2. write and check the content;  3. fsync the file;
+4. link it to its name, which fails if the name is taken;  remove the temporary name;
+5. fsync the directory.
+
+An fsync that failed is never repeated on the same descriptor: the kernel may have dropped the pages
+and would then report success. The file is thrown away and a retry writes another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import posixpath
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from penstock.checkpoint.errors import (
+    CapabilityError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from penstock.checkpoint.storage.contract import Capabilities, CheckpointStorage, Entry, check_key
+from penstock.checkpoint.storage.disk import Disk, SystemDisk
+from penstock.core.fault_points import fault_point
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.storage.content import Content
+
+TEMPORARY_PREFIX: Final = ".tmp-"
+_NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_LASTING: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG}
+_numbers = itertools.count()
+_WRITE: Final = fault_point("storage.write")
+_BEFORE_LINK: Final = fault_point("storage.link.before")
+_AFTER_LINK: Final = fault_point("storage.link.after")
+_BEFORE_DELETE: Final = fault_point("storage.delete.before")
+_AFTER_DELETE: Final = fault_point("storage.delete.after")
+
+
+class LocalStorage(CheckpointStorage):
+    """Files below one directory.
+
+    Args:
+        directory: Absolute path. It is made when something is first written, 0700.
+        disk: The file system.
+    """
+
+    capabilities = Capabilities(atomic_create=True, cas=False)
+
+    def __init__(self, directory: str, disk: Disk | None = None) -> None:
+        assert directory.startswith("/"), directory
+        self.url = posixpath.normpath(directory)
+        self._disk = disk or SystemDisk()
+
+    def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        path = self._path(key)
+        directory = posixpath.dirname(path)
+        with self._errors("write", path):
+            if self._disk.entry(directory) is None:
+                raise ObjectMissingError(
+                    f"{path} cannot be written: the directory {directory} does not exist; its "
+                    "checkpoint was aborted or removed."
+                )
+            temporary = self._write_temporary(directory, content, path)
+            try:
+                _BEFORE_LINK.reach(path)
+                self._link(temporary, path)
+                _AFTER_LINK.reach(path)
+            finally:
+                with contextlib.suppress(OSError):
+                    self._disk.unlink(temporary)
+        if not deferred:
+            self._sync(directory)
+
+    def pieces(self, key: str) -> Iterator[bytes]:
+        path = self._path(key)
+        with self._errors("read", path):
+            yield from self._disk.pieces(path)
+
+    def size(self, key: str) -> int | None:
+        path = self._path(key)
+        with self._errors("look at", path):
+            entry = self._disk.entry(path)
+        return None if entry is None or entry.is_directory else entry.size_bytes
+
+    def delete(self, key: str) -> None:
+        # Not synced: a deletion undone by a power cut leaves an orphan, which the sweep finds.
+        path = self._path(key)
+        with self._errors("delete", path), contextlib.suppress(FileNotFoundError):
+            _BEFORE_DELETE.reach(path)
+            self._disk.unlink(path)
+            _AFTER_DELETE.reach(path)
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        directory = self._path(prefix) if prefix else self.url
+        with self._errors("list", directory):
+            found = self._disk.entry(directory)
+            if found is None or not found.is_directory:
+                return
+            names = sorted(self._disk.names(directory))
+        for name in names:
+            key = f"{prefix}/{name}" if prefix else name
+            with self._errors("look at", f"{directory}/{name}"):
+                entry = self._disk.entry(f"{directory}/{name}")
+            if entry is None:
+                continue
+            if entry.is_directory:
+                yield from self.list(key)
+            else:
+                yield Entry(key, entry.size_bytes, entry.modified_ms)
+
+    def flush(self, directory: str) -> None:
+        self._sync(self._path(directory) if directory else self.url)
+
+    def make_directory(self, key: str, *, exclusive: bool = False) -> None:
+        path = self._path(key) if key else self.url
+        with self._errors("create", path):
+            missing = []
+            above = path
+            while self._disk.entry(above) is None:
+                missing.append(above)
+                above = posixpath.dirname(above)
+            if exclusive and not missing:
+                raise ObjectExistsError(f"{path} exists already.")
+            if self._disk.entry(above).is_directory is False:  # type: ignore[union-attr]
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), above)
+            for directory in reversed(missing):
+                try:
+                    self._disk.make_directory(directory)
+                except FileExistsError:
+                    if exclusive and directory == path:
+                        raise ObjectExistsError(f"{path} exists already.") from None
+                # Also when another writer made it just now: it may not have synced it yet.
+                self._sync_new(directory)
+
+    def remove_directory(self, key: str) -> None:
+        with contextlib.suppress(OSError):
+            self._disk.remove_directory(self._path(key))
+
+    # -- details ------------------------------------------------------------------------------
+
+    def _path(self, key: str) -> str:
+        path = f"{self.url}/{check_key(key)}"
+        # A second net below `check_key`: a link planted inside must not lead outside.
+        root = self._disk.real_path(self.url)
+        parent = self._disk.real_path(posixpath.dirname(path))
+        if parent != root and not parent.startswith(root.rstrip("/") + "/"):
+            raise StorageError(
+                f"{path} leads through a symbolic link to {parent}, outside of {root}. "
+                "Replace the link by a directory, or configure its target.",
+                retryable=False,
+            )
+        return path
+
+    def _sync_new(self, directory: str) -> None:
+        """Makes the name of a new directory durable, or takes it back.
+
+        Left there without that, the next try would find it and believe in it; a power cut would
+        then take it away with all that was published below.
+        """
+        try:
+            self._disk.sync_directory(posixpath.dirname(directory))
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._disk.remove_directory(directory)
+            raise
+
+    def _write_temporary(self, directory: str, content: Content, path: str) -> str:
+        while True:
+            temporary = f"{directory}/{TEMPORARY_PREFIX}{os.getpid()}-{next(_numbers)}"
+            try:
+                descriptor = self._disk.create(temporary)
+                break
+            except FileExistsError:
+                continue
+        try:
+            try:
+                left = _WRITE.limit(path, content.size_bytes)
+                for piece in content.pieces(f"the source of {path}"):
+                    view = memoryview(piece if left is None else piece[:left])
+                    while view:
+                        view = view[self._disk.write(descriptor, view) :]
+                    if left is not None and (left := left - len(piece)) <= 0:
+                        _WRITE.tear()
+                self._disk.fsync(descriptor)
+            finally:
+                self._disk.close(descriptor)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._disk.unlink(temporary)
+            raise
+        return temporary
+
+    def _link(self, temporary: str, path: str) -> None:
+        try:
+            self._disk.link(temporary, path)
+        except FileExistsError:
+            raise ObjectExistsError(f"{path} exists already; it is never overwritten.") from None
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                raise CapabilityError(
+                    f"the file system of {self.url} has no hard links ({error.strerror}), and so "
+                    "no way to create a file exactly once. Choose a directory on another one."
+                ) from error
+            raise
+
+    def _sync(self, directory: str) -> None:
+        try:
+            self._disk.sync_directory(directory)
+        except FileNotFoundError:
+            raise ObjectMissingError(
+                f"the directory {directory} was removed while files were written to it; its "
+                "checkpoint was aborted."
+            ) from None
+        except OSError as error:
+            raise UnknownOutcomeError(
+                f"files in {directory} are written, but whether their names would survive a power "
+                f"cut is unknown: {error.strerror or error}."
+            ) from error
+
+    @contextlib.contextmanager
+    def _errors(self, verb: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise ObjectMissingError(f"cannot {verb} {path}: it does not exist.") from error
+        except OSError as error:
+            raise StorageError(
+                f"cannot {verb} {path}: {error.strerror or error}.{_advice(error)}",
+                retryable=error.errno not in _LASTING,
+            ) from error
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return " Free some space there, or configure another directory."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return " Give the user of the job write permission, or configure another directory."
+    if error.errno in (errno.ENOTDIR, errno.EISDIR):
+        return " A part of the path is a file; configure a directory."
+    return ""

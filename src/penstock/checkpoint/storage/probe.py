@@ -1,0 +1,73 @@
+"""Tries a checkpoint directory before a job starts, so that trouble shows at once and with a name.
+
+It writes, reads, writes again and deletes one small file. Storage that accepts a second file of the
+same name, as some S3-compatible servers do that ignore conditions, would let two leaders overwrite
+each other: it is refused here, not in the night.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.errors import (
+    CapabilityError,
+    CheckpointError,
+    ObjectExistsError,
+    StorageError,
+)
+from penstock.checkpoint.storage.content import Content
+from penstock.core.versioned import SwapRejectedError
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.storage.contract import CheckpointStorage
+
+
+def probe_storage(storage: CheckpointStorage, directory: str, probe_id: str) -> None:
+    """Checks that a directory can hold checkpoints.
+
+    Args:
+        storage: The storage.
+        directory: Key of the job's directory; it is made.
+        probe_id: Unique for ever.
+
+    Raises:
+        StorageError: It cannot; the text says why and what to do.
+    """
+    name = f"probe-{probe_id}"
+    key = f"{directory}/{name}" if directory else name
+    try:
+        storage.make_directory(directory)
+        try:
+            _probe(storage, key)
+        finally:
+            for written in (key, f"{key}-swapped"):
+                with contextlib.suppress(CheckpointError):
+                    storage.delete(written)
+    except CheckpointError as error:
+        raise StorageError(
+            f"{storage.url_of(directory)} cannot hold checkpoints: {error} Nothing was started.",
+            retryable=False,
+        ) from error
+
+
+def _probe(storage: CheckpointStorage, key: str) -> None:
+    first = b"first"
+    storage.put_if_absent(key, Content.of_bytes(first))
+    if storage.read(key) != first:
+        raise StorageError(f"{storage.url_of(key)} does not hold what was written to it.")
+    with contextlib.suppress(ObjectExistsError):
+        storage.put_if_absent(key, Content.of_bytes(b"second"))
+        raise _careless(storage, "accepts a second file of the same name")
+    if storage.capabilities.cas:
+        storage.swap(f"{key}-swapped", first, None)
+        with contextlib.suppress(SwapRejectedError):
+            storage.swap(f"{key}-swapped", b"second", None)
+            raise _careless(storage, "replaces an object that should have been left alone")
+
+
+def _careless(storage: CheckpointStorage, what: str) -> CapabilityError:
+    return CapabilityError(
+        f"{storage.url} {what}: it ignores conditional requests, and two writers would destroy "
+        "each other's work. Use a server that honours If-None-Match and If-Match."
+    )

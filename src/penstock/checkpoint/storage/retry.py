@@ -1,0 +1,131 @@
+"""Tries again: a storage whose requests are repeated a few times before they count as failed.
+
+Repeating a put is safe because a file has one content for ever: if the name is taken and holds
+exactly our bytes, an earlier attempt of ours arrived although its reply did not. A put whose
+outcome stays unknown is reported as unknown, never as failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from penstock.checkpoint.errors import (
+    CheckpointError,
+    ObjectExistsError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from penstock.checkpoint.storage.contract import CheckpointStorage, Entry
+from penstock.checkpoint.storage.counts import StorageCounts
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.storage.content import Content
+    from penstock.core.versioned import Cell
+
+TRIES: Final = 3
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_FACTOR: Final = 4.0
+
+Result = TypeVar("Result")
+
+
+class RetryingStorage(CheckpointStorage):
+    """Another storage, asked up to `tries` times."""
+
+    def __init__(
+        self,
+        inner: CheckpointStorage,
+        tries: int = TRIES,
+        sleep: Callable[[float], None] = time.sleep,
+        counts: StorageCounts | None = None,
+    ) -> None:
+        assert tries >= 1
+        self.inner = inner
+        self.url = inner.url
+        self.capabilities = inner.capabilities
+        self._tries = tries
+        self._sleep = sleep
+        self._counts = counts or StorageCounts()
+
+    def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        def put() -> None:
+            try:
+                self.inner.put_if_absent(key, content, deferred=deferred)
+            except ObjectExistsError:
+                if not self.inner.holds(key, content):
+                    raise
+                if not deferred:
+                    self.inner.flush(key.rpartition("/")[0])
+
+        self._repeat("put", put)
+
+    def flush(self, directory: str) -> None:
+        self._repeat("flush", lambda: self.inner.flush(directory))
+
+    def pieces(self, key: str) -> Iterator[bytes]:
+        # A stream that broke in the middle cannot be repeated here; whoever reads it does that.
+        return self.inner.pieces(key)
+
+    def read(self, key: str, *, size_bytes: int | None = None, sha256: str = "") -> bytes:
+        return self._repeat(
+            "read", lambda: self.inner.read(key, size_bytes=size_bytes, sha256=sha256)
+        )
+
+    def check(self, key: str, size_bytes: int, sha256: str) -> None:
+        self._repeat("check", lambda: self.inner.check(key, size_bytes, sha256))
+
+    def download(self, key: str, target: Path, size_bytes: int, sha256: str) -> None:
+        self._repeat("download", lambda: self.inner.download(key, target, size_bytes, sha256))
+
+    def holds(self, key: str, content: Content) -> bool:
+        return self._repeat("holds", lambda: self.inner.holds(key, content))
+
+    def size(self, key: str) -> int | None:
+        return self._repeat("size", lambda: self.inner.size(key))
+
+    def delete(self, key: str) -> None:
+        self._repeat("delete", lambda: self.inner.delete(key))
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        return iter(self._repeat("list", lambda: [*self.inner.list(prefix)]))
+
+    def make_directory(self, key: str, *, exclusive: bool = False) -> None:
+        self._repeat("make_directory", lambda: self.inner.make_directory(key, exclusive=exclusive))
+
+    def remove_directory(self, key: str) -> None:
+        self._counts.counted("remove_directory", lambda: self.inner.remove_directory(key))
+
+    def load_tagged(self, key: str) -> Cell | None:
+        return self._repeat("load", lambda: self.inner.load_tagged(key))
+
+    def swap(self, key: str, data: bytes, tag: str | None) -> None:
+        # An unknown outcome passes through: the record settles it by reading.
+        self._repeat("swap", lambda: self.inner.swap(key, data, tag))
+
+    def _repeat(self, operation: str, request: Callable[[], Result]) -> Result:
+        """Asks until an answer comes; remembers whether an earlier request may have worked."""
+        pause = _FIRST_PAUSE_SECONDS
+        unknown: UnknownOutcomeError | None = None
+        for left in range(self._tries - 1, -1, -1):
+            try:
+                return self._counts.counted(operation, request)
+            except (StorageError, UnknownOutcomeError) as error:
+                if isinstance(error, UnknownOutcomeError):
+                    unknown = error
+                elif unknown is None and not error.retryable:
+                    raise
+                if left == 0:
+                    raise _final(unknown, error) from error
+            self._counts.note_retry()
+            self._sleep(pause)
+            pause *= _FACTOR
+        raise AssertionError("unreachable")
+
+
+def _final(unknown: UnknownOutcomeError | None, error: CheckpointError) -> CheckpointError:
+    if unknown is None or isinstance(error, UnknownOutcomeError):
+        return error
+    return UnknownOutcomeError(f"{unknown} Asking again failed: {error}")

@@ -1,0 +1,1 @@
+"""Who leads: a pure decider over one lease record, and its driver."""

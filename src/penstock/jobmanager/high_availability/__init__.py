@@ -1,0 +1,1 @@
+"""Several job managers: what they share, and where it is kept."""

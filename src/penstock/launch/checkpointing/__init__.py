@@ -1,0 +1,1 @@
+"""Drives the checkpoint coordinator of a running job."""

@@ -1,0 +1,301 @@
+"""What the checkpoint coordinator's instructions do to storage, for one job.
+
+Each function does one thing and returns or raises; `CheckpointService` turns that into events.
+"""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.checkpoint.clean_up.deletion import delete_entry, delete_shared
+from penstock.checkpoint.coordination.completed import (
+    CompletedCheckpoint,
+    SavepointFormat,
+    SnapshotKind,
+)
+from penstock.checkpoint.downloads import download_files
+from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
+from penstock.checkpoint.id_counter import CheckpointIdCounter
+from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
+from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.pointer import PointerRecord
+from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
+from penstock.checkpoint.registry import SharedRegistry
+from penstock.checkpoint.savepoints.writer import (
+    UploadedSavepoint,
+    discard_savepoint,
+    finish_savepoint,
+    upload_savepoint,
+)
+from penstock.checkpoint.settings import CheckpointSettings, StorageKind
+from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.checkpoint.storage.probe import probe_storage
+from penstock.checkpoint.storage.urls import Storages
+from penstock.checkpoint.take_over import fence
+from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
+from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
+from penstock.checkpoint.verify import verify_loaded
+from penstock.core.errors import PenstockError
+from penstock.launch.checkpointing.details import entry_of, loaded_of
+from penstock.launch.checkpointing.job_pointer import JobPointer
+from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
+from penstock.launch.high_availability import JobRecords, open_records
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.coordination import instructions
+    from penstock.checkpoint.coordination.triggering import TriggerRequest
+    from penstock.checkpoint.pointer import Pointer
+    from penstock.checkpoint.snapshot import JobSnapshot
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.core.clock import Clock
+    from penstock.core.versioned import Outcome
+
+Uploaded = UploadPlan | UploadedSavepoint
+
+_UPLOAD_THREADS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class JobIdentity:
+    """Who takes checkpoints, and where its files are."""
+
+    job_id: str  # 32 hex digits.
+    job_name: str  # For people.
+    state_directory: str  # Local directory of state files.
+    leader_epoch: int = 1  # Rises with every attempt that a job manager starts.
+    # Pointer and counter, when they are not in the checkpoint directory.
+    records: JobRecords | None = None
+
+
+class SnapshotEffects:
+    """Reads and writes the snapshots of one job."""
+
+    def __init__(
+        self,
+        job: JobIdentity,
+        settings: CheckpointSettings,
+        clock: Clock,
+        storages: Storages | None = None,
+    ) -> None:
+        self._job = job
+        self._settings = settings
+        self._clock = clock
+        self.storages = storages or Storages()
+        if settings.storage is StorageKind.FILE_SYSTEM and settings.directory:
+            self._storage = self.storages.at(settings.directory)
+            self._inline = InlinePolicy(settings.inline_threshold_bytes)
+        else:
+            place = f"memory://{job.job_id}"
+            memory = MemoryStorage(place, clock.wall_ms)
+            self.storages = self.storages.adding("memory", lambda _: memory)
+            self._storage = self.storages.at(place)
+            self._inline = InlinePolicy(None)
+        self._layout = layout_of(job.job_id, create_subdir=settings.create_subdirectory)
+        self._open_content = local_files(job.state_directory)
+        self._threads = ThreadPoolExecutor(_UPLOAD_THREADS, "penstock-upload")
+        pointer, counter = open_records(job.records, self._storage, self._layout)
+        record = PointerRecord(pointer, job.leader_epoch, _new_id)
+        self.confirm_lead = record.confirm_lead
+        self.pointer = JobPointer(
+            record, job.job_id, lambda: self._storage.make_directory(self._layout.pointer)
+        )
+        self._counter = CheckpointIdCounter(counter, job.leader_epoch, _new_id)
+        # Files of two writers never meet under one name, whatever becomes of the first.
+        self._writer_id = _new_id()[:12]
+        self._under_way: dict[int, frozenset[str]] = {}
+        self.registry = SharedRegistry()
+        self.aborted: set[int] = set()
+        self.orphans = OrphanSweep(
+            self._storage,
+            self._layout,
+            self._writer_id,
+            settings.orphan_grace_ms,
+            clock,
+            self.confirm_lead,
+        )
+
+    @property
+    def job_id(self) -> str:
+        return self._job.job_id
+
+    # -- P0 to P6 -----------------------------------------------------------------------------
+
+    def reserve_id(self, at_least: int) -> int:
+        """Takes a new checkpoint id."""
+        self._storage.make_directory(self._layout.counter)
+        return self._counter.reserve(at_least)
+
+    def upload(self, wish: instructions.Upload) -> Uploaded:
+        """Writes the files of a checkpoint or savepoint."""
+        if wish.request.kind is SnapshotKind.SAVEPOINT:
+            return self._upload_savepoint(wish)
+        snapshot: JobSnapshot = wish.snapshot
+        number = wish.checkpoint_id
+        base = None if wish.base is None else loaded_of(wish.base).manifest
+        plan = plan_checkpoint(
+            snapshot,
+            self._storage,
+            self._layout,
+            number,
+            writer_id=self._writer_id,
+            inline=read_inline(snapshot, self._inline, self._open_content),
+            parent=base,
+            incremental=self._settings.incremental,
+        )
+        self._under_way[number] = frozenset(plan.shared_paths)
+        prepare_directories(self._storage, self._layout, number)
+        run_upload(
+            self._storage,
+            plan,
+            self._open_content,
+            executor=self._threads,
+            is_cancelled=lambda: number in self.aborted,
+        )
+        return plan
+
+    def write_metadata(self, wish: instructions.WriteMetadata) -> LoadedSnapshot:
+        """Writes `_metadata`; the snapshot is complete then."""
+        snapshot: JobSnapshot = wish.snapshot
+        if wish.request.kind is SnapshotKind.SAVEPOINT:
+            return finish_savepoint(wish.uploaded)
+        plan: UploadPlan = wish.uploaded
+        manifest = msgspec.structs.replace(
+            self._draft(wish.checkpoint_id, wish.request, ManifestKind.CHECKPOINT),
+            parent_id=wish.parent_id,
+            epoch=snapshot.epoch,
+            operators=plan.operators,
+            sources=snapshot.sources,
+            sinks=snapshot.sinks,
+            properties=CheckpointProperties(
+                trigger="periodic" if wish.request.is_periodic else "manual",
+                retention=self._settings.retention.value,
+                incremental=self._settings.incremental,
+                new_bytes=plan.figures.checkpointed_bytes,
+            ),
+        )
+        directory = self._layout.checkpoint(wish.checkpoint_id)
+        return write_metadata(self._storage, directory, manifest)
+
+    def _upload_savepoint(self, wish: instructions.Upload) -> UploadedSavepoint:
+        assert wish.request.target is not None, "the coordinator turns away who names no directory"
+        is_native = wish.request.format is SavepointFormat.NATIVE
+        kind = ManifestKind.SAVEPOINT_NATIVE if is_native else ManifestKind.SAVEPOINT_CANONICAL
+        draft = msgspec.structs.replace(
+            self._draft(wish.checkpoint_id, wish.request, kind),
+            properties=CheckpointProperties(
+                trigger="stop" if wish.request.stop else "savepoint", drained=wish.request.drain
+            ),
+        )
+        return upload_savepoint(
+            self.storages,
+            wish.request.target,
+            wish.snapshot,
+            draft,
+            self._open_content,
+            inline=self._inline,
+            new_uuid=_new_id,
+            executor=self._threads,
+            is_cancelled=lambda: wish.checkpoint_id in self.aborted,
+        )
+
+    def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:
+        return Manifest(
+            job_id=self._job.job_id,
+            job_name=self._job.job_name,
+            checkpoint_id=number,
+            kind=kind,
+            created_ms=self._clock.wall_ms(),
+            leader_epoch=self._job.leader_epoch,
+            epoch=0,
+            penstock_version=version("penstock"),
+        )
+
+    # -- P7 -----------------------------------------------------------------------------------
+
+    def publish(self, wish: instructions.Publish) -> Outcome:
+        """Makes the pointer name what is retained: the commit point."""
+
+        def change(current: Pointer) -> Pointer:
+            return msgspec.structs.replace(
+                current.changed(
+                    map(entry_of, wish.retained),
+                    dropped=map(entry_of, wish.dropped),
+                    forgotten=wish.forgotten,
+                ),
+                unclaimed_up_to=max(self.registry.unclaimed_up_to, current.unclaimed_up_to),
+            )
+
+        return self.pointer.publish(change)
+
+    # -- P8, P11 ------------------------------------------------------------------------------
+
+    def fetch(self, loaded: LoadedSnapshot) -> None:
+        """Brings the files of a snapshot to the job's directory.
+
+        Raises:
+            CheckpointError: Files are missing or damaged; lists all of them.
+        """
+        try:
+            download_files(self.storages, loaded, self._job.state_directory, executor=self._threads)
+        except PenstockError as error:
+            found = verify_loaded(self.storages, loaded, self._threads).problems
+            if not found:
+                raise
+            listed = "".join(f"\n  - {problem.text}" for problem in found)
+            is_lasting = any(problem.is_lasting for problem in found)
+            raise (SnapshotDamagedError if is_lasting else CheckpointError)(
+                f"the job cannot start from {loaded.directory}: {len(found)} of its files are "
+                f"missing or damaged:{listed}\nRepair the storage, or start from another snapshot."
+            ) from error
+
+    def take_over(self) -> tuple[Pointer, int]:
+        """Locks lower leader epochs out; returns the pointer and the highest id reserved."""
+        self._storage.make_directory(self._layout.counter)
+        fence(self._counter.take_over, self._counter.place)
+        return self.pointer.take_over(), self._counter.last()
+
+    def register(self, checkpoint: CompletedCheckpoint) -> None:
+        """Notes which shared files a published checkpoint uses."""
+        self._under_way.pop(checkpoint.checkpoint_id, None)
+        self.registry = self.registry.registered(loaded_of(checkpoint).manifest)
+
+    def discard(self, number: int, uploaded: Uploaded | None) -> None:
+        """Removes what is private to an aborted checkpoint or savepoint."""
+        self._under_way.pop(number, None)
+        if isinstance(uploaded, UploadedSavepoint):
+            discard_savepoint(uploaded)
+            return
+        abort_checkpoint(self._storage, self._layout, number, uploaded)
+
+    def delete(self, checkpoint: CompletedCheckpoint) -> None:
+        """Deletes a checkpoint that the pointer no longer names."""
+        delete_entry(self.storages, entry_of(checkpoint), self.confirm_lead).check_complete()
+
+    def release_shared(self, lowest_id: int) -> None:
+        """Deletes shared files that no retained checkpoint uses, nor one that is under way."""
+        in_use = {path for paths in list(self._under_way.values()) for path in paths}
+        self.registry, gone = self.registry.unregistered_below(lowest_id, in_use=in_use)
+        delete_shared(self.storages, gone, self.confirm_lead).check_complete()
+
+    def probe(self) -> None:
+        """Tries the directory before the first record.
+
+        Raises:
+            StorageError: It cannot hold checkpoints; says why and what to do.
+        """
+        if self._settings.is_enabled and self._settings.storage is StorageKind.FILE_SYSTEM:
+            probe_storage(self._storage, self._layout.prefix, _new_id())
+
+    def close(self) -> None:
+        self.orphans.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from

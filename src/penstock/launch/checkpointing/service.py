@@ -1,0 +1,350 @@
+"""Drives the checkpoint coordinator: one thread that hands it events and obeys its instructions.
+
+Anyone may post events; only this thread calls the coordinator. `StorageSteps` does what it says.
+The job's driver asks `wanted` at the end of each epoch, and `offer`s its state.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random  # noqa: TID251 - the composition root is where chance comes from
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.checkpoint.coordination import events, facts, instructions
+from penstock.checkpoint.coordination.completed import (
+    CompletedCheckpoint,
+    SavepointFormat,
+    SnapshotKind,
+)
+from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
+from penstock.checkpoint.errors import CheckpointError
+from penstock.core.fault_points import fault_span
+from penstock.launch.checkpointing.figures import TaskFigureBook
+from penstock.launch.checkpointing.journal import CheckpointJournal
+from penstock.launch.checkpointing.pinned_states import Offer, PinnedStates
+from penstock.launch.checkpointing.storage_steps import StorageSteps
+from penstock.launch.job_snapshot import to_snapshot
+from penstock.runtime.driver import SnapshotWish
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.settings import CheckpointSettings
+    from penstock.core.clock import Clock
+    from penstock.core.job import JobStatus
+    from penstock.graph.job_graph import JobGraph
+    from penstock.launch.checkpointing.effects import SnapshotEffects
+    from penstock.runtime.driver import JobDriver
+    from penstock.runtime.sink_commits import SinkCommits
+    from penstock.runtime.state_files import StateFiles
+
+_log = logging.getLogger("penstock.checkpoint")
+_LONGEST_WAIT_S: Final = 0.2
+_CLOSE_TIMEOUT_S: Final = 30.0
+_HISTORY: Final = fault_span("checkpoint.history")
+
+Result = Future[CompletedCheckpoint]
+
+
+class CheckpointService:
+    """Takes the checkpoints and savepoints of one job, over all its attempts."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the collaborators of one thread
+        self,
+        job_id: str,
+        graph: JobGraph,
+        settings: CheckpointSettings,
+        effects: SnapshotEffects,
+        sinks: SinkCommits,
+        files: StateFiles,
+        clock: Clock,
+    ) -> None:
+        self._job_id = job_id
+        self._graph = graph
+        self._effects = effects
+        self._sinks = sinks
+        self._clock = clock
+        self._settings = settings
+        self._coordinator = CheckpointCoordinator(settings)
+        subtasks = sum(stage.parallelism for stage in graph.stages)
+        self.journal = CheckpointJournal(job_id, clock, settings.history_size, subtasks)
+        self._events: queue.SimpleQueue[events.Event | Offer] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        """Guards what the job's threads and ours both change: the next five."""
+        self._wish: SnapshotWish | None = None
+        self._wanted_ids: dict[int, bool] = {}
+        """Checkpoints that wait for the end of an epoch; True: of the last one."""
+        self._requests: dict[str, Result] = {}
+        self._stopped: Result = Future()
+        self._recovery: Future[CompletedCheckpoint | None] | None = None
+        self._pins = PinnedStates(files)
+        self._broken = ""
+        self._tick_ms: int | None = None
+        self._driver: JobDriver | None = None
+        self._had_backlog = False
+        self._is_closed = threading.Event()
+        self.is_fenced = False  # True once another leader has taken over.
+        book = TaskFigureBook(graph, clock, self.journal.statistics)
+        self._steps = StorageSteps(job_id, effects, sinks, self._events.put, book)
+        self._thread = threading.Thread(
+            target=self._run, name=f"penstock-checkpoints-{job_id[:8]}", daemon=True
+        )
+
+    # -- called by the job --------------------------------------------------------------------
+
+    def start(self, restored: events.Restored | None = None) -> None:
+        """Starts the thread; numbers go on from those of restored snapshots."""
+        if restored is not None:
+            self._events.put(restored)
+        self._thread.start()
+
+    def attempt_started(self, driver: JobDriver) -> None:
+        """An attempt of the job runs."""
+        with self._lock:
+            self._stopped = Future()
+        self._driver = driver
+        low, high = self._settings.first_delay_range_ms
+        self._events.put(events.Started(random.randint(low, high)))
+
+    def recover(self, message: str) -> CompletedCheckpoint | None:
+        """An attempt failed: returns where to start the next one."""
+        self._driver = None
+        recovery: Future[CompletedCheckpoint | None] = Future()
+        with self._lock:
+            self._check_open()
+            self._recovery = recovery
+        self._events.put(events.AttemptFailed(message))
+        return recovery.result()
+
+    def epoch_ended(self, *, backlog: bool, some_tasks_ended: bool) -> None:
+        """Tells what the timetable depends on."""
+        if backlog is not self._had_backlog:
+            self._had_backlog = backlog
+            self._events.put(events.BacklogChanged(backlog))
+        if some_tasks_ended and not self._settings.checkpoints_after_tasks_finish:
+            self._events.put(events.TasksFinished())
+
+    def request_savepoint(self, target: str | None, *, native: bool = False) -> Result:
+        """Takes a savepoint while the job goes on."""
+        return self._request(
+            lambda request_id: events.TriggerRequested(
+                request_id, SnapshotKind.SAVEPOINT, target=target, format=_format(native=native)
+            )
+        )
+
+    def request_checkpoint(self, *, full: bool = False) -> Result:
+        """Takes a checkpoint now."""
+        return self._request(
+            lambda request_id: events.TriggerRequested(
+                request_id, SnapshotKind.CHECKPOINT, forced=True, full=full
+            )
+        )
+
+    def request_stop(self, target: str | None, *, drain: bool, native: bool = False) -> Result:
+        """Stops the job with a savepoint."""
+        return self._request(
+            lambda request_id: events.StopRequested(
+                request_id, drain=drain, target=target, format=_format(native=native)
+            )
+        )
+
+    def _request(self, make: Callable[[str], events.Event]) -> Result:
+        request_id = uuid.uuid4().hex  # noqa: TID251 - names nothing that is kept
+        result: Result = Future()
+        with self._lock:
+            self._check_open()
+            self._requests[request_id] = result
+        self._events.put(make(request_id))
+        return result
+
+    def _check_open(self) -> None:
+        if self._is_closed.is_set():
+            ended = f"job {self._job_id} has ended; it takes no snapshot any more."
+            raise CheckpointError(self._broken or ended)
+
+    def close(self, status: JobStatus) -> None:
+        """The job has ended: cleans up as the retention policy says, then returns."""
+        self._driver = None
+        if self._thread.is_alive():
+            self._events.put(events.JobEnded(status))
+            if not self._is_closed.wait(_CLOSE_TIMEOUT_S):
+                _log.warning("Checkpoints of job %s were not cleaned up in time.", self._job_id)
+        self._end()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_TIMEOUT_S)
+        self._steps.close()
+        self._effects.close()
+
+    def _end(self) -> None:
+        """Nothing is heard from here on: whoever still waits is told so."""
+        with self._lock:
+            self._is_closed.set()
+            waiting: list[Future[Any]] = [*self._requests.values(), self._stopped]
+            self._requests.clear()
+            if self._recovery is not None:
+                waiting.append(self._recovery)
+        for future in waiting:
+            if not future.done():
+                reason = self._broken or f"job {self._job_id} has ended."
+                future.set_exception(CheckpointError(reason))
+
+    # -- called by the driver -----------------------------------------------------------------
+
+    def wanted(self) -> SnapshotWish | None:
+        """Returns what is asked for at the end of an epoch."""
+        return self._wish
+
+    def offer(self, driver: JobDriver, *, stopped: bool) -> None:
+        """Takes the state of the job at the end of an epoch."""
+        with self._lock:
+            # A stop that was asked for just now is for the end of the next epoch.
+            if self._wish is not None and (stopped or not self._wish.stop):
+                self._wish = None
+        state = driver.state
+        snapshot = to_snapshot(self._graph, state, self._sinks.snapshot(), driver.epoch_times)
+        pinned = self._pins.offered(state.versions.values())
+        self._events.put(Offer(events.EpochCompleted(state.epoch, snapshot, stopped), pinned))
+
+    def wait_stopped(self) -> None:
+        """Waits until the savepoint that the job stops with counts and its output is visible.
+
+        Raises:
+            CheckpointError: It failed; so does the attempt.
+        """
+        self._stopped.result()
+
+    def pause(self) -> None:
+        """Waits a moment, less if the service ends."""
+        self._is_closed.wait(0.02)
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_closed.is_set():
+            event = self._next_event()
+            now_ms = self._clock.monotonic_ms()
+            if isinstance(event, Offer):
+                self._assign(event)
+                self._handle(event.event, now_ms)
+            elif event is not None:
+                self._handle(event, now_ms)
+            elif self._tick_ms is not None and now_ms >= self._tick_ms:
+                self._tick_ms = None
+                self._handle(events.Ticked(), now_ms)
+            self._steps.sweep(now_ms, self._coordinator)
+
+    def _assign(self, offer: Offer) -> None:
+        """Notes which checkpoints get the state that was offered: all that wait by now."""
+        with self._lock:
+            chosen = [
+                number
+                for number, of_last_epoch in self._wanted_ids.items()
+                if offer.event.stopped or not of_last_epoch
+            ]
+            for number in chosen:
+                del self._wanted_ids[number]
+            if not self._wanted_ids:
+                self._wish = None
+        self._pins.assign(offer.pinned, chosen)
+
+    def _next_event(self) -> events.Event | Offer | None:
+        wait_s = _LONGEST_WAIT_S
+        if self._tick_ms is not None:
+            left_ms = self._tick_ms - self._clock.monotonic_ms()
+            wait_s = min(wait_s, max(left_ms, 0) / 1000)
+        try:
+            return self._events.get(timeout=wait_s) if wait_s > 0 else self._events.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _handle(self, event: events.Event, now_ms: int) -> None:
+        try:
+            for instruction in self._coordinator.handle(event, now_ms):
+                self._obey(instruction)
+        except Exception as error:
+            # A mistake of ours must not leave the job without checkpoints, or waiting for answers.
+            _log.exception("the checkpoint coordinator failed")
+            self._broken = f"the checkpoint coordinator failed: {type(error).__name__}: {error}"
+            self._fail_job(self._broken)
+            self._end()
+
+    def _obey(self, instruction: instructions.Instruction) -> None:
+        name = type(instruction).__name__
+        own = getattr(self, f"_on_{name}", None)
+        (own or getattr(self._steps, f"on_{name}"))(instruction)
+
+    def _on_ScheduleTick(self, wish: instructions.ScheduleTick) -> None:
+        self._tick_ms = wish.at_ms
+
+    def _on_RequestSnapshot(self, wish: instructions.RequestSnapshot) -> None:
+        with self._lock:
+            known = self._wish or SnapshotWish()
+            self._wanted_ids[wish.checkpoint_id] = wish.stop
+            self._wish = SnapshotWish(known.stop or wish.stop, known.drain or wish.drain)
+        if self._driver is not None:
+            self._driver.wake()
+
+    def _on_NotifyAborted(self, wish: instructions.NotifyAborted) -> None:
+        self._effects.aborted.add(wish.checkpoint_id)
+        with self._lock:
+            self._wanted_ids.pop(wish.checkpoint_id, None)
+            if not self._wanted_ids:
+                self._wish = None
+        self._pins.release(wish.checkpoint_id)
+
+    def _on_Recover(self, wish: instructions.Recover) -> None:
+        with self._lock:
+            recovery, self._recovery = self._recovery, None
+        if recovery is not None and not recovery.done():
+            recovery.set_result(wish.checkpoint)
+
+    def _on_FailJob(self, wish: instructions.FailJob) -> None:
+        self._fail_job(wish.message)
+
+    def _on_StepDown(self, wish: instructions.StepDown) -> None:
+        self.is_fenced = True
+        self._fail_job(wish.message)
+        self._end()
+
+    def _fail_job(self, message: str) -> None:
+        if self._driver is not None:
+            self._driver.fail(message)
+        with self._lock:
+            if not self._stopped.done():
+                self._stopped.set_exception(CheckpointError(message))
+
+    def _on_FinishJob(self, wish: instructions.FinishJob) -> None:
+        with self._lock:
+            if not self._stopped.done():
+                self._stopped.set_result(wish.savepoint)
+
+    def _on_Close(self, wish: instructions.Close) -> None:
+        self._steps.sweep_at_end(self._coordinator)
+        self._end()
+
+    def _on_CompleteRequest(self, wish: instructions.CompleteRequest) -> None:
+        with self._lock:
+            result = self._requests.pop(wish.request_id, None)
+        if result is not None and wish.checkpoint is not None:
+            result.set_result(wish.checkpoint)
+        elif result is not None:
+            result.set_exception(CheckpointError(str(wish.failure)))
+
+    def _on_Announce(self, wish: instructions.Announce) -> None:
+        if isinstance(wish.fact, facts.CheckpointCompleted | facts.CheckpointFailed):
+            self._pins.release(wish.fact.checkpoint_id)
+        if isinstance(wish.fact, facts.CheckpointCompleted):
+            self._steps.forget(wish.fact.checkpoint_id)
+        try:
+            with _HISTORY:
+                self.journal.note(wish.fact)
+        except Exception:
+            # What is told about checkpoints must not break them.
+            _log.exception("a fact about a checkpoint could not be noted")
+
+
+def _format(*, native: bool) -> SavepointFormat:
+    return SavepointFormat.NATIVE if native else SavepointFormat.CANONICAL

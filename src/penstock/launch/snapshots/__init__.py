@@ -1,0 +1,1 @@
+"""Snapshots as data: read, compared, edited, verified."""

@@ -1,0 +1,1 @@
+"""The `rocksdb` backend, and the rows that it is made of."""

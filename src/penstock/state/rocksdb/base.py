@@ -1,0 +1,255 @@
+"""The immutable base of a `rocksdb` version: a RocksDB directory that is opened as a private clone.
+
+1. `attach` remembers the files of a base. Nothing is opened before the first read, so a subtask
+   that only writes, or only replays, never pays for it.
+2. Reading opens a clone: hard links to the SST files, copies of the few others, read-only. Each
+   file is verified by length and checksum first, because RocksDB opens damaged files silently.
+3. `fold` opens the clone for writing, adds sorted SST files, and takes RocksDB's own checkpoint of
+   the result. SST files that were there before keep their handles; new ones are hashed once.
+   RocksDB compacts the clone in the background meanwhile, which a later fold picks up.
+
+The clone is this object's alone; nobody else's files are ever changed, only linked to.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.errors import ConfigurationError
+from penstock.state.rocksdb.rows import end_of_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.core.file_area import FileArea
+    from penstock.core.handles import FileHandle
+    from penstock.state.rocksdb.settings import RocksSettings
+
+try:
+    import rocksdict
+except ImportError:  # pragma: no cover - exercised by a test that hides the module
+    rocksdict = None  # type: ignore[assignment]
+
+_DATABASE_FILE: Final = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT")
+_MEBIBYTE: Final = 1 << 20
+
+
+def require_rocksdict() -> None:
+    """Raises a clear error where the optional library is missing."""
+    if rocksdict is None:
+        raise ConfigurationError(
+            "state.backend.type is 'rocksdb', which needs the package rocksdict on every worker. "
+            "Install penstock[rocksdb], or use 'hashmap'."
+        )
+
+
+_block_caches: dict[int, Any] = {}
+
+
+def _options(settings: RocksSettings) -> Any:
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    cache = _block_caches.get(settings.block_cache_bytes)
+    if cache is None:
+        cache = rocksdict.Cache(settings.block_cache_bytes)
+        _block_caches[settings.block_cache_bytes] = cache
+    blocks = rocksdict.BlockBasedOptions()
+    blocks.set_block_cache(cache)
+    blocks.set_block_size(settings.block_size_bytes)
+    blocks.set_bloom_filter(10, False)
+    # Without this, indexes and filters of every file would stay in memory, whatever the state.
+    # In parts, because one filter of a large file does not fit into a shard of the cache.
+    blocks.set_cache_index_and_filter_blocks(True)
+    blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+    blocks.set_partition_filters(True)
+    blocks.set_pin_top_level_index_and_filter(True)
+    options.set_block_based_table_factory(blocks)
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    options.set_target_file_size_base(settings.target_file_size_bytes)
+    options.set_write_buffer_size(4 * _MEBIBYTE)
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(1)
+    options.set_max_log_file_size(_MEBIBYTE)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options
+
+
+class RocksBase:
+    """One base and its private clone.
+
+    Attributes:
+        folds: Number of folds that made the base; chunks of lists are numbered by it.
+    """
+
+    def __init__(self, area: FileArea, settings: RocksSettings) -> None:
+        require_rocksdict()
+        self._area = area
+        self._settings = settings
+        self.folds = 0
+        self._handles: dict[str, FileHandle] = {}
+        self._clone: _Clone | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no base; every read then finds nothing."""
+        return not self._handles and self._clone is None
+
+    def attach(self, handles: dict[str, FileHandle], folds: int) -> None:
+        """Becomes another base, of files by their names for RocksDB."""
+        self.close()
+        self.folds = folds
+        self._handles = handles
+
+    def get(self, row: bytes) -> bytes | None:
+        """Returns the value of a row."""
+        if self.is_empty:
+            return None
+        found: bytes | None = self._open().database.get(row)
+        return found
+
+    def get_many(self, rows: list[bytes]) -> list[bytes | None]:
+        """Returns the values of rows, best given in order."""
+        if self.is_empty:
+            return [None] * len(rows)
+        wanted: Any = rows
+        found: Any = self._open().database.get(wanted)
+        return found  # type: ignore[no-any-return]
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the rows from `start` up to, without, `end`."""
+        if self.is_empty:
+            return
+        cursor = self._open().database.iter()
+        cursor.seek(start)
+        while cursor.valid():
+            row = cursor.key()
+            if row >= end:
+                return
+            yield row, cursor.value()
+            cursor.next()
+        cursor.status()
+
+    def scan_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the rows whose key starts with `prefix`."""
+        return self.scan(prefix, end_of_prefix(prefix))
+
+    def load(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Fills an empty base with rows, strictly rising by key; `fold` makes files of it."""
+        self._open(writable=True).add(rows)
+
+    def fold(
+        self, rows: Iterable[tuple[bytes, bytes | None]], version_id: str
+    ) -> dict[str, FileHandle]:
+        """Adds rows, strictly rising by key (None deletes); returns the new base's files."""
+        clone = self._open(writable=True)
+        clone.add(rows)
+        directory = clone.snapshot()
+        handles: dict[str, FileHandle] = {}
+        try:
+            for path in sorted(directory.iterdir()):
+                if not _DATABASE_FILE.fullmatch(path.name):
+                    continue
+                known = self._handles.get(path.name) if path.suffix == ".sst" else None
+                handles[path.name] = known or self._area.adopt(path, f"{version_id}-{path.name}")
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+        self._handles = handles
+        self.folds += 1
+        return handles
+
+    def close(self) -> None:
+        """Closes the clone and removes its directory."""
+        clone, self._clone = self._clone, None
+        if clone is not None:
+            clone.close()
+
+    def _open(self, *, writable: bool = False) -> _Clone:
+        clone = self._clone
+        if clone is not None and (clone.is_writable or not writable):
+            return clone
+        if clone is None:
+            for handle in self._handles.values():
+                self._area.verify(handle)
+            directory = self._area.private_directory("rocksdb")
+            for name, handle in self._handles.items():
+                if name.endswith(".sst"):
+                    self._area.link_into(handle, directory, name)
+                else:
+                    # RocksDB writes to these, so a link would change the original.
+                    (directory / name).write_bytes(self._area.read(handle))
+        else:
+            directory = clone.release()
+        self._clone = _Clone(directory, self._settings, is_writable=writable)
+        return self._clone
+
+
+class _Clone:
+    """An open database in a directory of its own, which goes when the object does."""
+
+    def __init__(self, directory: Path, settings: RocksSettings, *, is_writable: bool) -> None:
+        self.is_writable = is_writable
+        self._directory = directory
+        self._file_bytes = settings.target_file_size_bytes
+        self._options = _options(settings)
+        access = (
+            rocksdict.AccessType.read_write()
+            if is_writable
+            else rocksdict.AccessType.read_only(False)
+        )
+        self.database = rocksdict.Rdict(str(directory), self._options, access_type=access)
+        if is_writable:
+            # The stubs call the property a method.
+            writing: Any = rocksdict.WriteOptions()
+            writing.disable_wal = True
+            self.database.set_write_options(writing)
+        self._cleaner = weakref.finalize(self, _discard, self.database, directory)
+
+    def add(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
+        paths: list[str] = []
+        writer: Any = None
+        for count, (row, data) in enumerate(rows):
+            if writer is None:
+                paths.append(str(self._directory / f"added-{len(paths)}.sst"))
+                writer = rocksdict.SstFileWriter(self._options)
+                writer.open(paths[-1])
+            if data is None:
+                del writer[row]
+            else:
+                writer[row] = data
+            # Asking for the size at each row would cost as much as writing it.
+            if count % 1024 == 1023 and writer.file_size() >= self._file_bytes:
+                writer.finish()
+                writer = None
+        if writer is not None:
+            writer.finish()
+        if paths:
+            ingest = rocksdict.IngestExternalFileOptions()
+            ingest.set_move_files(True)
+            self.database.ingest_external_file(paths, ingest)
+        for path in paths:
+            Path(path).unlink(missing_ok=True)
+
+    def snapshot(self) -> Path:
+        """Returns a new directory with links to the files that make the database now."""
+        target = self._directory.with_name(self._directory.name + "-files")
+        rocksdict.Checkpoint(self.database).create_checkpoint(str(target))
+        return target
+
+    def release(self) -> Path:
+        """Closes the database and gives its directory away."""
+        self._cleaner.detach()
+        self.database.close()
+        return self._directory
+
+    def close(self) -> None:
+        self._cleaner()
+
+
+def _discard(database: Any, directory: Path) -> None:
+    database.close()
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,146 @@
+"""The last file of a `rocksdb` base: what the others are, and what their rows mean.
+
+    mark      C1 'R' 2
+    [names of the files for RocksDB, tables, folds, number of event timers, of processing timers]
+    table     [name, kind, timed, read by key, timed since, schema, schemas that rows may have]
+
+Format 1 was a pickle, and is read where pickles may be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.core.errors import StateError
+from penstock.state import codec
+from penstock.state.pickles import Pickles, pickled_file
+from penstock.state.plain_values import decode_body, encode_body
+from penstock.state.rocksdb.row_values import renumbered_flags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.state.rocksdb.table import RocksTable
+
+_MARK: Final = b"\xc1R\x02"
+
+
+class TableDescription(NamedTuple):
+    """A table, as a base remembers it; the fields are those of the table."""
+
+    kind: str
+    timed: bool
+    is_read_by_key: bool
+    timed_since_ms: int
+    schema: str = ""
+    schemas: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BaseDescription:
+    """What a base holds.
+
+    Attributes:
+        files: Their names for RocksDB, in the order of the handles.
+        tables: By name.
+        folds: Number of folds that made the base.
+        event_timers: How many there are.
+        processing_timers: How many there are.
+    """
+
+    files: list[str]
+    tables: dict[str, TableDescription]
+    folds: int
+    event_timers: int
+    processing_timers: int
+
+
+def encode_description(description: BaseDescription) -> bytes:
+    """Returns the bytes of the file."""
+    body = [
+        description.files,
+        [[name, *table] for name, table in description.tables.items()],
+        description.folds,
+        description.event_timers,
+        description.processing_timers,
+    ]
+    return _MARK + encode_body(body, "the description of a base")
+
+
+def decode_description(data: bytes, name: str, pickles: Pickles) -> BaseDescription:
+    """Reads what this or an earlier release wrote.
+
+    Raises:
+        StateError: A newer one wrote it, it is malformed, or is a pickle where none may be read.
+    """
+    what = f"state file {name!r}"
+    if data.startswith(_MARK):
+        files, tables, *counts = decode_body(data[len(_MARK) :])
+        made = {}
+        fields: Any
+        for table_name, *fields, schemas in tables:
+            made[table_name] = TableDescription._make([*fields, tuple(schemas)])
+        return BaseDescription(files, made, *counts)
+    if data[:2] == _MARK[:2]:
+        raise _newer(what, data[2])
+    if pickles is not Pickles.ALLOW:
+        raise pickled_file(what, pickles)
+    number, *rest = codec.loads(data)
+    if number != 1:
+        raise _newer(what, number)
+    names, old, folds, event_timers, processing_timers = rest
+    return BaseDescription(names, _described_v1(old), folds, event_timers, processing_timers)
+
+
+def _described_v1(tables: Mapping[str, Any]) -> dict[str, TableDescription]:
+    return {name: TableDescription(*fields) for name, fields in tables.items()}
+
+
+def _newer(what: str, number: int) -> StateError:
+    return StateError(
+        f"{what} has format {number}, this release reads up to {_MARK[2]}. Restore it with the "
+        "release that wrote it, or a newer one."
+    )
+
+
+def become(table: RocksTable, described: TableDescription) -> None:
+    """Makes a new table what the base says of it."""
+    table.timed, table.timed_since_ms = described.timed, described.timed_since_ms
+    table.values.schemas = list(described.schemas)
+    table.values.use(described.schema)
+
+
+def describe(table: RocksTable) -> TableDescription:
+    """Returns what a base remembers of a table."""
+    return TableDescription(
+        table.kind,
+        table.timed,
+        table.is_read_by_key,
+        table.timed_since_ms,
+        table.schema,
+        tuple(table.values.schemas),
+    )
+
+
+def renumbering(
+    after: Mapping[str, TableDescription],
+    before: Mapping[str, TableDescription],
+    tables: Iterable[RocksTable],
+) -> dict[str, list[bytes]]:
+    """Returns by table what becomes of the flags of its rows, where anything does.
+
+    Subtasks that become one may have seen the types of a state in different order.
+
+    Args:
+        after: The tables of the base that rows go into.
+        before: The tables of the base that they come from.
+        tables: Those of them that are in memory, and may know more types since.
+    """
+    schemas = {name: described.schemas for name, described in before.items()}
+    schemas.update({table.name: tuple(table.values.schemas) for table in tables})
+    return {
+        name: renumbered_flags(known, after[name].schemas)
+        for name, known in schemas.items()
+        if after[name].schemas[: len(known)] != known
+    }
