@@ -148,7 +148,7 @@ def test_pointer_and_counter(storages: Storages, storage: MemoryStorage) -> None
     (entry,), (old,) = found.pointer.completed, found.pointer.subsumed
     assert (entry.checkpoint_id, entry.is_savepoint, entry.is_owned) == (3, False, True)
     assert (old.checkpoint_id, old.is_savepoint, old.is_owned) == (2, True, False)
-    (loaded,) = load_completed(storages, found.pointer).snapshots
+    (loaded,) = load_completed(storages, found.pointer)
     assert loaded.manifest.checkpoint_id == 3
     assert loaded.entry(is_owned=True) == entry
     counter = CheckpointIdCounter(open_record(storage, f"{JOB}/counter"), 3, lambda: "new")

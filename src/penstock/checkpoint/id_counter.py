@@ -55,10 +55,13 @@ class CheckpointIdCounter:
         if isinstance(outcome, Unknown):
             raise UnknownOutcomeError(f"no checkpoint id could be reserved: {outcome.reason}")
         if isinstance(outcome, Rejected):
-            leader = "nobody" if outcome.current is None else outcome.current.leader_epoch
+            text = f"no checkpoint id could be reserved in {self._record.place}"
+            if outcome.current is None or not outcome.fenced:
+                what = "is gone" if outcome.current is None else "was written by somebody else"
+                raise UnknownOutcomeError(f"{text}: the record {what} meanwhile.")
             raise FencedError(
-                f"no checkpoint id could be reserved in {self._record.place}: the leader of epoch "
-                f"{leader} has taken over from epoch {self._leader_epoch}."
+                f"{text}: the leader of epoch {outcome.current.leader_epoch} has taken over from "
+                f"epoch {self._leader_epoch}."
             )
         # Not what the record says now: it may have moved on since our write.
         return chosen

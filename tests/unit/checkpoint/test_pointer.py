@@ -14,7 +14,7 @@ from penstock.checkpoint.storage.local import LocalStorage
 from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
-from penstock.core.versioned import Committed, Rejected, decode_record
+from penstock.core.versioned import Cell, Committed, Rejected, decode_record
 from penstock.testing.faulty_storage import Fault, FaultyStorage
 from penstock.testing.simulated_disk import SimulatedDisk
 
@@ -132,6 +132,31 @@ def test_ids_go_on_after_a_restored_snapshot() -> None:
     assert restored.reserve(at_least=861) == 861
     assert restored.reserve(at_least=861) == 862
     assert restored.reserve() == 863
+
+
+def test_a_counter_that_is_gone_is_no_other_leader() -> None:
+    """Its storage went away between the write and reading it back; the next try may succeed."""
+    storage = MemoryStorage()
+
+    class Gone(FaultyStorage):
+        is_gone = False
+
+        def swap(self, key: str, data: bytes, tag: str | None) -> None:
+            super().swap(key, data, tag)
+            self.is_gone = True
+
+        def load_tagged(self, key: str) -> Cell | None:
+            if self.is_gone:
+                self.is_gone = False
+                storage.delete(key)
+                raise UnknownOutcomeError("away")
+            return super().load_tagged(key)
+
+    first = CheckpointIdCounter(open_record(Gone(storage), "job/counter"), 1, ids("mine "))
+    assert counter(storage).reserve() == 1
+    with pytest.raises(UnknownOutcomeError, match="is gone meanwhile"):
+        first.reserve()
+    assert counter(storage).reserve(at_least=3) == 3
 
 
 @pytest.mark.parametrize("kind", ["swapped", "numbered"])

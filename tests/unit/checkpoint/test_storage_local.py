@@ -215,6 +215,15 @@ def test_a_path_that_is_a_file_is_named(tmp_path: Path) -> None:
     assert "Not a directory" in str(caught.value)
 
 
+def test_what_lies_below_a_file_is_not_said_to_be_absent(tmp_path: Path) -> None:
+    """A mount that was replaced by a file: nothing of it was deleted."""
+    (tmp_path / "mount").write_text("")
+    storage = LocalStorage(str(tmp_path / "mount"))
+    for ask in (lambda: storage.size("job/pointer"), lambda: list(storage.list("job"))):
+        with pytest.raises(StorageError, match="A part of the path is a file"):
+            ask()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_directory_is_named(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))

@@ -116,7 +116,8 @@ class SystemDisk:
     def entry(self, path: str) -> DiskEntry | None:
         try:
             found = os.stat(path)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
+            # Where a part of the path is a file, nothing can be said of what should be there.
             return None
         is_directory = stat.S_ISDIR(found.st_mode)
         return DiskEntry(is_directory, found.st_size, found.st_mtime_ns // 1_000_000)

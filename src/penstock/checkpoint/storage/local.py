@@ -152,8 +152,9 @@ class LocalStorage(CheckpointStorage):
     def _path(self, key: str) -> str:
         path = f"{self.url}/{check_key(key)}"
         # A second net below `check_key`: a link planted inside must not lead outside.
-        root = self._disk.real_path(self.url)
-        parent = self._disk.real_path(posixpath.dirname(path))
+        with self._errors("look at", path):
+            root = self._disk.real_path(self.url)
+            parent = self._disk.real_path(posixpath.dirname(path))
         if parent != root and not parent.startswith(root.rstrip("/") + "/"):
             raise StorageError(
                 f"{path} leads through a symbolic link to {parent}, outside of {root}. "
