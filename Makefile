@@ -33,7 +33,7 @@ demo: $(READY)
 	$(BIN)/penstock demo
 
 unit: $(READY)
-	$(BIN)/pytest -n 2 -m "not spark and not e2e" tests/unit
+	$(BIN)/pytest -n 3 --dist worksteal -m "not spark and not e2e" tests/unit
 
 # Two more runs, because a JVM wants both cores for itself. The limits are for a machine under load.
 test: unit
