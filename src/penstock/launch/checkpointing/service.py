@@ -71,7 +71,9 @@ class CheckpointService:
         self._coordinator = CheckpointCoordinator(settings)
         subtasks = sum(stage.parallelism for stage in graph.stages)
         self.journal = CheckpointJournal(job_id, clock, settings.history_size, subtasks)
-        self._events: queue.SimpleQueue[events.Event | Offer] = queue.SimpleQueue()
+        # No SimpleQueue: in CPython 3.11 its `get` may outlive a short timeout for ever, when the
+        # thread is preempted between its first try and the wait.
+        self._events: queue.Queue[events.Event | Offer] = queue.Queue()
         self._lock = threading.Lock()
         """Guards what the job's threads and ours both change: the next five."""
         self._wish: SnapshotWish | None = None
@@ -209,11 +211,7 @@ class CheckpointService:
         self._events.put(Offer(events.EpochCompleted(state.epoch, snapshot, stopped), pinned))
 
     def wait_stopped(self) -> None:
-        """Waits until the savepoint that the job stops with counts and its output is visible.
-
-        Raises:
-            CheckpointError: It failed; so does the attempt.
-        """
+        """Waits until the savepoint that the job stops with counts; raises CheckpointError else."""
         self._stopped.result()
 
     def pause(self) -> None:
