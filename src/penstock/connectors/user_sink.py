@@ -24,16 +24,13 @@ counts. A sink that only overrides `write` writes at once: at least once, and vi
 from __future__ import annotations
 
 import copy
-import reprlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import ProgramError
+from penstock.core.naming import shorten
 from penstock.core.times import NO_TIMESTAMP
-
-_repr: Final = reprlib.Repr()
-_repr.maxstring = _repr.maxother = _repr.maxlong = 200
 
 
 class SinkContext:
@@ -77,7 +74,7 @@ def _write_each(
             context._timestamp = timestamp
             write(value, context)
     except Exception as error:
-        error.add_note(f"record: {_repr.repr(value)}")
+        error.add_note(f"record: {shorten(value)}")
         raise
 
 

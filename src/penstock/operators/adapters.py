@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from penstock.core.errors import ProgramError
+from penstock.core.naming import name_of
 from penstock.operators import function_base as base
 from penstock.operators import function_join as joins
 from penstock.operators.function_base import Function
 from penstock.operators.function_checks import (
     check_callable,
     check_methods,
-    name_of,
     refuse_operator_state,
 )
 

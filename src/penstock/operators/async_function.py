@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, Generic
 
 from penstock.core.errors import ProgramError
+from penstock.core.naming import shorten
 from penstock.core.records import Batch
 from penstock.core.type_variables import IN, OUT
 from penstock.operators.adapters import as_instance
@@ -24,7 +25,7 @@ from penstock.operators.async_retry import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
 )
-from penstock.operators.errors import function_error, shorten
+from penstock.operators.errors import function_error
 from penstock.operators.function_base import Function
 from penstock.operators.function_logic import FunctionLogic
 from penstock.operators.logic import OperatorLogic, OperatorSpec

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import UserFunctionError
+from penstock.core.naming import shorten
 from penstock.core.records import Batch
 from penstock.core.types import PickledBytesTypeInfo, TypeInformation
-from penstock.operators.errors import shorten
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 
 if TYPE_CHECKING:

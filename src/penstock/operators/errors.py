@@ -13,13 +13,13 @@ from __future__ import annotations
 import concurrent.futures._base
 import operator
 import os
-import reprlib
 import traceback
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import penstock
 from penstock.core.errors import PenstockError, UserFunctionError
+from penstock.core.naming import shorten
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from penstock.operators.logic import OperatorContext
 
-RECORD_CHARACTERS: Final = 200
 """Longer texts of records are cut."""
 
 _OURS: Final = tuple(os.path.join(os.path.abspath(path), "") for path in penstock.__path__)
@@ -38,13 +37,9 @@ _STATE_GETTERS: Final = frozenset(
 )
 _ENGINE: Final = f"{os.sep}pyspark{os.sep}"
 _FROZEN: Final = "<frozen "
+"""Modules inside Python itself: those that import and run programs."""
 _WAITING: Final = concurrent.futures._base.__file__
 """Where `execute()` waits for its job, and fails with it."""
-"""Modules inside Python itself: those that import and run programs."""
-
-_repr = reprlib.Repr()
-_repr.maxstring = _repr.maxother = _repr.maxlong = RECORD_CHARACTERS
-_repr.maxtuple = _repr.maxlist = _repr.maxdict = _repr.maxset = _repr.maxfrozenset = 40
 
 
 class user_code:
@@ -190,15 +185,6 @@ def _describe(error: BaseException, *, in_user_call: bool) -> tuple[str, bool]:
     except Exception:
         # An exception whose __str__ or notes raise must not hide the failure.
         return f"{_qualified_name(type(error))} (its text cannot be made)", True
-
-
-def shorten(value: Any) -> str:
-    """Returns the text of a value, cut to `RECORD_CHARACTERS`, whatever its `__repr__` does."""
-    try:
-        text = _repr.repr(value)
-    except Exception as error:
-        return f"<{type(value).__qualname__}, whose __repr__ raised {type(error).__name__}>"
-    return text if len(text) <= RECORD_CHARACTERS else text[: RECORD_CHARACTERS - 3] + "..."
 
 
 def _drop_our_frames(text: traceback.TracebackException, seen: set[int]) -> bool:

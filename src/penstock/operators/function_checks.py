@@ -8,6 +8,7 @@ import types
 from typing import Any, Final
 
 from penstock.core.errors import ProgramError
+from penstock.core.naming import name_of
 from penstock.operators.function_checkpointed import CheckpointedFunction
 
 _MADE_OF_SOMETHING: Final = frozenset(("BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_SET"))
@@ -116,8 +117,3 @@ def refuse_operator_state(function: Any, place: str) -> None:
             f"{type(function).__name__} is a CheckpointedFunction, but {place} has no state of its "
             "own: snapshot_state() would never be called. Keep the state in an operator before it."
         )
-
-
-def name_of(function: Any) -> str:
-    """Returns the name that the program gave to a function."""
-    return str(getattr(function, "__qualname__", repr(function))).rpartition(".<locals>.")[2]

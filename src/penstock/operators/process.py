@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.naming import shorten
 from penstock.core.times import MAX_WATERMARK, NO_TIMESTAMP
 from penstock.operators.adapters import as_instance
-from penstock.operators.errors import function_error, shorten, user_code
+from penstock.operators.errors import function_error, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.function_process import (
     KeyedProcessFunction,

@@ -13,12 +13,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.core.errors import ProgramError
+from penstock.core.naming import nothing_returned
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_reduce
 from penstock.operators.aggregations import RollingAggregation, aggregation
 from penstock.operators.errors import user_code
-from penstock.operators.function_checks import name_of
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 
@@ -108,7 +107,7 @@ class ReduceLogic(FunctionLogic):
                     else:
                         result = function(current, value)
                         if result is None:
-                            raise _nothing_reduced(self._call)
+                            raise nothing_returned(self._call, "the combined record")
                     held[key] = result
                     append(result)
             except TypeError as error:
@@ -136,16 +135,10 @@ class ReduceLogic(FunctionLogic):
                 else:
                     result = function(current, copy(value))
                     if result is None:
-                        raise _nothing_reduced(function)
+                        raise nothing_returned(function, "the combined record")
                 table.put(key, None, result)
                 values.append(copy(result))
         return values
-
-
-def _nothing_reduced(function: Any) -> ProgramError:
-    return ProgramError(
-        f"{name_of(function)} returned None instead of the combined record. Is a return missing?"
-    )
 
 
 def _copy(value: Any) -> Any:

@@ -19,8 +19,9 @@ from typing import Any, Final
 
 from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.errors import ProgramError
+from penstock.core.naming import shorten
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
-from penstock.operators.errors import shorten, user_code
+from penstock.operators.errors import user_code
 from penstock.operators.timestamp_columns import newest_of, stamps_of
 from penstock.operators.watermark_generators import WatermarkGenerator, WatermarkOutput
 from penstock.operators.watermark_strategy import (

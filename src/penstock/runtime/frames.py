@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from penstock.core import pickling
 from penstock.core.errors import ProgramError
+from penstock.core.naming import shorten
 from penstock.core.records import Batch
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.operators.errors import shorten
 
 
 class FrameKind(IntEnum):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import owners_of
+from penstock.core.naming import shorten
 from penstock.core.partitioning import (
     Broadcast,
     Custom,
@@ -27,7 +28,7 @@ from penstock.core.partitioning import (
     Shuffle,
 )
 from penstock.core.records import Batch
-from penstock.operators.errors import shorten, user_code
+from penstock.operators.errors import user_code
 from penstock.runtime.key_book import KeyBook
 
 if TYPE_CHECKING:

@@ -61,10 +61,12 @@ class SinkCommits:
                 context = self._context(uid, epoch, checkpoint_id, final=final)
                 try:
                     committer.commit(due, context)
+                except PenstockError as error:
+                    raise JobExecutionError(f"sink '{uid}': {error}") from error
                 except Exception as error:
-                    kind = "" if isinstance(error, PenstockError) else f"{type(error).__name__}: "
-                    where = "" if not kind else f"\n{traceback_of_user(error)}".rstrip()
-                    raise JobExecutionError(f"sink '{uid}': {kind}{error}{where}") from error
+                    text = f"sink '{uid}': {type(error).__name__}: {error}"
+                    whole = f"{text}\n{traceback_of_user(error)}".rstrip()
+                    raise JobExecutionError(whole) from error
                 _BETWEEN.reach(uid)
                 if due:
                     self._pending[uid] = [each for each in pending if each[0] > epoch]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.errors import ProgramError
+from penstock.core.naming import nothing_returned
 from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
 from penstock.state.rocksdb.table import MISSING
 from penstock.state.tables import ABSENT, ListTable, MapTable, ValueTable
@@ -281,7 +282,7 @@ class TableReducingState(ReducingState[Any]):
         present = self._present()
         reduced = value if present is None else self._reduce(present, value)
         if reduced is None:
-            raise _nothing_returned(self._reduce, "the reduced value")
+            raise nothing_returned(self._reduce, "the reduced value")
         self._state.update(reduced)
 
     def clear(self) -> None:
@@ -318,16 +319,11 @@ class TableAggregatingState(AggregatingState[Any, Any]):
             accumulator = function.create_accumulator()
         accumulator = function.add(value, accumulator)
         if accumulator is None:
-            raise _nothing_returned(function.add, "the accumulator")
+            raise nothing_returned(function.add, "the accumulator")
         self._state.update(accumulator)
 
     def clear(self) -> None:
         self._state.clear()
-
-
-def _nothing_returned(function: Any, what: str) -> ProgramError:
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return ProgramError(f"{name} returned None instead of {what}. Is a return missing?")
 
 
 def reduce_callable(function: Any) -> Callable[[Any, Any], Any]:

@@ -10,8 +10,9 @@ import pytest
 
 import penstock.demo
 from penstock.core.errors import ProgramError, UserFunctionError
+from penstock.core.naming import RECORD_CHARACTERS, shorten
 from penstock.launch.program_process import run_program
-from penstock.operators.errors import RECORD_CHARACTERS, describe_exception, shorten, user_code
+from penstock.operators.errors import describe_exception, user_code
 from penstock.operators.function_base import MapFunction
 from penstock.operators.function_process import KeyedProcessFunction
 from penstock.operators.process import KeyedProcessSpec

@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import PenstockError
+from penstock.core.naming import shorten
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
 from penstock.operators.adapters import close_function, open_function
-from penstock.operators.errors import function_error, shorten, user_code
+from penstock.operators.errors import function_error, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.windows.assigners import MergingWindowAssigner
 from penstock.operators.windows.contexts import (

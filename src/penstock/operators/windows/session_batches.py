@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.core.errors import PenstockError
+from penstock.core.naming import shorten
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
-from penstock.operators.errors import function_error, shorten
+from penstock.operators.errors import function_error
 from penstock.operators.windows.accumulators import look_up, write_all
 from penstock.operators.windows.assigners import missing_timestamp
 from penstock.operators.windows.columns import group_by_key

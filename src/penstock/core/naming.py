@@ -1,0 +1,35 @@
+"""How errors name what is the user's: values cut short, functions by the names they were given."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any, Final
+
+from penstock.core.errors import ProgramError
+
+RECORD_CHARACTERS: Final = 200
+
+_repr: Final = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = RECORD_CHARACTERS
+_repr.maxtuple = _repr.maxlist = _repr.maxdict = _repr.maxset = _repr.maxfrozenset = 40
+
+
+def shorten(value: Any) -> str:
+    """Returns the text of a value, cut to `RECORD_CHARACTERS`, whatever its `__repr__` does."""
+    try:
+        text = _repr.repr(value)
+    except Exception as error:
+        return f"<{type(value).__qualname__}, whose __repr__ raised {type(error).__name__}>"
+    return text if len(text) <= RECORD_CHARACTERS else text[: RECORD_CHARACTERS - 3] + "..."
+
+
+def name_of(function: Any) -> str:
+    """Returns the name that the program gave to a function."""
+    return str(getattr(function, "__qualname__", repr(function))).rpartition(".<locals>.")[2]
+
+
+def nothing_returned(function: Any, what: str) -> ProgramError:
+    """Returns the error for a function that gave None where it must give `what`."""
+    return ProgramError(
+        f"{name_of(function)} returned None instead of {what}. Is a return missing?"
+    )
