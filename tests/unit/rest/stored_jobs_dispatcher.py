@@ -43,7 +43,7 @@ class MemoryDispatcher:
         self.disposed: list[str] = []
         self.submitted: list[Submission] = []
         self.asked: list[str] = []
-        self.changes: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.changes: queue.Queue[str | None] = queue.Queue()
         self.lock = threading.Lock()
 
     def add(self, summary: JobSummary, **documents: object) -> None:

@@ -71,8 +71,6 @@ class CheckpointService:
         self._coordinator = CheckpointCoordinator(settings)
         subtasks = sum(stage.parallelism for stage in graph.stages)
         self.journal = CheckpointJournal(job_id, clock, settings.history_size, subtasks)
-        # No SimpleQueue: in CPython 3.11 its `get` may outlive a short timeout for ever, when the
-        # thread is preempted between its first try and the wait.
         self._events: queue.Queue[events.Event | Offer] = queue.Queue()
         self._lock = threading.Lock()
         """Guards what the job's threads and ours both change: the next five."""
@@ -131,9 +129,10 @@ class CheckpointService:
 
     def request_savepoint(self, target: str | None, *, native: bool = False) -> Result:
         """Takes a savepoint while the job goes on."""
+        form = SavepointFormat.of(native=native)
         return self._request(
             lambda request_id: events.TriggerRequested(
-                request_id, SnapshotKind.SAVEPOINT, target=target, format=_format(native=native)
+                request_id, SnapshotKind.SAVEPOINT, target=target, format=form
             )
         )
 
@@ -149,7 +148,7 @@ class CheckpointService:
         """Stops the job with a savepoint."""
         return self._request(
             lambda request_id: events.StopRequested(
-                request_id, drain=drain, target=target, format=_format(native=native)
+                request_id, drain=drain, target=target, format=SavepointFormat.of(native=native)
             )
         )
 
@@ -211,7 +210,11 @@ class CheckpointService:
         self._events.put(Offer(events.EpochCompleted(state.epoch, snapshot, stopped), pinned))
 
     def wait_stopped(self) -> None:
-        """Waits until the savepoint that the job stops with counts; raises CheckpointError else."""
+        """Waits until the savepoint that the job stops with counts and its output is visible.
+
+        Raises:
+            CheckpointError: It failed; so does the attempt.
+        """
         self._stopped.result()
 
     def pause(self) -> None:
@@ -326,9 +329,11 @@ class CheckpointService:
     def _on_CompleteRequest(self, wish: instructions.CompleteRequest) -> None:
         with self._lock:
             result = self._requests.pop(wish.request_id, None)
-        if result is not None and wish.checkpoint is not None:
+        if result is None:
+            return
+        if wish.checkpoint is not None:
             result.set_result(wish.checkpoint)
-        elif result is not None:
+        else:
             result.set_exception(CheckpointError(str(wish.failure)))
 
     def _on_Announce(self, wish: instructions.Announce) -> None:
@@ -342,7 +347,3 @@ class CheckpointService:
         except Exception:
             # What is told about checkpoints must not break them.
             _log.exception("a fact about a checkpoint could not be noted")
-
-
-def _format(*, native: bool) -> SavepointFormat:
-    return SavepointFormat.NATIVE if native else SavepointFormat.CANONICAL
