@@ -89,12 +89,14 @@ class FileCommitter(Committer):
     def _placed(self, group: list[Entry]) -> list[Entry]:
         """Returns a group with the directory that it lies in; early snapshots do not name it."""
         own = self._settings.base_path
-        written = group[0].get("base", own)
-        for base in (written, own):
-            placed = [{**entry, "base": base} for entry in group]
-            if any(self._path(each, name).exists() for each in placed for name in _NAMES):
-                return placed
-        return [{**entry, "base": written} for entry in group]
+        base = group[0].get("base", own)
+        if base != own and not self._lies_in(base, group) and self._lies_in(own, group):
+            base = own
+        return [{**entry, "base": base} for entry in group]
+
+    def _lies_in(self, base: str, group: list[Entry]) -> bool:
+        places = ({**entry, "base": base} for entry in group)
+        return any(self._path(each, name).exists() for each in places for name in _NAMES)
 
     def _parts(
         self, entries: list[Entry], context: CommitContext
