@@ -2,7 +2,7 @@
 
 A merged payload brings any version that it covers to its end, since columns say what an entry is,
 or from where a list is new, and not what to do. Timers and removed entries stay as marks, because
-the version below may have them.
+a covered version may have them; timers are made net where they are applied (`TimerTable.net`).
 """
 
 from __future__ import annotations
@@ -80,12 +80,16 @@ def _add_values(found: dict[Any, Any], columns: list[Any]) -> None:
 def _add_lists(found: dict[Any, Any], columns: list[Any]) -> None:
     for key, start, items in zip(*columns, strict=True):
         older = found.get(key)
-        if older is None or items is None or start <= max(older[0], 0):
+        if older is None or items is None or start < 0:
+            found[key] = (start, items)
+        elif older[0] < 0:
+            # Whatever is below stays hidden, if the list is empty in between too.
+            found[key] = (-1, (older[1] or [])[:start] + items)
+        elif start <= older[0]:
             found[key] = (start, items)
         else:
             # The list is there, so the older change did not remove it.
-            keep = start - max(older[0], 0)
-            found[key] = (older[0], older[1][:keep] + items)
+            found[key] = (older[0], older[1][: start - older[0]] + items)
 
 
 def _add_maps(found: dict[Any, Any], columns: list[Any]) -> None:

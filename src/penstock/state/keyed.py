@@ -269,8 +269,11 @@ class KeyedState(ABC):
             else:
                 table.apply(self._declared.adapted(part, table, self.clock.now_ms))
                 self._rewrite()
-        self.event_timers.apply(payload.event_timers)
-        self.processing_timers.apply(payload.processing_timers)
+        for timers, columns in (
+            (self.event_timers, payload.event_timers),
+            (self.processing_timers, payload.processing_timers),
+        ):
+            timers.apply(timers.net(columns) if payload.covers else columns)
         self._delta_written(payload, size_bytes)
 
     def table_for(self, name: str, kind: str, *, timed: bool, schema: str) -> Table:

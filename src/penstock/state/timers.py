@@ -139,7 +139,7 @@ class TimerTable:
         self._forget()
 
     def apply(self, columns: TimerColumns) -> None:
-        """Takes over changes that were committed elsewhere."""
+        """Takes over changes that were committed elsewhere: what is added is not there yet."""
         buckets = self._buckets
         times: list[int] = []
         for time, ns, added, removed in columns:
@@ -159,6 +159,25 @@ class TimerTable:
         self._times.extend(times)
         heapify(self._times)
         self._forget()
+
+    def net(self, columns: TimerColumns) -> TimerColumns:
+        """Returns what of the changes of several commits in one file is a change here.
+
+        Such a file has what came and went between its commits too: a version in their midst needs
+        that, and any other one has it, or lacks it, already.
+        """
+        return [
+            (
+                time,
+                ns,
+                [key for key in added if not self._is_there(time, key, ns)],
+                [key for key in removed if self._is_there(time, key, ns)],
+            )
+            for time, ns, added, removed in columns
+        ]
+
+    def _is_there(self, time: int, key: Any, ns: Any) -> bool:
+        return key in self._buckets.get(time, {}).get(ns, ())
 
     def reset(self) -> None:
         """Drops all timers without a trace, before a restore."""

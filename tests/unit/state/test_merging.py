@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -187,3 +188,26 @@ def test_merged_columns_do_what_they_were_merged_from(
         follower._apply(payload, 0)
     follower._apply(merged, 0)
     assert sorted(follower.entries(), key=repr) == sorted(state.entries(), key=repr)
+
+
+@pytest.mark.parametrize("name", ["hashmap", "rocksdb"])
+def test_a_list_that_was_cleared_and_grew_again_stays_without_its_past(
+    name: str, tmp_path: Path
+) -> None:
+    if name == "rocksdb":
+        pytest.importorskip("rocksdict")
+    area = FileArea(tmp_path)
+    other = make("hashmap", area)
+    other.list_table("l").extend("k", None, ["old", "older"])
+    state = make(name, area, max_deltas=2)
+    state.restore((replace(other.commit("other"), last_key_group=128),))
+    # What comes of other key groups is written as a base.
+    assert state.commit("base").base
+    state.list_table("l").remove("k")
+    state.commit("removed")
+    state.list_table("l").append("k", None, "new")
+    version = state.commit("grown")
+    assert [handle.name for handle in version.deltas] == ["grown.merged"]
+    fresh = make(name, area)
+    fresh.restore((version,))
+    assert fresh.list_table("l").get("k") == ["new"]

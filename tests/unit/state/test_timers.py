@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.core.clock import EpochClock
 from penstock.core.file_area import FileArea
+from penstock.core.keygroups import key_group
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.state.backend import create_backend
 from penstock.state.timers import TimerTable
@@ -116,6 +118,108 @@ def test_far_timers_can_be_removed_and_added_again(tmp_path: Path) -> None:
         fresh.event_timers.remove(time, "k", "w")
         times.append(time)
     assert times == [*range(17), 18, 19, 50]
+
+
+class Lives:
+    """A state over a base whose deltas are merged, and the timers that it ought to have."""
+
+    def __init__(self, tmp_path: Path, timers: set[tuple[int, str]]) -> None:
+        pytest.importorskip("rocksdict")
+        self.area = FileArea(tmp_path)
+        halves = [self.state(0, 63), self.state(64, 127)]
+        self.expected = set(timers)
+        for time, key in timers:
+            halves[key_group(key, 128) // 64].event_timers.add(time, key, None)
+        self.running = self.state()
+        self.running.restore([half.commit(f"half {n}") for n, half in enumerate(halves)])
+        # What comes of other key groups is written as a base.
+        self.version = self.running.commit("base")
+        assert self.version.base
+        self.workers: list[Any] = []
+
+    def state(self, first: int = 0, last: int = 127, **settings: Any) -> Any:
+        backend = create_backend("rocksdb", **{"max_deltas": 2, **settings})
+        return backend.create_state(first, last, 128, self.area, EpochClock(), "op")
+
+    def epoch(self, added: set[tuple[int, str]], removed: set[tuple[int, str]]) -> None:
+        table = self.running.event_timers
+        for time, key in removed:
+            assert table.remove(time, key, None)
+        for time, key in added:
+            table.add(time, key, None)
+        self.expected = self.expected - removed | added
+        self.version = self.running.commit(f"v{len(self.workers)}")
+        worker = self.state()
+        worker.restore((self.version,))
+        self.workers.append(worker)
+
+    def folded(self) -> None:
+        """A fresh worker whose limits are low takes the version over and folds its deltas."""
+        worker = self.state(max_deltas=1, merge_bytes=-1)
+        worker.restore((self.version,))
+        worker.event_timers.add(99, "one more", None)
+        self.expected.add((99, "one more"))
+        self.version = worker.commit("folded")
+        assert self.version.base
+        assert not self.version.deltas
+
+    def check(self) -> None:
+        """Any worker, however far behind, has exactly the timers, and fires them in order."""
+        for worker in (*self.workers, self.state()):
+            worker.restore((self.version,))
+            table = worker.event_timers
+            assert len(table) == len(self.expected)
+            fired = set()
+            while (time := table.next_time()) is not None:
+                for key, ns in table.due(time):
+                    assert table.remove(time, key, ns)
+                    fired.add((time, key))
+            assert fired == self.expected
+            assert len(table) == 0
+
+
+def test_a_timer_that_came_and_went_within_merged_deltas_is_not_counted(tmp_path: Path) -> None:
+    lives = Lives(tmp_path, set())
+    lives.epoch({(5, "a"), (6, "b")}, set())
+    lives.epoch(set(), {(5, "a"), (6, "b")})
+    assert [file.name for file in lives.version.deltas] == ["v1.merged"]
+    lives.folded()
+    lives.check()
+
+
+def test_a_base_keeps_a_timer_beside_one_that_came_and_went_within_merged_deltas(
+    tmp_path: Path,
+) -> None:
+    lives = Lives(tmp_path, {(9, "stays")})
+    lives.epoch({(5, "a")}, set())
+    lives.epoch(set(), {(5, "a")})
+    assert [file.name for file in lives.version.deltas] == ["v1.merged"]
+    lives.folded()
+    lives.check()
+
+
+def test_a_timer_deleted_and_registered_again_within_merged_deltas_stays(tmp_path: Path) -> None:
+    lives = Lives(tmp_path, {(9, "back"), (9, "stays"), (9, "goes")})
+    lives.epoch(set(), {(9, "back"), (9, "goes")})
+    lives.epoch({(9, "back")}, set())
+    assert [file.name for file in lives.version.deltas] == ["v1.merged"]
+    lives.check()
+    lives.folded()
+    lives.check()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_worker_catches_up_with_merged_timers(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    every = [(time, key) for time in range(4) for key in "abc"]
+    lives = Lives(tmp_path, set(rng.sample(every, 5)))
+    for _ in range(9):
+        removed = {timer for timer in lives.expected if rng.random() < 0.4}
+        lives.epoch({timer for timer in every if rng.random() < 0.2}, removed)
+    assert any(file.name.endswith(".merged") for file in lives.version.deltas)
+    lives.check()
+    lives.folded()
+    lives.check()
 
 
 @pytest.mark.parametrize("time", [MIN_TIMESTAMP, -1, 0, MAX_TIMESTAMP])

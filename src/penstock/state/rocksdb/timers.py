@@ -78,6 +78,11 @@ class RocksTimerTable(TimerTable):
             self._base.get(self._row(time, key, ns)) is not None
         )
 
+    def _is_there(self, time: int, key: Any, ns: Any) -> bool:
+        return super()._is_there(time, key, ns) or (
+            self._is_far(time) and self._is_in_base(time, key, ns)
+        )
+
     def _is_removed(self, time: int, key: Any, ns: Any) -> bool:
         """Whether a timer of the base is gone since."""
         change = self._changes.get((time, ns), {}).get(key)
@@ -115,7 +120,7 @@ class RocksTimerTable(TimerTable):
     def apply(self, columns: TimerColumns) -> None:
         count = self._count
         super().apply(columns)
-        # What is removed may be in the base alone; net changes say exactly how many there are.
+        # What is removed may be in the base alone; the changes say exactly how many there are.
         self._count = count + sum(len(added) - len(removed) for _, _, added, removed in columns)
         self._log_overlay(columns)
 
