@@ -183,7 +183,7 @@ class StateMachine(RuleBasedStateMachine):
     def fire_earliest(self) -> None:
         for index, state in enumerate(self.states):
             mine = {timer for timer in self.model["event_timer"] if self.at(timer[1]) is state}
-            assert len(state.event_timers) == len(mine)
+            assert len(list(state.event_timers.all())) == len(mine)
             earliest = min((time for time, _, _ in mine), default=None)
             assert state.event_timers.next_time() == earliest, index
             if earliest is not None:

@@ -60,7 +60,7 @@ class DeltaChain:
             _mark(version_id, handle)
             for version_id, handle in zip(version.delta_ids, version.deltas, strict=True)
         ]
-        merged = merge([*older, newest], reached[first:])
+        merged = merge([*older, newest], reached[first:], self._policy.max_covered)
         handle = self._area.write(
             f"{version.version_id}{_MERGED}", merged.encode(self._uid, self._pickles)
         )

@@ -2,12 +2,12 @@
 
 A merged payload brings any version that it covers to its end, since columns say what an entry is,
 or from where a list is new, and not what to do. Timers and removed entries stay as marks, because
-a covered version may have them; timers are made net where they are applied (`TimerTable.net`).
+a covered version may have them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.state.versions import Payload, TableColumns
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
     from penstock.state.tables import Columns
     from penstock.state.timers import TimerColumns
-
-MAX_COVERED: Final = 64
-"""A worker that is further behind than that reads the base."""
 
 
 def first_to_merge(deltas: Sequence[FileHandle]) -> int:
@@ -36,12 +33,13 @@ def first_to_merge(deltas: Sequence[FileHandle]) -> int:
     return first + 1
 
 
-def merge(payloads: Sequence[Payload], ids: Sequence[str]) -> Payload:
+def merge(payloads: Sequence[Payload], ids: Sequence[str], max_covered: int) -> Payload:
     """Returns one payload that does what `payloads` do in order.
 
     Args:
         payloads: Oldest first.
         ids: The versions that they reach.
+        max_covered: How many of them the payload still leads on from.
     """
     tables: dict[str, list[TableColumns]] = {}
     for payload in payloads:
@@ -52,7 +50,7 @@ def merge(payloads: Sequence[Payload], ids: Sequence[str]) -> Payload:
         [_merge_tables(versions) for versions in tables.values()],
         _merge_timers([payload.event_timers for payload in payloads]),
         _merge_timers([payload.processing_timers for payload in payloads]),
-        (*covers, *ids[:-1])[-MAX_COVERED:],
+        (*covers, *ids[:-1])[-max_covered:],
     )
 
 

@@ -273,7 +273,7 @@ class KeyedState(ABC):
             (self.event_timers, payload.event_timers),
             (self.processing_timers, payload.processing_timers),
         ):
-            timers.apply(timers.net(columns) if payload.covers else columns)
+            timers.apply(columns, is_net=not payload.covers)
         self._delta_written(payload, size_bytes)
 
     def table_for(self, name: str, kind: str, *, timed: bool, schema: str) -> Table:

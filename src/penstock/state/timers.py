@@ -26,14 +26,15 @@ class TimerTable:
         self._buckets: dict[int, dict[Any, dict[Any, None]]] = {}
         self._times: list[int] = []
         self._changes: dict[tuple[int, Any], dict[Any, bool]] = {}
-        self._count = 0
         self._last_time: int | None = None
         self._last_ns: Any = None
         self._last: dict[Any, None] = {}
         self._log: dict[Any, bool] = {}
 
-    def __len__(self) -> int:
-        return self._count
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no timers; a false "no" costs a look at the base, and is possible."""
+        return not self._buckets
 
     def add(self, time: int, key: Any, ns: Any) -> None:
         """Registers a timer; twice is once."""
@@ -42,7 +43,6 @@ class TimerTable:
         bucket = self._last
         if key not in bucket:
             bucket[key] = None
-            self._count += 1
             if self._log.pop(key, True):
                 self._log[key] = True
 
@@ -56,7 +56,6 @@ class TimerTable:
         if key not in bucket:
             return False
         del bucket[key]
-        self._count -= 1
         if not self._log.pop(key, False):
             self._log[key] = False
         if not bucket:
@@ -88,7 +87,7 @@ class TimerTable:
         self._last_ns = ns
 
     def _insert(self, time: int, key: Any, ns: Any) -> None:
-        """Puts a timer into memory that is neither new nor counted yet again."""
+        """Puts a timer into memory that is not new."""
         spaces = self._buckets.get(time)
         if spaces is None:
             spaces = self._buckets[time] = {}
@@ -138,8 +137,15 @@ class TimerTable:
         self._changes.clear()
         self._forget()
 
-    def apply(self, columns: TimerColumns) -> None:
-        """Takes over changes that were committed elsewhere: what is added is not there yet."""
+    def apply(self, columns: TimerColumns, *, is_net: bool = True) -> None:
+        """Takes over changes that were committed elsewhere.
+
+        Args:
+            columns: The changes.
+            is_net: What is added was not there before, and what is removed was. So it is with the
+                changes of one commit, and not with those of several in one file, which say too what
+                came and went between them.
+        """
         buckets = self._buckets
         times: list[int] = []
         for time, ns, added, removed in columns:
@@ -148,11 +154,9 @@ class TimerTable:
                 spaces = buckets[time] = {}
                 times.append(time)
             bucket = spaces.setdefault(ns, {})
-            before = len(bucket)
             bucket.update(dict.fromkeys(added))
             for key in removed:
                 bucket.pop(key, None)
-            self._count += len(bucket) - before
             if not bucket:
                 self._prune(time, ns)
         # A time may be in the heap twice; `next_time` skips what has no bucket.
@@ -160,30 +164,10 @@ class TimerTable:
         heapify(self._times)
         self._forget()
 
-    def net(self, columns: TimerColumns) -> TimerColumns:
-        """Returns what of the changes of several commits in one file is a change here.
-
-        Such a file has what came and went between its commits too: a version in their midst needs
-        that, and any other one has it, or lacks it, already.
-        """
-        return [
-            (
-                time,
-                ns,
-                [key for key in added if not self._is_there(time, key, ns)],
-                [key for key in removed if self._is_there(time, key, ns)],
-            )
-            for time, ns, added, removed in columns
-        ]
-
-    def _is_there(self, time: int, key: Any, ns: Any) -> bool:
-        return key in self._buckets.get(time, {}).get(ns, ())
-
     def reset(self) -> None:
         """Drops all timers without a trace, before a restore."""
         self._buckets.clear()
         self._times.clear()
-        self._count = 0
         self.mark_clean()
 
     def all(self) -> Iterator[tuple[int, Any, Any]]:

@@ -127,6 +127,8 @@ class FoldPolicy:
         base_share: Deltas fold once they are this share of the base.
         full_bytes: Deltas from this size on, or from `full_share` of the base, are merged no more.
         full_share: See `full_bytes`; it bounds their number.
+        max_covered: Versions that a merged delta still leads on from; a worker that is further
+            behind reads the base.
     """
 
     max_deltas: int = 32
@@ -135,6 +137,7 @@ class FoldPolicy:
     base_share: float = 1.0
     full_bytes: int = 256 << 10
     full_share: float = 1 / 64
+    max_covered: int = 64
 
     def is_due(self, version: KeyedStateVersion) -> bool:
         """Returns whether the next commit on top of `version` writes a base."""

@@ -181,7 +181,7 @@ def test_merged_columns_do_what_they_were_merged_from(
 
     start = work(before)
     payloads = [work(steps) for steps in epochs]
-    merged = merge(pickle.loads(pickle.dumps(payloads)), [str(n) for n in range(len(payloads))])
+    merged = merge(pickle.loads(pickle.dumps(payloads)), [str(n) for n in range(len(payloads))], 64)
     held = data.draw(st.integers(0, len(payloads)))
     follower = make(name, area)
     for payload in [start, *payloads[:held]]:

@@ -112,7 +112,7 @@ def test_uncommitted_changes_are_thrown_away(name: str, tmp_path: Path) -> None:
     values.put(2, None, "new")
     state.event_timers.add(1, 1, None)
     state.restore((version,))
-    assert (values.get(1), values.get(2), len(state.event_timers)) == ("old", None, 0)
+    assert (values.get(1), values.get(2), len(list(state.event_timers.all()))) == ("old", None, 0)
     assert not state.is_dirty
     state.restore(())
     assert values.get(1) is None
@@ -275,7 +275,7 @@ def test_another_backend_and_another_range(name: str, target: str, tmp_path: Pat
         assert sorted(row[2:] for row in rows if row[1] == "event_timer") == [
             (key, "w", key) for key in kept
         ]
-        assert len(part.event_timers) == len(kept)
+        assert len(list(part.event_timers.all())) == len(kept)
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:

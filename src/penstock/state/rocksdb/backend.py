@@ -5,7 +5,7 @@ memory, over the base; once they are many, a fold makes them rows of a new base,
 keep their names. Memory holds the deltas, the running epoch and what was read lately, within
 `memory_bytes` apart from the running epoch.
 
-The last file of a base describes the others: their names for RocksDB, the tables, the number of
+The last file of a base describes the others: their names for RocksDB, the tables, whether it has
 timers.
 """
 
@@ -30,7 +30,7 @@ from penstock.state.rocksdb.description import (
 )
 from penstock.state.rocksdb.lists import RocksListTable
 from penstock.state.rocksdb.maps import RocksMapTable
-from penstock.state.rocksdb.row_streams import counted_timers, overlaid
+from penstock.state.rocksdb.row_streams import noted_timers, overlaid
 from penstock.state.rocksdb.rows import IS_TIMED, TIMER_PREFIX, RowKeys, group_start, name_of
 from penstock.state.rocksdb.table import ENTRY_BYTES, RocksContext, RocksTable
 from penstock.state.rocksdb.timers import GROUP_START, RocksTimerTable
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 ROCKSDB: Final = "rocksdb"
 EVENT: Final = b"e"
 PROCESSING: Final = b"p"
-MIN_EXPIRY_ROWS: Final = 10_000
-"""Rows that each fold looks at for expiry, at least."""
 
 _TABLES: Final = {table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)}
 
@@ -74,7 +72,7 @@ class RocksKeyedState(KeyedState):
         self._limits = limits
         self._base = RocksBase(context.area, settings)
         self._shared = RocksContext(
-            self._base, RowKeys(context.max_parallelism), self._account, self
+            self._base, RowKeys(context.max_parallelism), self._account, self, limits
         )
         self.event_timers = self._timer_table(EVENT)
         self.processing_timers = self._timer_table(PROCESSING)
@@ -181,8 +179,8 @@ class RocksKeyedState(KeyedState):
         self._base.attach(dict(zip(names, database, strict=True)), described.folds)
         self._base_tables = described.tables
         self._attach_all()
-        self.event_timers.attach(described.event_timers)
-        self.processing_timers.attach(described.processing_timers)
+        self.event_timers.attach(has_timers=described.event_timers)
+        self.processing_timers.attach(has_timers=described.processing_timers)
 
     def _is_fold_due(self, held: KeyedStateVersion) -> bool:
         limits = self._limits
@@ -210,8 +208,8 @@ class RocksKeyedState(KeyedState):
             list(files),
             self._base_tables,
             self._base.folds,
-            len(self.event_timers),
-            len(self.processing_timers),
+            not self.event_timers.is_empty,
+            not self.processing_timers.is_empty,
         )
         handle = self.context.area.write(f"{version_id}.rocksdb", encode_description(description))
         self._clean_bytes += self._overlay_bytes
@@ -231,7 +229,7 @@ class RocksKeyedState(KeyedState):
         if not ttls or self._base.is_empty:
             return rows
         found: dict[bytes, bytes | None] = {}
-        limit = max(MIN_EXPIRY_ROWS, 2 * len(rows))
+        limit = max(self._limits.min_expiry_rows, 2 * len(rows))
         stretch = self._base.scan(self._expiry_cursor, TIMER_PREFIX)
         for count, (row, data) in enumerate(stretch):
             if count == limit:
@@ -286,10 +284,10 @@ class RocksKeyedState(KeyedState):
             for old in olds:
                 self._take_description(old)
             merged = heapq.merge(*(self._rows_from(old) for old in olds), key=itemgetter(0))
-            counts = dict.fromkeys((EVENT, PROCESSING), 0)
-            self._base.load(counted_timers(merged, counts))
-            self.event_timers.attach(counts[EVENT])
-            self.processing_timers.attach(counts[PROCESSING])
+            domains: set[bytes] = set()
+            self._base.load(noted_timers(merged, domains))
+            self.event_timers.attach(has_timers=EVENT in domains)
+            self.processing_timers.attach(has_timers=PROCESSING in domains)
             for old in olds:
                 old.close()
         super()._import([version for version in versions if version.backend != ROCKSDB])

@@ -1,7 +1,7 @@
 """The last file of a `rocksdb` base: what the others are, and what their rows mean.
 
     mark      C1 'R' 2
-    [names of the files for RocksDB, tables, folds, number of event timers, of processing timers]
+    [names of the files for RocksDB, tables, folds, whether it has event timers, processing timers]
     table     [name, kind, timed, read by key, timed since, schema, schemas that rows may have]
 
 Format 1 was a pickle, and is read where pickles may be.
@@ -45,15 +45,15 @@ class BaseDescription:
         files: Their names for RocksDB, in the order of the handles.
         tables: By name.
         folds: Number of folds that made the base.
-        event_timers: How many there are.
-        processing_timers: How many there are.
+        event_timers: Whether there are any; if so, they may be gone since.
+        processing_timers: The same for processing time.
     """
 
     files: list[str]
     tables: dict[str, TableDescription]
     folds: int
-    event_timers: int
-    processing_timers: int
+    event_timers: bool
+    processing_timers: bool
 
 
 def encode_description(description: BaseDescription) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.state.rocksdb.rows import chunk_number
 from penstock.state.rocksdb.table import ENTRY_BYTES, MISSING, RocksContext, RocksTable
@@ -12,12 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock.state.tables import Columns
-
-CHUNK_ELEMENTS: Final = 1000
-"""Most elements in one row of a list."""
-
-MAX_CACHED_LIST_BYTES: Final = 1 << 20
-"""Longer lists are read again each time, since one of them could fill the memory."""
 
 
 class _Tail:
@@ -59,7 +53,7 @@ class RocksListTable(RocksTable, ListTable):
             for _, data in self._base.scan_prefix(self.row_of(key, ns)):
                 found += self.decode(data)
                 size += len(data)
-            if size <= MAX_CACHED_LIST_BYTES:
+            if size <= self._context.limits.cached_list_bytes:
                 self._context.account(size)
                 self._clean[key, ns] = found
         return found
@@ -161,7 +155,7 @@ class RocksListTable(RocksTable, ListTable):
         return MISSING if len(fresh) == len(elements) else fresh or None
 
     def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
-        folds = self._base.folds
+        folds, size = self._base.folds, self._context.limits.chunk_elements
         for ns, entries in self.spaces.all():
             keys = list(entries)
             for row, key in zip(self.rows_of(keys, ns), keys, strict=True):
@@ -169,9 +163,9 @@ class RocksListTable(RocksTable, ListTable):
                 if tail.is_cleared:
                     for old, _ in self._base.scan_prefix(row):
                         yield old, None
-                for start in range(0, len(tail.items), CHUNK_ELEMENTS):
-                    chunk = tail.items[start : start + CHUNK_ELEMENTS]
-                    place = chunk_number(folds, start // CHUNK_ELEMENTS)
+                for start in range(0, len(tail.items), size):
+                    chunk = tail.items[start : start + size]
+                    place = chunk_number(folds, start // size)
                     yield row + place, self.encode(chunk, key, ns)
 
     def base_entry(self, row: bytes, data: bytes) -> Any:

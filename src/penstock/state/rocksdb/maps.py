@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.state.rocksdb.rows import stable_bytes
 from penstock.state.rocksdb.table import ENTRY_BYTES, MISSING, RocksTable
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from penstock.state.tables import Columns
-
-SMALL_MAP: Final = 64
-"""Maps up to this size stay in memory as a whole once they were iterated."""
 
 
 class _Part:
@@ -112,7 +109,7 @@ class RocksMapTable(RocksTable, MapTable):
             map_key, value = self.decode(data)
             small.setdefault(map_key, value)
             size += len(data) + ENTRY_BYTES
-            if len(small) > SMALL_MAP:
+            if len(small) > self._context.limits.whole_map_entries:
                 break
         else:
             self._keep_whole(key, ns, small, size)

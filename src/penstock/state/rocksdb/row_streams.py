@@ -33,12 +33,12 @@ def overlaid(
             yield changed, new
 
 
-def counted_timers(
-    rows: Iterable[tuple[bytes, bytes]], counts: dict[bytes, int]
+def noted_timers(
+    rows: Iterable[tuple[bytes, bytes]], domains: set[bytes]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Counts the timers of each domain that pass."""
+    """Notes the domains of timers that pass."""
     place = len(TIMER_PREFIX)
     for row in rows:
         if row[0].startswith(TIMER_PREFIX):
-            counts[row[0][place : place + 1]] += 1
+            domains.add(row[0][place : place + 1])
         yield row

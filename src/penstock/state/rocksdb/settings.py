@@ -15,12 +15,21 @@ class RocksLimits:
         replay_bytes: Deltas together above this are folded, since a restore replays them.
         merge_bytes: Deltas together up to this are merged instead, once they are many.
         timers_in_memory: Timers of each domain in memory after a fold.
+        chunk_elements: Most elements in one row of a list.
+        cached_list_bytes: Longer lists are read again each time, since one of them could fill the
+            memory.
+        whole_map_entries: Maps up to this size stay in memory as a whole once they were iterated.
+        min_expiry_rows: Rows that each fold looks at for expiry, at least.
     """
 
     memory_bytes: int = 384 << 20
     replay_bytes: int = 32 << 20
     merge_bytes: int = 1 << 20
     timers_in_memory: int = 500_000
+    chunk_elements: int = 1000
+    cached_list_bytes: int = 1 << 20
+    whole_map_entries: int = 64
+    min_expiry_rows: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.state.context import StateContext
     from penstock.state.rocksdb.base import RocksBase
     from penstock.state.rocksdb.rows import RowKeys
+    from penstock.state.rocksdb.settings import RocksLimits
     from penstock.state.tables import Conversion
 
 MISSING: Final = object()
@@ -45,11 +46,13 @@ class RocksContext:
         row_keys: RowKeys,
         account: Callable[[int], None],
         state: Evolving,
+        limits: RocksLimits,
     ) -> None:
         self.base = base
         self.row_keys = row_keys
         self.account = account
         self.state = state
+        self.limits = limits
 
 
 class Evolving(Protocol):

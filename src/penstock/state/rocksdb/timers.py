@@ -45,6 +45,12 @@ class RocksTimerTable(TimerTable):
         self._limit = limit
         self._horizon: int | None = None
         self._overlay: dict[tuple[int, Any], dict[Any, bool]] = {}
+        # Each mark of the overlay differs from the base; otherwise marks stay until the fold.
+        self._is_overlay_net = True
+
+    @property
+    def is_empty(self) -> bool:
+        return super().is_empty and self._horizon is None
 
     # -- use ----------------------------------------------------------------------------------
 
@@ -59,7 +65,6 @@ class RocksTimerTable(TimerTable):
         if not self._is_far(time) or not self._is_in_base(time, key, ns):
             return False
         self._changes.setdefault((time, ns), {})[key] = False
-        self._count -= 1
         self._forget()
         return True
 
@@ -76,11 +81,6 @@ class RocksTimerTable(TimerTable):
     def _is_in_base(self, time: int, key: Any, ns: Any) -> bool:
         return not self._is_removed(time, key, ns) and (
             self._base.get(self._row(time, key, ns)) is not None
-        )
-
-    def _is_there(self, time: int, key: Any, ns: Any) -> bool:
-        return super()._is_there(time, key, ns) or (
-            self._is_far(time) and self._is_in_base(time, key, ns)
         )
 
     def _is_removed(self, time: int, key: Any, ns: Any) -> bool:
@@ -117,11 +117,9 @@ class RocksTimerTable(TimerTable):
         self._log_overlay(columns)
         return columns
 
-    def apply(self, columns: TimerColumns) -> None:
-        count = self._count
+    def apply(self, columns: TimerColumns, *, is_net: bool = True) -> None:
         super().apply(columns)
-        # What is removed may be in the base alone; the changes say exactly how many there are.
-        self._count = count + sum(len(added) - len(removed) for _, _, added, removed in columns)
+        self._is_overlay_net = self._is_overlay_net and is_net
         self._log_overlay(columns)
 
     def _log_overlay(self, columns: TimerColumns) -> None:
@@ -129,8 +127,9 @@ class RocksTimerTable(TimerTable):
             log = self._overlay.setdefault((time, ns), {})
             for keys, is_added in ((added, True), (removed, False)):
                 for key in keys:
-                    # The base has a timer exactly if the first change since removed it.
-                    if log.get(key, is_added) is not is_added:
+                    # The base has a timer exactly if the first change since removed it, where
+                    # every one was a change.
+                    if self._is_overlay_net and log.get(key, is_added) is not is_added:
                         del log[key]
                     else:
                         log[key] = is_added
@@ -139,13 +138,16 @@ class RocksTimerTable(TimerTable):
 
     def reset(self) -> None:
         super().reset()
-        self._overlay.clear()
+        self._forget_overlay()
         self._horizon = None
 
-    def attach(self, count: int) -> None:
+    def _forget_overlay(self) -> None:
+        self._overlay.clear()
+        self._is_overlay_net = True
+
+    def attach(self, *, has_timers: bool) -> None:
         """Takes over the base's timers, without reading them yet."""
-        self._count = count
-        self._horizon = _NOTHING_LOADED if count else None
+        self._horizon = _NOTHING_LOADED if has_timers else None
 
     def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yields what changed since the base as rows, None for rows to delete."""
@@ -158,7 +160,7 @@ class RocksTimerTable(TimerTable):
 
     def folded(self) -> None:
         """The overlay is in the base now; drops the latest timers from memory if they are many."""
-        self._overlay.clear()
+        self._forget_overlay()
         in_memory = sum(len(keys) for spaces in self._buckets.values() for keys in spaces.values())
         if in_memory <= self._limit:
             return
