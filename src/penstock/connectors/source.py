@@ -148,6 +148,15 @@ class Source(ABC):
         raise NotColumnar(f"{type(self).__name__} has no columns")
 
     @property
+    def has_micro_batches(self) -> bool:
+        """Whether the splits of one `discover` are a micro-batch: in no order of event time.
+
+        Watermarks then rise between micro-batches only, as Spark's do, and the driver asks for the
+        next one when all splits of the one before have been read.
+        """
+        return False
+
+    @property
     def emits_watermarks(self) -> bool:
         """Whether `ReadResult` carries watermarks of the source's own."""
         return False

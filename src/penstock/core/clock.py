@@ -33,10 +33,13 @@ class EpochClock:
         now_ms: Processing time.
         mid_read: More batches of the same source read follow in this subtask; periodic watermarks
             wait for the last one, so that the size of batches has no say in what is late.
+        mid_batch: The input is inside a micro-batch, whose records are in no order of time; only
+            the last watermark rises before its end.
     """
 
-    __slots__ = ("mid_read", "now_ms")
+    __slots__ = ("mid_batch", "mid_read", "now_ms")
 
     def __init__(self, now_ms: int = 0) -> None:
         self.now_ms = now_ms
         self.mid_read = False
+        self.mid_batch = False

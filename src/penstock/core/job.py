@@ -62,11 +62,13 @@ class JobExecutionResult:
         job_id: The job.
         net_runtime_ms: Time from start to end.
         accumulators: Accumulated values by name.
+        late_records: Records dropped as late since the last restart, by name of the operator.
     """
 
     job_id: JobID
     net_runtime_ms: int = 0
     accumulators: dict[str, Any] = field(default_factory=dict)
+    late_records: dict[str, int] = field(default_factory=dict)
 
     def get_job_id(self) -> JobID:
         return self.job_id
@@ -96,4 +98,8 @@ class JobExecutionResult:
             "Program execution finished\n"
             f"Job with JobID {self.job_id} has finished.\n"
             f"Job Runtime: {self.net_runtime_ms} ms"
+            + "".join(
+                f"\n'{name}' dropped {count:,} records as late"
+                for name, count in self.late_records.items()
+            )
         )

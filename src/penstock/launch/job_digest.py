@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
+from penstock.runtime.job_metrics import late_records
 
 if TYPE_CHECKING:
     from penstock.core.job import JobStatus
@@ -26,6 +27,7 @@ class JobDigest:
     # The lowest watermark; None before the first, and when the input has ended.
     watermark_ms: int | None = None
     watermark_lag_ms: int | None = None  # How far that is behind the clock, or None.
+    late_records: int = 0  # Records that were dropped as late since the last restart.
     restarts: int = 0  # How often it has begun anew.
     checkpoint_id: int | None = None  # The latest completed checkpoint, or None.
     checkpoint_age_ms: int | None = None  # How long ago that was, or None.
@@ -53,6 +55,9 @@ def digest_of(job: LocalJob, now_ms: int) -> JobDigest:
         records_per_second=_records_per_second(facts),
         watermark_ms=watermark,
         watermark_lag_ms=None if watermark is None else max(now_ms - watermark, 0),
+        late_records=sum(
+            late.dropped for late in late_records(job.graph, facts.metrics.totals).values()
+        ),
         restarts=job.restarts,
         checkpoint_id=None if latest is None else latest.checkpoint_id,
         checkpoint_age_ms=None if latest is None else max(now_ms - latest.ended_ms, 0),
@@ -107,6 +112,8 @@ def progress_text(digest: JobDigest) -> str:
     if digest.checkpoint_id is not None and digest.checkpoint_age_ms is not None:
         age = span_text(digest.checkpoint_age_ms)
         parts.append(f"checkpoint {digest.checkpoint_id} {age} ago")
+    if digest.late_records:
+        parts.append(f"{digest.late_records:,} late")
     if digest.restarts:
         parts.append(f"{digest.restarts} restart{'s' if digest.restarts > 1 else ''}")
     return " · ".join(parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import platform
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,13 @@ from penstock.launch.settings import IN_PROCESS
 from penstock.operators.errors import describe_exception
 from penstock.rest.views.configuration import without_secrets
 from penstock.rest.views.facts import EngineFacts, FailureRecord, JobFacts, StorageFacts
-from penstock.runtime.job_metrics import JobMetrics
+from penstock.runtime.job_metrics import (
+    LATE_DROPPED,
+    JobMetrics,
+    LateNotices,
+    LateRecords,
+    late_records,
+)
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph
@@ -28,6 +35,13 @@ if TYPE_CHECKING:
 
 _MAX_FAILURE_CHARACTERS: Final = 64 * 1024
 MOST_FAILURES: Final = 16
+_LATE_ADVICE: Final = (
+    "the watermark had passed the end of their windows. To see them: "
+    ".side_output_late_data(tag), at an interval join .side_output_left_late_data(tag). To keep "
+    "them: .allowed_lateness(...), a larger bound in for_bounded_out_of_orderness(...), "
+    "with_watermark_alignment(...) at a source whose splits run apart, or for bounded input "
+    "env.set_runtime_mode(RuntimeExecutionMode.BATCH)."
+)
 _log = logging.getLogger("penstock.job")
 
 
@@ -46,6 +60,7 @@ class JobRecord:
         self.restarts_before = 0
         """Of processes before this one."""
         self.metrics = JobMetrics()
+        self._late_notices = LateNotices()
         self.engine_facts = EngineFacts(settings.master)
         self.failures: tuple[FailureRecord, ...] = ()
         """Newest first."""
@@ -79,6 +94,7 @@ class JobRecord:
     def attempt_started(self, attempt: int) -> None:
         """Figures begin anew."""
         self.restarts = attempt
+        self._late_notices = LateNotices()
         self.metrics = JobMetrics(started_ms=self._clock.monotonic_ms())
 
     def epoch_done(self, summary: EpochSummary) -> None:
@@ -86,6 +102,25 @@ class JobRecord:
         self.last_epoch = summary.epoch
         self.records_read += summary.records_read
         self.metrics = self.metrics.folded(self.graph, summary, self._clock.monotonic_ms())
+        if any(
+            metrics.user.get(LATE_DROPPED)
+            for report in summary.reports
+            for metrics in report.metrics.values()
+        ):
+            self._warn_of_late_records()
+
+    def _warn_of_late_records(self, *, at_end: bool = False) -> dict[str, LateRecords]:
+        found = late_records(self.graph, self.metrics.totals)
+        for late in self._late_notices.due(found, at_end=at_end):
+            _log.warning("%s: %s", late, _LATE_ADVICE)
+        return found
+
+    def late_records_at_end(self) -> dict[str, int]:
+        """Returns the records that were dropped as late by the operators' names, and says so."""
+        counts: Counter[str] = Counter()
+        for late in self._warn_of_late_records(at_end=True).values():
+            counts[late.name] += late.dropped
+        return dict(counts)
 
     def failed(self, error: BaseException, restored_id: int | None = None) -> None:
         """Remembers a failure.

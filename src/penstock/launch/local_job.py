@@ -143,11 +143,14 @@ class LocalJob(JobRecord):
             self.result.set_exception(error)
             return
         self.status = status
+        late = self.late_records_at_end()
         if status is JobStatus.CANCELED:
             self.result.set_exception(JobExecutionError(f"job {self.job_id} was cancelled."))
             return
         runtime_ms = self._clock.monotonic_ms() - self._started_ms
-        self.result.set_result(JobExecutionResult(JobID(self.job_id), runtime_ms))
+        self.result.set_result(
+            JobExecutionResult(JobID(self.job_id), runtime_ms, late_records=late)
+        )
 
     def _run_job(self) -> JobStatus:
         settings = self.settings

@@ -102,6 +102,11 @@ class TimestampsAndWatermarksLogic(OperatorLogic):
     def is_idle_behind(self, before: bool) -> bool:
         return self._is_idle
 
+    def advance_processing_time(self, now_ms: int) -> None:
+        # What rose within a micro-batch goes out before the next one comes.
+        self._emit_watermark(self._tracker.watermark)
+        self._tell_status()
+
     def end_of_epoch(self) -> None:
         if self.watermark == MAX_WATERMARK:
             return
@@ -114,11 +119,13 @@ class TimestampsAndWatermarksLogic(OperatorLogic):
         return None if self.watermark == MAX_WATERMARK else self._tracker.next_check()
 
     def _emit_watermark(self, watermark: int) -> None:
-        if watermark > self.watermark:
+        if watermark > self.watermark and (
+            not self.context.clock.mid_batch or watermark == MAX_WATERMARK
+        ):
             self.watermark = watermark
             self.output.emit_watermark(watermark)
 
     def _tell_status(self) -> None:
-        if self._tracker.is_idle != self._is_idle:
+        if self._tracker.is_idle != self._is_idle and not self.context.clock.mid_batch:
             self._is_idle = self._tracker.is_idle
             self.output.emit_idle(idle=self._is_idle)

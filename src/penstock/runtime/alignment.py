@@ -1,4 +1,6 @@
-"""Watermark alignment: splits of a group wait for the slowest, so that nobody runs far ahead.
+"""What watermarks wait for: splits for those of their group, and for the end of a micro-batch.
+
+Watermark alignment: splits of a group wait for the slowest, so that nobody runs far ahead.
 
 The driver hears the watermark of every split with the reports of an epoch. The next epoch does not
 read those that are more than the allowed drift ahead of their group's minimum, and reads others
@@ -13,12 +15,14 @@ from typing import TYPE_CHECKING
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, saturating_add
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from penstock.graph.job_graph import JobGraph
     from penstock.operators.watermarks import WatermarkAlignment
     from penstock.runtime.records import SubtaskReport
+    from penstock.runtime.source_progress import SourceProgress
 
+    Progress = Mapping[str, SourceProgress]
 Splits = dict[str, int | None]
 """Watermark by split id; None for idle ones."""
 
@@ -82,3 +86,37 @@ class SplitAlignment:
             ),
             default=MAX_WATERMARK,
         )
+
+
+class MicroBatches:
+    """Which stages are inside a micro-batch of their sources, in one attempt of a job."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._sources_of: dict[int, frozenset[str]] = {}
+        """The sources with micro-batches that a stage reads, near or far."""
+        for stage in graph.stages:
+            found = {
+                uid
+                for edge in graph.inputs_of(stage)
+                for uid in self._sources_of[edge.source_stage]
+            }
+            head = stage.operators[0]
+            if stage.is_source and head.spec.source.has_micro_batches:
+                found.add(head.uid)
+            self._sources_of[stage.stage_id] = frozenset(found)
+        self._began: set[str] = set()
+
+    def discovered(self, before: Progress, after: Progress) -> None:
+        """Takes what a search for splits changed."""
+        for uid in frozenset().union(*self._sources_of.values()):
+            if after[uid].is_unread and not before[uid].is_unread:
+                self._began.add(uid)
+
+    def epoch_counts(self) -> None:
+        """What has begun is under way."""
+        self._began.clear()
+
+    def place(self, stage_id: int, sources: Progress) -> tuple[bool, bool]:
+        """Returns whether the next epoch begins a micro-batch for a stage, and if it reads one."""
+        unread = {uid for uid in self._sources_of[stage_id] if sources[uid].is_unread}
+        return unread <= self._began, bool(unread)

@@ -19,7 +19,7 @@ from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_span
 from penstock.operators.errors import function_error
 from penstock.runtime.admission import Admission
-from penstock.runtime.alignment import SplitAlignment
+from penstock.runtime.alignment import MicroBatches, SplitAlignment
 from penstock.runtime.job_metrics import work_by_level
 from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
 from penstock.runtime.level_task import raise_error
@@ -139,6 +139,7 @@ class JobDriver:
         self._failure: str | None = None
         self._run_ms = 0
         self._alignment = SplitAlignment(self._graph)
+        self._micro_batches = MicroBatches(self._graph)
         self.epoch_times = EpochTimes()
         """Of the last epoch that counts."""
         self.files = files or StateFiles(program.state.directory)
@@ -207,6 +208,7 @@ class JobDriver:
         with _FOLD:
             self.state = before.folded(self._graph, reports)
             self._alignment.heard(reports)
+            self._micro_batches.epoch_counts()
         flushes = {(each.stage_id, each.subtask): each.commit_ms for each in reports}
         self.epoch_times = EpochTimes(self._clock.wall_ms(), flushes)
         with _PREPARED:
@@ -258,12 +260,13 @@ class JobDriver:
         readers = sum(stage.parallelism for stage in self._sources())
         share = max(1, self._admission.max_records // readers)
         for stage in self._graph.stages:
+            begins, inside = self._micro_batches.place(stage.stage_id, self.state.sources)
             for index in range(stage.parallelism):
                 key = stage.stage_id, index
                 source = None
                 if stage.is_source:
                     source = self._assignment(stage, index, Budget(share, _BUDGET_BYTES, now_ms))
-                subtasks[key] = SubtaskPlan(self.state.versions.get(key), source)
+                subtasks[key] = SubtaskPlan(self.state.versions.get(key), source, begins, inside)
         return EpochPlan(self.state.epoch + 1, try_number, now_ms, subtasks)
 
     def _assignment(self, stage: Stage, index: int, budget: Budget) -> SourceAssignment:
@@ -289,9 +292,11 @@ class JobDriver:
         for stage in self._sources():
             operator = stage.operators[0]
             progress = sources[operator.uid]
-            if not progress.complete:
+            source = operator.spec.source
+            is_busy = source.has_micro_batches and progress.is_unread
+            if not progress.complete and not is_busy:
                 try:
-                    found = operator.spec.source.discover(progress.state, now_ms)
+                    found = source.discover(progress.state, now_ms)
                 except PenstockError:
                     raise
                 except Exception as error:
@@ -305,6 +310,7 @@ class JobDriver:
             or sources[uid].complete != before.complete
             for uid, before in self.state.sources.items()
         )
+        self._micro_batches.discovered(self.state.sources, sources)
         self.state = replace(self.state, sources=sources)
         return changed
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.times import MIN_WATERMARK
+from penstock.operators.windows.partials import RECORDS_INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,8 @@ WINDOW_MS: Final = 10_000
 """Rates look back this far."""
 _MARK_EVERY_MS: Final = 1_000
 LATE_DROPPED: Final = "numLateRecordsDropped"
+_TOLD_AGAIN: Final = 10
+"""Late records are spoken of again when there are so many times as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,7 @@ def _folded(graph: JobGraph, before: JobTotals, summary: EpochSummary) -> JobTot
         held_up = min(waited, waits[stage.level]) if summary.backlog else 0.0
         subtasks[key] = SubtaskTotals(
             known.records_in
-            + (report.records_read if stage.is_source else taken.records_in if taken else 0),
+            + (report.records_read if stage.is_source else _taken(taken) if taken else 0),
             known.records_out
             + sum(report.metrics[uid].records_out for uid in _ends(graph, report)),
             known.busy_ms + report.busy_ms,
@@ -257,6 +260,11 @@ def work_by_level(graph: JobGraph, reports: Iterable[SubtaskReport]) -> list[flo
     return longest
 
 
+def _taken(metrics: OperatorMetrics) -> int:
+    """Returns how many records an operator took; partials count as the records in them."""
+    return metrics.records_in + int(metrics.user.get(RECORDS_INSIDE, 0))
+
+
 def _operator(
     known: OperatorTotals, metrics: OperatorMetrics, report: SubtaskReport, uid: str
 ) -> OperatorTotals:
@@ -267,7 +275,7 @@ def _operator(
         if not isinstance(value, dict):
             if name == LATE_DROPPED:
                 late = value
-            else:
+            elif name != RECORDS_INSIDE:
                 counters[name] = counters.get(name, 0) + value
         elif "events" in value:
             meters[name] = meters.get(name, 0) + value["events"]
@@ -277,7 +285,7 @@ def _operator(
             distributions[name] = _joined(distributions.get(name), value)
     version = report.version.operators.get(uid) if report.version is not None else None
     return OperatorTotals(
-        known.records_in + metrics.records_in,
+        known.records_in + _taken(metrics),
         known.records_out + metrics.records_out,
         known.late_dropped + late,
         known.fired_timers + metrics.fired_timers,
@@ -302,3 +310,51 @@ def _joined(known: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]
         "min": min(known["min"], new["min"]),
         "max": max(known["max"], new["max"]),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class LateRecords:
+    """Records that one operator dropped as late, in this attempt of the job."""
+
+    name: str  # Of the operator.
+    dropped: int
+    taken: int  # All records that it was given.
+
+    def __str__(self) -> str:
+        return f"'{self.name}' dropped {self.dropped:,} of {self.taken:,} records as late"
+
+
+def late_records(graph: JobGraph, totals: JobTotals) -> dict[str, LateRecords]:
+    """Returns what was dropped as late, by uid of the operators that did."""
+    found: dict[str, LateRecords] = {}
+    for stage in graph.stages:
+        for operator in stage.operators:
+            parts = [
+                subtask.operators[operator.uid]
+                for index in range(stage.parallelism)
+                if (subtask := totals.subtasks.get((stage.stage_id, index))) is not None
+                and operator.uid in subtask.operators
+            ]
+            dropped = sum(part.late_dropped for part in parts)
+            if dropped:
+                taken = sum(part.records_in for part in parts)
+                found[operator.uid] = LateRecords(operator.name, dropped, taken)
+    return found
+
+
+class LateNotices:
+    """Decides when to speak of late records: at the first, at ten times as many, and at the end."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, int] = {}
+
+    def due(self, found: dict[str, LateRecords], *, at_end: bool = False) -> list[LateRecords]:
+        """Returns what is to be said now."""
+        due = [
+            (uid, late)
+            for uid, late in found.items()
+            if late.dropped >= (told := self._told.get(uid, 0)) * _TOLD_AGAIN
+            or (at_end and late.dropped != told)
+        ]
+        self._told.update({uid: late.dropped for uid, late in due})
+        return [late for _, late in due]

@@ -143,10 +143,14 @@ class SubtaskPlan:
     Attributes:
         version: State to start from; None at the very first epoch.
         source: For source stages.
+        begins_batch: The micro-batch before is over: watermarks that waited for that go out first.
+        mid_batch: This epoch reads a micro-batch, so watermarks that rise in it wait.
     """
 
     version: SubtaskVersion | None
     source: SourceAssignment | None = None
+    begins_batch: bool = False
+    mid_batch: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,8 +171,7 @@ class SourceLogic(OperatorLogic):
         if self.watermark != MAX_WATERMARK:
             self._watermarks.on_epoch(self.context.clock.now_ms, self._paused)
             self._advance()
-            if self._watermarks.status_change():
-                self.output.emit_idle(idle=True)
+            self._tell_idle()
             if self._spec.strategy is not None and self._spec.strategy.alignment is not None:
                 self._report.split_watermarks = self._watermarks.of_splits()
 
@@ -186,9 +185,19 @@ class SourceLogic(OperatorLogic):
         if self._watermarks.status_change() is False:
             self.output.emit_idle(idle=False)
 
+    def advance_processing_time(self, now_ms: int) -> None:
+        # What rose within a micro-batch goes out before the next one is read.
+        self._advance()
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        """Behind the watermark, which would not count any more."""
+        if not self.context.clock.mid_batch and self._watermarks.status_change():
+            self.output.emit_idle(idle=True)
+
     def _advance(self) -> None:
         watermark = self._watermarks.current()
-        if watermark > self.watermark:
+        if watermark > self.watermark and not self.context.clock.mid_batch:
             self.watermark = watermark
             self.output.emit_watermark(watermark)
 

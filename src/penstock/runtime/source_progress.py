@@ -103,6 +103,11 @@ class SourceProgress:
             finished=self.finished + len(done),
         )
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether some of what was found has not been read to its end."""
+        return bool(self.waiting) or any(self.assigned.values())
+
     def is_last_for(self, subtask: int) -> bool:
         """Whether nothing can follow the splits that the subtask has now."""
         return self.complete and not self.waiting

@@ -167,8 +167,10 @@ class Subtask:
         if mine.version is not None and mine.version.is_restored:
             valve = self._valves[0] if len(self._valves) == 1 else self._valves_joined
             repeat_progress(self._stage.operators, self._logics, self._outputs, valve.told_idle)
+        self._clock.mid_batch = mine.mid_batch and not mine.begins_batch
         for logic in self._logics:
             logic.advance_processing_time(plan.now_ms)
+        self._clock.mid_batch = mine.mid_batch
         if self._stage.is_source:
             assert mine.source is not None
             source = cast("SourceLogic", self._logics[0])

@@ -74,6 +74,11 @@ class BatchFiles(Source):
     def with_columns(self, columns: tuple[ColumnName, ...]) -> Source:
         return replace(self, records=self.records.with_columns(columns))
 
+    @property
+    def has_micro_batches(self) -> bool:
+        # Spark's partitions have no order; a bounded DataFrame is one batch.
+        return True
+
     def default_name(self) -> str:
         return "Spark DataFrame"
 

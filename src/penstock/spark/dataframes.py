@@ -45,8 +45,7 @@ class BoundedRows:
         Raises:
             UnsupportedError: There are rows to read, but others than when it was taken.
         """
-        unread = progress.waiting or any(progress.assigned.values())
-        if unread and progress.state.get("rows") != list(self._written.rows):
+        if progress.is_unread and progress.state.get("rows") != list(self._written.rows):
             raise UnsupportedError(
                 f"the snapshot was taken inside the DataFrame of source '{self._uid}', which now "
                 f"has {sum(self._written.rows):,} rows, or lies in other partitions, so it cannot "

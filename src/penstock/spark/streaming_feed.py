@@ -69,7 +69,6 @@ class StreamingFeed:
         self._leaf_partitions = 0
         self._first: dict[str, Any] | None = None
         """After the first batch: a job that restarts from nothing begins with the same one."""
-        self._progress: Callable[[], SourceProgress] | None = None
         self._run: _Run | None = None
         batches = str(directory / "batches")
         self.source = BatchFiles(
@@ -116,13 +115,12 @@ class StreamingFeed:
         """
         self.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
-        self._progress = progress
         now = progress()
         start = now.state or self._first
         log = self._directory / "log"
         if start is not None:
             streaming_log.restore(log, start["log"])
-        if now.complete and not _is_unread(now):
+        if now.complete and not now.is_unread:
             return
         if start is not None:
             self._leaf_partitions = start["leaf_partitions"]
@@ -130,7 +128,7 @@ class StreamingFeed:
             self._leaf_partitions = leaf_partitions(self._df.sparkSession)
         run = self._run = _Run(self, now)
         run.start(self._df, log, self._leaf_partitions)
-        if _is_unread(now):
+        if now.is_unread:
             # Subtasks will look for the files at once.
             run.wait_written(cancelled)
 
@@ -142,8 +140,7 @@ class StreamingFeed:
 
     def _discover(self, state: Any) -> Discovery:
         """Runs in the driver's thread, between epochs."""
-        assert self._progress is not None
-        if self._run is None or _is_unread(self._progress()):
+        if self._run is None:
             return Discovery((), state)
         offered, has_ended = self._run.next_batch()
         if offered is None:
@@ -200,7 +197,7 @@ class _Run:
     def __init__(self, feed: StreamingFeed, progress: SourceProgress) -> None:
         self._feed = feed
         self._restored: dict[str, Any] | None = progress.state
-        self._is_unread = _is_unread(progress)
+        self._is_unread = progress.is_unread
         self._before = self._restored
         self._changed = threading.Condition()
         self._next: _Offered | None = None
@@ -285,10 +282,6 @@ class _Run:
             self._has_ended = True
             self._failure = self._failure or failure
             self._changed.notify_all()
-
-
-def _is_unread(progress: SourceProgress) -> bool:
-    return bool(progress.waiting) or any(progress.assigned.values())
 
 
 def _name(batch: int) -> str:

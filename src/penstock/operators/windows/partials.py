@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from penstock.operators.windows.builtin import Single
     from penstock.operators.windows.spec import WindowSpec
 
+RECORDS_INSIDE: Final = "numRecordsInsidePartials"
+"""Counts the records that partials stand for, less the partials, which are counted as records."""
 HELD_RECORDS: Final = 1_000_000
 """Records after which the columns that wait are grouped, whatever the watermark says."""
 
@@ -183,6 +185,7 @@ class PartialWindowLogic(EventTimeAlignedLogic):
         self._panes = _panes_of(self.windows)
         evaluated = self._evaluated.function()
         self.contents = self._evaluated = _PartContents(self.context, evaluated)
+        self._inside = self.context.metrics.counter(RECORDS_INSIDE)
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
         if not batch.values:
@@ -190,6 +193,7 @@ class PartialWindowLogic(EventTimeAlignedLogic):
         keys = keys_of(self, batch)
         self.state.prefetch(keys)
         by_target: dict[Target, tuple[list[Any], list[Any], list[int]]] = {}
+        self._inside.inc(sum(count for _, count, _ in batch.values) - len(batch.values))
         for (target, count, part), key in zip(batch.values, keys, strict=True):
             found = by_target.get(target)
             if found is None:
