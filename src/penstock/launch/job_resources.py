@@ -56,6 +56,7 @@ class JobResources:
         self._settings = settings
         self._job_id = job_id
         self._clock = clock
+        self._driver: JobDriver | None = None
         self._files = StateFiles(settings.state.directory)
         self.sinks = SinkCommits(engine.graph, job_id, clock, engine.spark)
         checkpoints = settings.checkpoints
@@ -114,12 +115,12 @@ class JobResources:
             settings.parameters,
             settings.leader_epoch,
         )
-        return JobDriver(
+        driver = self._driver = JobDriver(
             program,
             self.engine.runner(program),
             self.sinks,
             self._clock,
-            admission=settings.admission,
+            admission=settings.admission if self._driver is None else self._driver.admission,
             epoch_interval_ms=settings.epoch_interval_ms,
             on_epoch=on_epoch,
             state=state,
@@ -127,6 +128,7 @@ class JobResources:
             files=self._files,
             commits_epochs=not settings.checkpoints.is_enabled,
         )
+        return driver
 
     def close(self, status: JobStatus) -> None:
         """Lets go of everything, now that the job has ended so."""

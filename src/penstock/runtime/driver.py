@@ -126,7 +126,8 @@ class JobDriver:
         self._runner = runner
         self._sinks = sinks
         self._clock = clock
-        self._admission = admission or Admission()
+        self.admission = admission or Admission()
+        """For the next epoch; the next attempt begins with it."""
         self._epoch_interval_ms = epoch_interval_ms
         self._on_epoch = on_epoch
         self._wake = threading.Condition()
@@ -229,8 +230,13 @@ class JobDriver:
         backlog = any(report.backlog for report in reports) or any(
             progress.waiting for progress in self.state.sources.values()
         )
-        work_ms = sum(work_by_level(self._graph, reports))
-        self._admission = self._admission.after_epoch(records, duration, work_ms, backlog=backlog)
+        self.admission = self.admission.after_epoch(
+            records,
+            duration,
+            sum(work_by_level(self._graph, reports, commits=False)),
+            backlog=backlog,
+            cut_short=not any(report.backlog for report in reports),
+        )
         return EpochSummary(self.state.epoch, duration, records, backlog, reports, phases)
 
     def _consistent_reports(self) -> list[SubtaskReport]:
@@ -258,7 +264,7 @@ class JobDriver:
         now_ms = self._clock.wall_ms()
         subtasks: dict[SubtaskKey, SubtaskPlan] = {}
         readers = sum(stage.parallelism for stage in self._sources())
-        share = max(1, self._admission.max_records // readers)
+        share = max(1, self.admission.max_records // readers)
         for stage in self._graph.stages:
             begins, inside = self._micro_batches.place(stage.stage_id, self.state.sources)
             for index in range(stage.parallelism):

@@ -248,15 +248,14 @@ def _work_behind(graph: JobGraph, reports: Iterable[SubtaskReport]) -> list[floa
     return [sum(longest[level + 1 :]) for level in range(len(longest))]
 
 
-def work_by_level(graph: JobGraph, reports: Iterable[SubtaskReport]) -> list[float]:
-    """Returns how long each level worked, in ms: as long as its slowest subtask.
-
-    Levels run one after the other, so the sum is the part of an epoch that was work.
-    """
+def work_by_level(
+    graph: JobGraph, reports: Iterable[SubtaskReport], *, commits: bool = True
+) -> list[float]:
+    """Returns how long each level, one after the other, worked, in ms: as its slowest subtask."""
     longest = [0.0] * len(graph.levels)
     for report in reports:
-        level = graph.stages[report.stage_id].level
-        longest[level] = max(longest[level], report.busy_ms)
+        level, ms = graph.stages[report.stage_id].level, report.busy_ms
+        longest[level] = max(longest[level], ms if commits else ms - report.commit_ms)
     return longest
 
 

@@ -2,42 +2,96 @@
 
 from __future__ import annotations
 
-import pytest
+from penstock.runtime.admission import FIRST, LARGEST, Admission
 
-from penstock.runtime.admission import LARGEST, SMALLEST, Admission
-
-START = Admission(target_ms=1_000, max_records=50_000)
+PRICE_MS = 200.0
 
 
-@pytest.mark.parametrize(
-    ("duration_ms", "work_ms", "expected"),
-    [
-        # 200 ms are the price of the epoch, so 800 remain for work: twice what this one did.
-        (600, 400, 100_000),
-        # The first epoch of a session: nearly all of it is start-up, and the bound still grows.
-        (3_400, 500, 50_000),
-        # On a busy machine the price alone exceeds the target; half of it is kept for work.
-        (2_000, 250, 100_000),
-        (2_000, 1_000, 25_000),
-        # At most fourfold either way.
-        (110, 10, 200_000),
-        (9_000, 9_000, 12_500),
-    ],
-)
-def test_bound_under_backlog(duration_ms: float, work_ms: float, expected: int) -> None:
-    after = START.after_epoch(50_000, duration_ms, work_ms, backlog=True)
-    assert after.max_records == expected
+def after(
+    admission: Admission, cost_ms: float, *, epochs: int = 1, fixed_ms: float = 0.0
+) -> Admission:
+    """Returns what follows epochs under backlog on a machine without noise."""
+    for _ in range(epochs):
+        work = fixed_ms + cost_ms * admission.max_records
+        admission = under_backlog(admission, work)
+    return admission
+
+
+def under_backlog(admission: Admission, work_ms: float, price_ms: float = PRICE_MS) -> Admission:
+    return admission.after_epoch(
+        admission.max_records, work_ms + price_ms, work_ms, backlog=True, cut_short=False
+    )
+
+
+def test_the_first_epoch_is_small_and_the_next_ones_grow() -> None:
+    assert Admission().max_records == FIRST == 1_000
+    # What starts processes is not the price of an epoch: 1,000 ms / 0.1 ms.
+    first = under_backlog(Admission(), 100, price_ms=4_000)
+    assert first.max_records == 10_000
+    # At most sixteenfold.
+    assert under_backlog(Admission(), 1).max_records == 16_000
+
+
+def test_the_bound_settles_where_an_epoch_takes_its_target() -> None:
+    # 1,000 ms less the price of 200 are 0.01 ms for each of 80,000 records.
+    settled = after(Admission(), 0.01, epochs=10)
+    assert 80_000 / 1.25 <= settled.max_records <= 80_000 * 1.25
+    # With 400 ms of work that does not depend on them, 40,000.
+    settled = after(Admission(), 0.01, epochs=30, fixed_ms=400)
+    assert 40_000 / 2 <= settled.max_records <= 40_000 * 2
+
+
+def test_seconds_a_record_mean_one_record() -> None:
+    assert after(Admission(), 3_000, epochs=8).max_records == 1
+    assert after(Admission(), 20, epochs=8).max_records in range(32, 51)
+
+
+def test_a_fold_does_not_count() -> None:
+    settled = after(Admission(), 0.01, epochs=10)
+    work = 0.01 * settled.max_records
+    folded = under_backlog(settled, work, price_ms=6_000)
+    assert folded.max_records == under_backlog(settled, work).max_records
+
+
+def test_one_slow_epoch_is_no_reason_and_a_second_one_is() -> None:
+    settled = after(Admission(), 0.01, epochs=10)
+    doubted = after(settled, 0.03)
+    assert doubted.max_records == settled.max_records
+    assert after(doubted, 0.01).max_records >= settled.max_records / 1.6
+    assert after(doubted, 0.03).max_records < settled.max_records / 2
+    # An epoch that lasts many targets is not waited for twice.
+    assert after(settled, 1.0).max_records == settled.max_records // 4
+
+
+def test_epochs_do_not_shrink_when_smaller_ones_were_not_shorter() -> None:
+    # Of 2,000 ms only the part for records, 0.001 ms each, could be saved: half of the target.
+    admission = after(Admission(max_records=500_000), 0.001, epochs=40, fixed_ms=1_500)
+    assert admission.max_records >= 500_000 / 2
 
 
 def test_a_live_job_keeps_its_bound() -> None:
-    assert START.after_epoch(50_000, 5_000, 5_000, backlog=False) is START
-    assert START.after_epoch(24_999, 5_000, 5_000, backlog=True) is START
+    settled = after(Admission(), 0.01, epochs=10)
+
+    def live(work_ms: float, *, backlog: bool) -> Admission:
+        return settled.after_epoch(800, work_ms + 200, work_ms, backlog=backlog, cut_short=True)
+
+    assert live(8, backlog=False).max_records == settled.max_records
+    assert live(8, backlog=True).max_records == settled.max_records
+    # Unless what it reads takes too long; twice, so that it is believed.
+    slow = settled
+    for _ in range(2):
+        slow = slow.after_epoch(800, 16_200, 16_000, backlog=False, cut_short=True)
+    assert slow.max_records <= 60
+
+
+def test_one_of_many_readers_with_backlog_gets_more() -> None:
+    settled = after(Admission(), 0.01, epochs=10)
+    alone = settled.after_epoch(settled.max_records // 4, 400, 200, backlog=True, cut_short=False)
+    assert alone.max_records > 2 * settled.max_records
 
 
 def test_limits() -> None:
-    largest = Admission(max_records=LARGEST).after_epoch(LARGEST, 10, 1, backlog=True)
-    assert largest.max_records == LARGEST
-    smallest = Admission(max_records=SMALLEST).after_epoch(SMALLEST, 9_000, 9_000, backlog=True)
-    assert smallest.max_records == SMALLEST
-    bounded = Admission(max_records=500, ceiling=600).after_epoch(500, 10, 1, backlog=True)
-    assert bounded.max_records == 600
+    assert after(Admission(), 0.000_001, epochs=9).max_records == LARGEST
+    assert after(Admission(max_records=500, ceiling=600), 0.01, epochs=3).max_records == 600
+    same = Admission()
+    assert same.after_epoch(0, 300, 5, backlog=False, cut_short=True) is same
