@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,29 @@ def test_a_job_of_this_process(folder: Path) -> None:
     assert finished == "Program execution finished"
     assert has_finished == f"Job with JobID {job_id} has finished."
     assert runtime.startswith("Job Runtime: ")
+
+
+@pytest.mark.parametrize("master", ["in-process", "local[2]"])
+def test_files_and_archives_of_the_command_line(folder: Path, master: str) -> None:
+    (folder / "shipped.py").write_text("TEN = 10\n")
+    with zipfile.ZipFile(folder / "data.zip", "w") as archive:
+        archive.writestr("factor.txt", "7")
+    (folder / "times.py").write_text(
+        "from penstock.datastream import StreamExecutionEnvironment\n"
+        "def times(value):\n"
+        "    from shipped import TEN\n"
+        "    return value * TEN * int(open('data/factor.txt').read())\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection([1, 2]).map(times).print()\n"
+        "env.execute()\n"
+    )
+    brought = ("-pyfs", "shipped.py", "-pyarch", "data.zip#data")
+    code, out, err = penstock(
+        *(folder, "run", "-t", "local", "-D", f"penstock.spark.master={master}"),
+        *(*brought, "-py", "times.py"),
+    )
+    assert code == 0, err
+    assert [line for line in out.splitlines() if line in ("70", "140")] == ["70", "140"]
 
 
 def test_a_terminated_run_ends_its_job(folder: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -14,8 +17,8 @@ from penstock.datastream import StreamExecutionEnvironment
 pytestmark = pytest.mark.spark
 
 
-def environment() -> StreamExecutionEnvironment:
-    configuration = Configuration().set_string("penstock.spark.master", "local[2]")
+def environment(master: str = "local[2]") -> StreamExecutionEnvironment:
+    configuration = Configuration().set_string("penstock.spark.master", master)
     return StreamExecutionEnvironment.get_execution_environment(configuration)
 
 
@@ -34,37 +37,86 @@ def wheel(folder: Path, name: str, body: str) -> None:
         archive.writestr(f"{information}/RECORD", "")
 
 
-def test_a_module_a_package_directories_and_an_archive(tmp_path: Path) -> None:
-    (tmp_path / "shipped_module.py").write_text("def twice(x):\n    return 2 * x\n")
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "shipped_in_lib.py").write_text("LIB = 1000\n")
-    (tmp_path / "shipped_dir").mkdir()
-    (tmp_path / "shipped_dir" / "__init__.py").write_text("")
-    (tmp_path / "shipped_dir" / "inner.py").write_text("DIR = 20000\n")
-    wheel(tmp_path, "shipped_package", "OFFSET = 100\n")
-    (tmp_path / "requirements.txt").write_text("shipped-package==1.0\n")
-    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
-        archive.writestr("factor.txt", "7")
+def brought(folder: Path, number: int) -> None:
+    """Writes dependencies of every kind; each run of the test has names of its own."""
+    (folder / f"shipped_module_{number}.py").write_text("def twice(x):\n    return 2 * x\n")
+    (folder / "lib").mkdir()
+    (folder / "lib" / f"shipped_in_lib_{number}.py").write_text("LIB = 1000\n")
+    package = folder / f"shipped_dir_{number}"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "inner.py").write_text("DIR = 20000\n")
+    wheel(folder, f"shipped_package_{number}", "OFFSET = 100\n")
+    (folder / "requirements.txt").write_text(f"shipped-package-{number}==1.0\n")
+    with zipfile.ZipFile(folder / "data.zip", "w") as archive:
+        archive.writestr("inside/factor.txt", "7")
+    with tarfile.open(folder / "more.tar.gz", "w:gz") as packed:
+        packed.add(folder / "requirements.txt", "names.txt")
+
+
+@pytest.mark.parametrize(("number", "master"), [(1, "local[2]"), (2, "in-process")])
+def test_files_packages_and_archives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, master: str
+) -> None:
+    """Files of archives are found where PyFlink's functions look for them: at relative paths."""
+    brought(tmp_path, number)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
 
     def compute(value: int) -> int:
-        import shipped_in_lib  # type: ignore[import-not-found]
-        import shipped_module  # type: ignore[import-not-found]
-        import shipped_package  # type: ignore[import-not-found]
-        from pyspark import SparkFiles
-        from shipped_dir import inner  # type: ignore[import-not-found]
+        module = importlib.import_module(f"shipped_module_{number}")
+        lib = importlib.import_module(f"shipped_in_lib_{number}")
+        inner = importlib.import_module(f"shipped_dir_{number}.inner")
+        package = importlib.import_module(f"shipped_package_{number}")
+        with open("data/inside/factor.txt", encoding="utf-8") as file:
+            factor = int(file.read())
+        with open("more.tar.gz/names.txt", encoding="utf-8") as names:
+            assert names.read().startswith("shipped")
+        return int(module.twice(value) * factor + package.OFFSET + lib.LIB + inner.DIR)
 
-        factor = int(Path(SparkFiles.get("data"), "factor.txt").read_text())
-        more = shipped_in_lib.LIB + inner.DIR
-        return int(shipped_module.twice(value) * factor + shipped_package.OFFSET + more)
-
-    env = environment()
-    env.add_python_file(str(tmp_path / "shipped_module.py"))
+    env = environment(master)
+    env.add_python_file(str(tmp_path / f"shipped_module_{number}.py"))
     env.add_python_file(str(tmp_path / "lib"))
-    env.add_python_file(str(tmp_path / "shipped_dir"))
+    env.add_python_file(str(tmp_path / f"shipped_dir_{number}"))
     env.add_python_archive(str(tmp_path / "data.zip"), "data")
+    env.add_python_archive(str(tmp_path / "more.tar.gz"))
     env.set_python_requirements(str(tmp_path / "requirements.txt"), str(tmp_path))
     with env.from_collection([1, 2]).map(compute).execute_and_collect() as results:
         assert sorted(results) == [21_114, 21_128]
+    assert Path.cwd() == home
+
+    (home / "lookup.txt").write_text("3")
+
+    def look_up(value: int) -> int:
+        with open("lookup.txt", encoding="utf-8") as file:
+            return value * int(file.read())
+
+    if master == "in-process":
+        # Spark's workers start where the JVM was started, which is not here.
+        without = environment(master).from_collection([1, 2]).map(look_up)
+        with without.execute_and_collect() as results:
+            assert sorted(results) == [3, 6]
+
+
+def test_workers_go_back_where_they_were(tmp_path: Path) -> None:
+    """The job after one with archives works where one without ever did."""
+    with zipfile.ZipFile(tmp_path / "few.zip", "w") as archive:
+        archive.writestr("few.txt", "")
+
+    def places(with_archive: bool) -> set[tuple[str, bool]]:
+        env = environment()
+        if with_archive:
+            env.add_python_archive(str(tmp_path / "few.zip"))
+        stream = env.from_collection([1]).map(
+            lambda _: (os.getcwd(), os.path.exists("few.zip/few.txt"))
+        )
+        with stream.execute_and_collect() as results:
+            return set(results)
+
+    before, between, after = places(False), places(True), places(False)
+    assert before == after
+    assert [found for _, found in (*before, *between)] == [False, True]
 
 
 def test_what_does_not_exist_is_named(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import click
 from penstock.cli.failures import RequestFailedError, WrongUsageError
 from penstock.cli.savepoint_verb import absolute
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
+from penstock.core.setting_values import import_path
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -179,11 +180,7 @@ def _absolute_before_mark(item: str) -> str:
 
 
 def _path_entry(file: str) -> str:
-    """Returns what `sys.path` needs: an archive or folder of modules itself, else the folder."""
-    path = Path(absolute(file.removeprefix("file://")) or file)
-    is_archive = path.suffix in (".zip", ".egg", ".whl")
-    holds_modules = path.is_dir() and not (path / "__init__.py").exists()
-    return str(path if is_archive or holds_modules else path.parent)
+    return import_path(absolute(file.removeprefix("file://")) or file)
 
 
 def child_request(program: Program, purpose: str, **more: Any) -> str:

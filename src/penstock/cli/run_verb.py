@@ -257,9 +257,6 @@ def _interrupted(client: RestClient, job_id: str, *, cancels: bool) -> None:
 
 def _run_here(program: Program, given: Asked, *, shows_traces: bool) -> int:
     report = given.report
-    if given.configuration().get_string("penstock.spark.master") == "in-process":
-        # There are no workers to ship files to, and the program's process has them on its path.
-        program.settings.pop("python.files", None)
     if not report.for_people:
         program.settings.setdefault("penstock.progress", "off")
     with tempfile.TemporaryDirectory(prefix="penstock-program-") as directory:

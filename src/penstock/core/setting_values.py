@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from penstock.core.duration import parse_bytes, parse_millis
 from penstock.core.errors import ConfigurationError, ProgramError
 from penstock.core.options import normalized
+
+
+def import_path(file: str) -> str:
+    """Returns what `sys.path` needs for an item of `python.files`.
+
+    That is an archive or a directory of modules itself; for a module or a package its directory.
+    """
+    path = Path(file)
+    is_archive = path.suffix in (".zip", ".egg", ".whl")
+    holds_modules = path.is_dir() and not (path / "__init__.py").exists()
+    return str(path if is_archive or holds_modules else path.parent)
 
 
 def to_text(value: Any) -> str:

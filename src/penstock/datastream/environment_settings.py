@@ -204,11 +204,15 @@ class EnvironmentSettings:
         return self._append("python.files", file_path)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> Self:
-        """Ships an archive that is unpacked beside the workers.
+        """Ships an archive, which is unpacked below the working directory of the functions.
+
+        `open("target_dir/name")` in a function then opens a file of it. In a job that runs in this
+        process, its working directory is another one while such a job runs.
 
         Args:
-            archive_path: A zip file.
-            target_dir: Name of the directory it is unpacked to; that of the file if None.
+            archive_path: A zip or tar file.
+            target_dir: Name of the directory it is unpacked to; that of the file if None, such as
+                `data.zip`.
         """
         name = checked_text(archive_path, "the path of an archive")
         return self._append("python.archives", f"{name}#{target_dir}" if target_dir else name)

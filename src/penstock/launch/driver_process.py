@@ -26,7 +26,7 @@ import msgspec
 from penstock.core.clock import SystemClock
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
-from penstock.core.setting_values import parse_list
+from penstock.core.setting_values import import_path, parse_list
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.processes import start_time
 from penstock.launch import local
@@ -34,7 +34,6 @@ from penstock.launch.ended_jobs import PROGRAM, remove_programs
 from penstock.launch.job_package import resolve, unpack_package
 from penstock.launch.job_record import failure_of
 from penstock.launch.managed_job import OVERRULED, ManagedJob
-from penstock.launch.settings import IN_PROCESS
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -129,10 +128,8 @@ def _run_program(
             raise ProgramError(f"{directory.package} is not the package that was submitted.")
         unpack_package(package, private)
         configuration = resolve(submission.configuration, private)
-        sys.path[:0] = [str(private), *_import_paths(configuration)]
-        if configuration.get("penstock.spark.master") == IN_PROCESS:
-            # There are no workers to ship files to, and this process has them on its path.
-            configuration.pop("python.files", None)
+        files = parse_list(configuration.get("python.files", ""))
+        sys.path[:0] = [str(private), *map(import_path, files)]
         os.environ[COMMAND_LINE_VARIABLE] = json.dumps(configuration)
         local.set_launcher(job.launch)
         if submission.module is not None:
@@ -149,17 +146,6 @@ def _run_program(
     except BaseException as error:
         return error
     return None
-
-
-def _import_paths(configuration: dict[str, str]) -> list[str]:
-    """Returns what `python.files` means for this process: archives, or directories of modules."""
-    paths: list[str] = []
-    for item in parse_list(configuration.get("python.files", "")):
-        path = Path(item)
-        is_archive = path.suffix in (".zip", ".egg", ".whl")
-        holds_modules = path.is_dir() and not (path / "__init__.py").exists()
-        paths.append(str(path if is_archive or holds_modules else path.parent))
-    return paths
 
 
 def _stop_spark() -> None:

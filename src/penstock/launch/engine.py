@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.spark_sink import SparkSink
 from penstock.core import pickling
-from penstock.core.errors import UnsupportedError
 from penstock.launch.settings import IN_PROCESS, JobSettings
 from penstock.runtime.lowering import lower
 from penstock.runtime.specs import SinkSpec, with_sources_cut
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.runtime.driver import EpochRunner
     from penstock.runtime.job_state import JobState
     from penstock.runtime.records import JobProgram
+    from penstock.spark.dependencies import Here, WorkerSetup
 
 _log = logging.getLogger("penstock.job")
 
@@ -27,7 +27,8 @@ class Engine:
     Attributes:
         spark: The session, or None in this process.
         graph: The job, with DataFrames replaced by the files that hold their rows.
-        worker_path: Shipped directories that workers put on their path.
+        worker_setup: What workers do about shipped files.
+        here: Files of a job in this process, if it brought some.
         feeds: Queries behind streaming DataFrames, by uid; to be started with the job.
     """
 
@@ -35,7 +36,8 @@ class Engine:
         self.spark = spark
         self.graph = graph
         self.feeds: dict[str, Any] = {}
-        self.worker_path: tuple[str, ...] = ()
+        self.worker_setup: WorkerSetup | None = None
+        self.here: Here | None = None
         self._runner: Any = None
 
     def runner(self, program: JobProgram) -> EpochRunner:
@@ -48,7 +50,7 @@ class Engine:
         else:
             from penstock.spark.epoch_runner import SparkEpochRunner
 
-            self._runner = SparkEpochRunner(self.spark, program, self.worker_path)
+            self._runner = SparkEpochRunner(self.spark, program, self.worker_setup)
         return self._runner  # type: ignore[no-any-return]
 
     def check_restored(self, state: JobState) -> None:
@@ -60,6 +62,8 @@ class Engine:
         for feed in self.feeds.values():
             feed.stop()
         self._release()
+        if self.here is not None:
+            self.here.close()
 
     def _release(self) -> None:
         if self._runner is not None:
@@ -70,13 +74,13 @@ class Engine:
 def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     """Starts Spark, unless the job runs in this process."""
     if settings.master == IN_PROCESS:
-        if not settings.dependencies.are_none:
-            raise UnsupportedError(
-                "python files, archives, requirements and another interpreter are for Spark's "
-                "workers; a job with penstock.spark.master: in-process has none. Install them here."
-            )
         pickling.register_by_value_pickler(_pickled_by_value)
-        return Engine(with_sources_cut(_lowered(graph, settings)))
+        engine = Engine(with_sources_cut(_lowered(graph, settings)))
+        if not settings.dependencies.are_none:
+            from penstock.spark.dependencies import Here
+
+            engine.here = Here(settings.dependencies)
+        return engine
     from penstock.spark.dataframes import with_dataframes_as_files
     from penstock.spark.dependencies import ship
     from penstock.spark.session import get_session
@@ -87,7 +91,7 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     )
     spark = get_session(graph.job_name, settings.master, settings.spark, light=light)
     engine = Engine(graph, spark)
-    engine.worker_path = ship(spark.sparkContext, settings.dependencies)
+    engine.worker_setup = ship(spark.sparkContext, settings.dependencies)
     graph, engine.feeds = with_dataframes_as_files(
         graph, settings.state.scratch_directory, takes_checkpoints=settings.checkpoints.is_enabled
     )

@@ -1,7 +1,7 @@
-"""Brings a program's own Python files to the workers, by Spark's means.
+"""Brings a program's own Python files to the workers, by Spark's means, or into this process.
 
 python.files         SparkContext.addPyFile: modules, packages, zips, eggs
-python.archives      SparkContext.addArchive: unpacked in the workers' directory
+python.archives      SparkContext.addArchive: unpacked below the directory in which workers work
 python.requirements  installed once on the driver, shipped as an archive, put on the path
 python.executable    the workers' interpreter, of the same version as the driver's
 """
@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, UnsupportedError
+from penstock.core.setting_values import import_path
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -39,12 +41,16 @@ class Dependencies:
         return not (self.files or self.archives or self.requirements or self.executable)
 
 
-def ship(context: SparkContext, dependencies: Dependencies) -> tuple[str, ...]:
-    """Sends dependencies to all workers.
+class WorkerSetup(NamedTuple):
+    """What workers do about the dependencies of a job before they serve it."""
 
-    Returns:
-        Directories below `SparkFiles.getRootDirectory()` that workers must have on their path.
-    """
+    path: tuple[str, ...] = ()  # Directories below Spark's files to have on the path.
+    # Whether Spark's files are their working directory, as `open("archive/name")` wants it.
+    works_in_files: bool = False
+
+
+def ship(context: SparkContext, dependencies: Dependencies) -> WorkerSetup:
+    """Sends dependencies to all workers."""
     for path in dependencies.files:
         context.addPyFile(_one_file(_existing(path, "python.files")))
     for archive in dependencies.archives:
@@ -57,9 +63,100 @@ def ship(context: SparkContext, dependencies: Dependencies) -> tuple[str, ...]:
                 "that can be run here. Give a path that exists on every worker."
             )
         context.pythonExec = dependencies.executable
-    if dependencies.requirements is None:
-        return ()
-    return (_ship_requirements(context, dependencies.requirements),)
+    names: tuple[str, ...] = ()
+    if dependencies.requirements is not None:
+        installed = _installed(dependencies.requirements)
+        try:
+            archive = shutil.make_archive(str(installed), "zip", installed)
+            context.addArchive(f"{archive}#{installed.name}")
+        finally:
+            shutil.rmtree(installed, ignore_errors=True)
+        names = (installed.name,)
+    return WorkerSetup(names, works_in_files=bool(dependencies.archives))
+
+
+class Here:
+    """The dependencies of a job that runs in this process: until `close`, they are its own.
+
+    As in a worker, archives are below the working directory, which is the process's meanwhile.
+    """
+
+    _working: Here | None = None
+    """The job whose archives are below the working directory."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        if dependencies.executable is not None:
+            raise UnsupportedError(
+                "python.executable is for Spark's workers; a job with penstock.spark.master: "
+                "in-process has none. Start the program with that interpreter instead."
+            )
+        if dependencies.archives and Here._working is not None:
+            raise UnsupportedError(
+                "two jobs with python.archives cannot run in one process at a time, because the "
+                "archives of each are below the working directory. Run one after the other, or "
+                "on Spark."
+            )
+        self._home: str | None = None
+        self._directory = Path(tempfile.mkdtemp(prefix="penstock-dependencies-"))
+        self._path: list[str] = []
+        try:
+            self._bring(dependencies)
+        except BaseException:
+            self.close()
+            raise
+
+    def _bring(self, dependencies: Dependencies) -> None:
+        self._path = [import_path(_local(path, "python.files")) for path in dependencies.files]
+        if dependencies.requirements is not None:
+            self._path.append(str(_installed(dependencies.requirements)))
+        for archive in dependencies.archives:
+            path, _, name = archive.partition("#")
+            found = Path(_local(path, "python.archives"))
+            _unpack(found, self._directory / (name or found.name))
+        sys.path[:0] = self._path
+        if dependencies.archives:
+            self._home = os.getcwd()
+            Here._working = self
+            os.chdir(self._directory)
+
+    def close(self) -> None:
+        """Makes this process what it was, but for modules that were imported."""
+        for path in self._path:
+            if path in sys.path:
+                sys.path.remove(path)
+        if Here._working is self:
+            Here._working = None
+        if self._home is not None:
+            os.chdir(self._home)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _local(path: str, key: str) -> str:
+    found = path.removeprefix("file://")
+    if "://" in found:
+        raise UnsupportedError(
+            f"{key} names '{path}', which Spark would fetch; a job with penstock.spark.master: "
+            "in-process needs a file of this machine."
+        )
+    return os.path.abspath(_existing(found, key))
+
+
+def _unpack(archive: Path, target: Path) -> None:
+    known = (".zip", ".jar", ".tar", ".tar.gz", ".tgz")
+    if not archive.name.lower().endswith(known):
+        raise ConfigurationError(
+            f"python.archives names '{archive}', which is none of {', '.join(known)}."
+        )
+    is_zip = archive.suffix.lower() in (".zip", ".jar")
+    try:
+        if is_zip:
+            shutil.unpack_archive(archive, target, "zip")
+        else:
+            shutil.unpack_archive(archive, target, filter="data")
+    except (shutil.ReadError, OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"python.archives names '{archive}', which cannot be unpacked: {error}"
+        ) from error
 
 
 def _one_file(path: str) -> str:
@@ -80,26 +177,24 @@ def _one_file(path: str) -> str:
     return shutil.make_archive(str(target / target.name), "zip", root, inside)
 
 
-def _ship_requirements(context: SparkContext, requirements: str) -> str:
+def _installed(requirements: str) -> Path:
+    """Installs packages; returns their directory, whose name is like no other's."""
     path, _, cache = requirements.partition("#")
     directory = Path(tempfile.mkdtemp(prefix="penstock-requirements-"))
-    name = directory.name
-    command = [*_installer(), "install", "--quiet", "--target", str(directory / name)]
+    # Spark serves files from where they are, so they stay as long as this process.
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    target = directory / directory.name
+    command = [*_installer(), "install", "--quiet", "--target", str(target)]
     if cache:
         command += ["--no-index", "--find-links", _existing(cache, "python.requirements")]
     command += ["-r", _existing(path, "python.requirements")]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ConfigurationError(
-                f"the packages of {path} (python.requirements) could not be installed: "
-                f"{done.stderr.strip()[-2000:]}"
-            )
-        archive = shutil.make_archive(str(directory / name), "zip", directory / name)
-        context.addArchive(f"{archive}#{name}")
-    finally:
-        shutil.rmtree(directory / name, ignore_errors=True)
-    return name
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ConfigurationError(
+            f"the packages of {path} (python.requirements) could not be installed: "
+            f"{done.stderr.strip()[-2000:]}"
+        )
+    return target
 
 
 def _installer() -> list[str]:

@@ -8,6 +8,7 @@ closure holds versions, splits and numbers only.
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ from penstock.core import pickling
 from penstock.core.errors import JobExecutionError, ProgramError
 from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.level_task import SubtaskCache, level_partitions, read_report, run_level_task
+from penstock.spark.dependencies import WorkerSetup
 from penstock.spark.garbage import collector_at_rest
 from penstock.spark.slots import MOST_SUBTASKS, SlottedLineage, has_one_executor
 
@@ -86,6 +88,22 @@ def _unserialisable(program: JobProgram) -> str:
     return "the program"
 
 
+_HOME: list[str] = []
+"""The working directory of this worker before it was that of shipped files."""
+
+
+def _set_up(setup: WorkerSetup) -> None:
+    """Makes this worker one of another job."""
+    for name in setup.path:
+        sys.path.insert(0, SparkFiles.get(name))
+    if setup.works_in_files:
+        if not _HOME:
+            _HOME.append(os.getcwd())
+        os.chdir(SparkFiles.getRootDirectory())
+    elif _HOME:
+        os.chdir(_HOME.pop())
+
+
 class LevelTask:
     """The task function of one level; picklable."""
 
@@ -95,21 +113,20 @@ class LevelTask:
         cache_key: tuple[str, int],
         level: int,
         plan: bytes,
-        worker_path: tuple[str, ...] = (),
+        setup: WorkerSetup,
     ) -> None:
         self._program = program
         self._cache_key = cache_key
         self._level = level
         self._plan = plan
-        self._worker_path = worker_path
+        self._setup = setup
 
     def __call__(self, partition: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
         program = _PROGRAMS.get(self._cache_key)
         if program is None:
             _CACHE.clear()
             _PROGRAMS.clear()
-            for name in self._worker_path:
-                sys.path.insert(0, SparkFiles.get(name))
+            _set_up(self._setup)
             pickled, classes = pickle.loads(self._program.value)
             vars(sys.modules["__main__"]).update(classes)
             program = _PROGRAMS[self._cache_key] = pickle.loads(pickled)
@@ -144,9 +161,9 @@ class SparkEpochRunner:
     """An `EpochRunner` on a Spark session."""
 
     def __init__(
-        self, spark: SparkSession, program: JobProgram, worker_path: tuple[str, ...] = ()
+        self, spark: SparkSession, program: JobProgram, setup: WorkerSetup | None = None
     ) -> None:
-        self._worker_path = worker_path
+        self._setup = setup or WorkerSetup()
         self._context = spark.sparkContext
         self._program = program
         self._broadcast = self._context.broadcast(pickled_program(program))
@@ -179,7 +196,7 @@ class SparkEpochRunner:
             self._program.cache_key,
             level,
             pickle.dumps(part, pickle.HIGHEST_PROTOCOL),
-            self._worker_path,
+            self._setup,
         )
 
     def _frames(self, tasks: list[LevelTask]) -> Any:
