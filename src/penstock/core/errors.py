@@ -7,7 +7,11 @@ PenstockError
 ├── EnvironmentError_       Java, PySpark or pandas is missing or of a wrong version
 ├── StateError              state is damaged, incompatible or used outside its scope
 └── JobExecutionError       the job failed; for a user's exception its own frames come first
+    ├── InputError          the input is there and cannot be read as the program says
     └── UserFunctionError
+
+A job is not restarted after a `ProgramError`, an `EnvironmentError_` or an `InputError`: the next
+attempt would run the same program in the same place, and read the same input again.
 """
 
 from __future__ import annotations
@@ -41,6 +45,10 @@ class JobExecutionError(PenstockError):
     """The job failed."""
 
 
+class InputError(JobExecutionError):
+    """The input cannot be read as the program says, and will be the same when it is read again."""
+
+
 class UserFunctionError(JobExecutionError):
     """A user's function raised; the text starts with the user's own frames.
 
@@ -71,3 +79,15 @@ class UserFunctionError(JobExecutionError):
         self.epoch = epoch
         self.record = record
         self.cause_type = cause_type
+
+
+_LASTING = (ProgramError, EnvironmentError_, InputError)
+_LASTING_CAUSES = frozenset({"SyntaxError", "IndentationError", "TabError", "NameError"})
+"""Exceptions of functions that only a changed program does not raise again."""
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Whether an error would be met again by every further attempt of the same job."""
+    if isinstance(error, UserFunctionError):
+        return error.cause_type in _LASTING_CAUSES
+    return isinstance(error, _LASTING)

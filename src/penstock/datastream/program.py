@@ -53,6 +53,13 @@ class Program:
                 found += [given.node_id for given in self.nodes[node_id].inputs]
         return {node_id: node for node_id, node in self.nodes.items() if node_id in needed}
 
+    def never_ran(self) -> Node | None:
+        """Returns the last sink that no job has run; without any job, the last node."""
+        new = [node for node_id, node in self.nodes.items() if node_id > self._executed_id]
+        sinks = [node for node in new if node.kind is NodeKind.SINK]
+        found = sinks or (new if not self._executed_id else [])
+        return found[-1] if found else None
+
     def executed(self) -> None:
         """Takes note that what was pending was handed over for execution."""
         self._executed_id = self._last_id

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import sys
+import weakref
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -50,6 +53,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         super().__init__(load_configuration())
         self._program = Program()
         self._listeners: tuple[Any, ...] = ()
+        if not _environments:
+            atexit.register(_tell_what_never_ran)
+        _environments.add(self)
         if configuration is not None:
             self.configure(configuration)
 
@@ -218,7 +224,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def execute_async(self, job_name: str | None = None, *, ui: bool = False) -> JobClient:
         """Starts the program and returns at once."""
-        return JobClient(self._start(job_name, ui=ui))
+        from penstock.launch.local import tell_how_it_ends
+
+        job = self._start(job_name, ui=ui)
+        tell_how_it_ends(job)
+        return JobClient(job)
 
     def add_listener(self, listener: Any) -> None:
         """Has a listener told of the jobs that are executed from now on.
@@ -308,6 +318,27 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         nodes = self._program.pending()
         drawing = graph_svg(nodes, nodes) if nodes else ""
         return settings_html("StreamExecutionEnvironment", self._configuration) + drawing
+
+
+_environments: weakref.WeakSet[StreamExecutionEnvironment] = weakref.WeakSet()
+
+
+def _tell_what_never_ran() -> None:
+    """Says at the end of a program that it forgot `execute()`; where nothing else is the matter."""
+    has_failed = hasattr(sys, "last_value") or hasattr(sys, "last_exc")
+    # Not imported here: a module that is new could not start at the end of the process.
+    local = sys.modules.get("penstock.launch.local")
+    is_for_somebody = local is not None and local.is_launched_for_somebody()
+    if has_failed or is_for_somebody or hasattr(sys, "ps1"):
+        return
+    for env in list(_environments):
+        node = env._program.never_ran()
+        if node is not None:
+            _log.warning(
+                "'%s' never ran: the program ended without env.execute() behind it. Nothing of a "
+                "stream runs before.",
+                node.name,
+            )
 
 
 def _loose_ends(graph: StreamGraph) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import platform
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,7 @@ from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.core.job import JobStatus
 from penstock.launch.settings import IN_PROCESS
 from penstock.operators.errors import describe_exception
+from penstock.operators.simple import RESULTS_NONE
 from penstock.rest.views.configuration import without_secrets
 from penstock.rest.views.facts import EngineFacts, FailureRecord, JobFacts, StorageFacts
 from penstock.runtime.job_metrics import (
@@ -25,6 +27,7 @@ from penstock.runtime.job_metrics import (
     LateNotices,
     LateRecords,
     late_records,
+    maps_to_none,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +45,10 @@ _LATE_ADVICE: Final = (
     "with_watermark_alignment(...) at a source whose splits run apart, or for bounded input "
     "env.set_runtime_mode(RuntimeExecutionMode.BATCH)."
 )
+_NONES: Final = "Does its function lack a return? To leave records out, use filter() or flat_map()."
+_MANY_NONES: Final = 1_000
+_TOLD_OF_REPEATS: Final = frozenset({3, 30, 300, 3000})
+_EPOCH_NUMBER: Final = re.compile(r"epoch:? \d+")
 _log = logging.getLogger("penstock.job")
 
 
@@ -61,6 +68,7 @@ class JobRecord:
         """Of processes before this one."""
         self.metrics = JobMetrics()
         self._late_notices = LateNotices()
+        self._maps_to_none: set[str] = set()
         self.engine_facts = EngineFacts(settings.master)
         self.failures: tuple[FailureRecord, ...] = ()
         """Newest first."""
@@ -102,12 +110,17 @@ class JobRecord:
         self.last_epoch = summary.epoch
         self.records_read += summary.records_read
         self.metrics = self.metrics.folded(self.graph, summary, self._clock.monotonic_ms())
-        if any(
-            metrics.user.get(LATE_DROPPED)
+        seen = {
+            name
             for report in summary.reports
             for metrics in report.metrics.values()
-        ):
+            for name in (LATE_DROPPED, RESULTS_NONE)
+            if metrics.user.get(name)
+        }
+        if LATE_DROPPED in seen:
             self._warn_of_late_records()
+        if RESULTS_NONE in seen:
+            self._warn_of_nones(_MANY_NONES)
 
     def _warn_of_late_records(self, *, at_end: bool = False) -> dict[str, LateRecords]:
         found = late_records(self.graph, self.metrics.totals)
@@ -115,8 +128,19 @@ class JobRecord:
             _log.warning("%s: %s", late, _LATE_ADVICE)
         return found
 
-    def late_records_at_end(self) -> dict[str, int]:
-        """Returns the records that were dropped as late by the operators' names, and says so."""
+    def _warn_of_nones(self, least: int) -> None:
+        for name, taken in maps_to_none(self.graph, self.metrics.totals).items():
+            if taken >= least and name not in self._maps_to_none:
+                self._maps_to_none.add(name)
+                _log.warning("'%s' made None of all its %s records. %s", name, f"{taken:,}", _NONES)
+
+    def summed_up(self) -> dict[str, int]:
+        """Says what is striking about a job that has ended.
+
+        Returns:
+            The records that were dropped as late, by the names of the operators.
+        """
+        self._warn_of_nones(1)
         counts: Counter[str] = Counter()
         for late in self._warn_of_late_records(at_end=True).values():
             counts[late.name] += late.dropped
@@ -154,6 +178,36 @@ class JobRecord:
             last_checkpoint_ms,
             storage=self.storage_facts(),
         )
+
+
+class FailuresInARow:
+    """Failures of a job that look the same, one after the other; whoever reads a log wants that."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, ...] | None = None
+        self._count = 0
+
+    def lines(self, error: BaseException, delay_ms: int) -> list[str]:
+        """Returns what to say about one more failure, and the restart behind it."""
+        found: tuple[str, ...] = (type(error).__name__, _EPOCH_NUMBER.sub("", str(error)))
+        place = ""
+        if isinstance(error, UserFunctionError) and error.record is not None:
+            found = (error.uid or error.operator_name, error.cause_type, error.record)
+            place = (
+                f" in '{error.operator_name}' at the record {error.record} with {error.cause_type}"
+            )
+        self._count = self._count + 1 if found == self._last else 1
+        self._last = found
+        if self._count == 1:
+            return [f"restarts in {delay_ms} ms after: {error}"]
+        lines = [f"restarts in {delay_ms} ms after the same failure, {self._count} times in a row."]
+        if self._count in _TOLD_OF_REPEATS:
+            lines.append(
+                f"failed {self._count} times in a row{place}: it hardly heals by itself. Catch the "
+                "exception in the function and put the record aside (a side output), or have "
+                "fewer restarts with restart-strategy.type: fixed-delay."
+            )
+        return lines
 
 
 def failure_of(

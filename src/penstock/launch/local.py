@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import threading
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock.core.job import JobStatus
 from penstock.graph.compile import compile_graph
 from penstock.launch import embedded_service
 from penstock.launch.banner import banner_lines, banner_warnings, engine_name, facts_of
@@ -15,7 +18,10 @@ from penstock.launch.settings import make_absolute, read_settings
 from penstock.runtime.specs import check_alignment
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from penstock.core.configuration import Configuration
+    from penstock.core.job import JobExecutionResult
     from penstock.graph.nodes import StreamGraph
     from penstock.runtime.driver import EpochSummary
 
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.job")
 _launchers: list[Launcher] = []
+_unattended: set[LocalJob] = set()
+"""Jobs of `execute_async` that have not ended."""
 
 
 def set_launcher(launcher: Launcher) -> None:
@@ -33,6 +41,11 @@ def set_launcher(launcher: Launcher) -> None:
     manager, the command line's `run -t local`, `info` and `check-restore`.
     """
     _launchers[:] = [launcher]
+
+
+def is_launched_for_somebody() -> bool:
+    """Whether this process runs a program for somebody else, who is told how that ends."""
+    return bool(_launchers)
 
 
 def execute_async(
@@ -84,3 +97,44 @@ def start_job(  # noqa: PLR0913 - what a job manager adds
     if has_page:
         embedded_service.serve(job, configuration)
     return job
+
+
+def tell_how_it_ends(job: LocalJob) -> None:
+    """Has a job that the program may not wait for say so when it fails, or is cut off."""
+
+    def ended(result: Future[JobExecutionResult]) -> None:
+        _unattended.discard(job)
+        if not threading.main_thread().is_alive():
+            _cut_off(job)
+        elif job.status is JobStatus.FAILED:
+            _log.error("Job %s failed: %s", job.job_id, _in_one_line(result.exception()))
+
+    if not _unattended:
+        atexit.register(_cut_off_all)
+    _unattended.add(job)
+    job.result.add_done_callback(ended)
+
+
+def _cut_off_all() -> None:
+    for job in list(_unattended):
+        _cut_off(job)
+    _unattended.clear()
+
+
+def _cut_off(job: LocalJob) -> None:
+    _log.warning(
+        "The program ended before job %s, which ends with it. Wait for the job: "
+        "client.get_job_execution_result().result(), or env.execute().",
+        job.job_id,
+    )
+
+
+def _in_one_line(error: BaseException | None) -> str:
+    """Returns what went wrong without frames; the result of the job has them."""
+    lines = [line for line in str(error).splitlines() if line and not line.startswith(" ")]
+    place = next((line for line in lines if line.startswith("in operator")), "")
+    what = next((line for line in lines if not line.startswith("Traceback")), type(error).__name__)
+    record = getattr(error, "record", None)
+    about = "" if record is None else f", record {record}"
+    hint = "client.get_job_execution_result().result() raises it in full."
+    return f"{what.rstrip('.')}{', ' if place else ''}{place}{about}. {hint}"

@@ -14,16 +14,16 @@ import logging
 import random  # noqa: TID251 - the composition root is where chance comes from
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import LASTING_DAMAGE
 from penstock.checkpoint.take_over import is_superseded
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import JobExecutionError, is_lasting
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.jobmanager.restart_strategies import GiveUp
 from penstock.launch.checkpointing.results import chain, place_of, take_last_checkpoint
 from penstock.launch.engine import open_engine
-from penstock.launch.job_record import JobRecord, engine_facts, storage_facts
+from penstock.launch.job_record import FailuresInARow, JobRecord, engine_facts, storage_facts
 from penstock.launch.job_resources import JobResources
 from penstock.launch.listeners import JobListeners
 from penstock.launch.start_point import JobEndedError
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.runtime.job_state import JobState
     from penstock.runtime.source_progress import SourceProgress
 
+_LASTING: Final = "every further attempt would meet the same error. It is shown where the job ends."
 _log = logging.getLogger("penstock.job")
 
 
@@ -143,7 +144,7 @@ class LocalJob(JobRecord):
             self.result.set_exception(error)
             return
         self.status = status
-        late = self.late_records_at_end()
+        late = self.summed_up()
         if status is JobStatus.CANCELED:
             self.result.set_exception(JobExecutionError(f"job {self.job_id} was cancelled."))
             return
@@ -174,6 +175,7 @@ class LocalJob(JobRecord):
     def _run_attempts(self, resources: JobResources, initial: JobState | None) -> JobStatus:
         state, attempt = initial, 0
         latest: CompletedCheckpoint | None = None
+        failures = FailuresInARow()
         while True:
             try:
                 if latest is not None:
@@ -195,10 +197,12 @@ class LocalJob(JobRecord):
                 if isinstance(decision, GiveUp):
                     _log.info("Job %s gives up: %s", self.job_id, decision.reason)
                     raise
+                if is_lasting(error):
+                    _log.warning("Job %s is not restarted: %s", self.job_id, _LASTING)
+                    raise
                 self.status = JobStatus.RESTARTING
-                _log.warning(
-                    "Job %s restarts in %d ms after: %s", self.job_id, decision.delay_ms, error
-                )
+                for line in failures.lines(error, decision.delay_ms):
+                    _log.warning("Job %s %s", self.job_id, line)
                 latest = resources.service.recover(str(error))
                 self.failed(error, None if latest is None else latest.checkpoint_id)
                 # What the latest checkpoint contains is not ours to take back.

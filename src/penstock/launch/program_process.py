@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.launch import local
@@ -70,6 +70,9 @@ def run_program(
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
+_NO_JOB: Final = "error: the program ended without a job; it must call env.execute()."
+
+
 class _Answering:
     """A launcher that starts nothing: it answers about the first job and ends the program."""
 
@@ -107,15 +110,22 @@ class _Running:
     def __call__(
         self, graph: StreamGraph, configuration: Configuration, listener: Listener | None
     ) -> LocalJob:
-        job = local.start_job(graph, configuration, listener)
+        # Said before it starts, or the first records of a quick job would come before it.
+        return local.start_job(graph, configuration, listener, before_start=self._submitted)
+
+    def _submitted(self, job: LocalJob) -> None:
         self._jobs.append(job)
         self._print(f"Job has been submitted with JobID {job.job_id}")
-        return job
 
-    def wait(self) -> None:
-        """Waits for jobs that the program has left running, as Flink's attached client does."""
+    def wait(self) -> bool:
+        """Waits for jobs that the program has left running, as Flink's attached client does.
+
+        Returns:
+            Whether there were any.
+        """
         for job in self._jobs:
             self._print(str(job.wait()))
+        return bool(self._jobs)
 
     def answer(self) -> None:
         """Writes down how the jobs have ended."""
@@ -138,7 +148,9 @@ def main(text: str) -> int:
     local.set_launcher(running if request.purpose == "run" else _Answering(request))
     try:
         run_program(request.program, request.module, request.arguments, request.paths)
-        running.wait()
+        if request.purpose == "run" and not running.wait():
+            print(_NO_JOB, file=sys.stderr)
+            return 1
     except _AnsweredError:
         return 0
     except KeyboardInterrupt:
@@ -150,9 +162,7 @@ def main(text: str) -> int:
         if request.purpose == "run":
             running.answer()
     if request.purpose != "run":
-        print(
-            "error: the program ended without a job; it must call env.execute().", file=sys.stderr
-        )
+        print(_NO_JOB, file=sys.stderr)
         return 1
     return 0
 

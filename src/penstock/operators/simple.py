@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, Final
 
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_filter, as_flat_map, as_map
@@ -61,6 +61,10 @@ class FilterSpec(_SimpleSpec):
         return KeyedFilterLogic(self.function) if self.is_keyed else FilterLogic(self.function)
 
 
+RESULTS_NONE: Final = "numResultsNone"
+"""Counts results of `map` that are None, in batches that begin with one."""
+
+
 class MapLogic(FunctionLogic):
     """Without a key."""
 
@@ -75,7 +79,14 @@ class MapLogic(FunctionLogic):
         # function for the end of the batch and lose the rest in silence.
         with user_code(self.context, batch.values, records):
             values = [function(value) for value in records]
+        self.count_nones(values)
         self.output.emit(Batch(values, batch.timestamps))
+
+    def count_nones(self, values: list[Any]) -> None:
+        """Counts results that are None, so that somebody may notice if all of them are."""
+        if values and values[0] is None:
+            nones = self.context.metrics.counter(RESULTS_NONE)
+            nones.inc(sum(value is None for value in values))
 
 
 class KeyedMapLogic(MapLogic):
@@ -92,6 +103,7 @@ class KeyedMapLogic(MapLogic):
             for key, value in zip(keys, records, strict=True):
                 state.key = key
                 append(function(value))
+        self.count_nones(values)
         self.output.emit(Batch(values, batch.timestamps))
 
 

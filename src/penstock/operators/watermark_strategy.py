@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import logging
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,6 +16,8 @@ from penstock.core.errors import ProgramError
 from penstock.operators.watermark_generators import TimestampAssigner, WatermarkGenerator
 
 DEFAULT_ALIGNMENT_INTERVAL_MS: Final = 1000
+_FEW_MILLIS: Final = 1_000
+_log = logging.getLogger("penstock.timestamps")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -76,6 +80,7 @@ class WatermarkStrategy:
             max_out_of_orderness: A `Duration`, a `timedelta` or milliseconds.
         """
         bound_ms = to_millis(max_out_of_orderness, "max_out_of_orderness")
+        _warn_of_few_millis(max_out_of_orderness, "for_bounded_out_of_orderness")
         if bound_ms < 0:
             raise ProgramError(
                 f"max_out_of_orderness is {bound_ms} ms; it must not be negative. "
@@ -133,6 +138,7 @@ class WatermarkStrategy:
     def with_idleness(self, idle_timeout: Any) -> WatermarkStrategy:
         """Lets others not wait for a split that had no record for that long."""
         timeout_ms = to_millis(idle_timeout, "idle_timeout")
+        _warn_of_few_millis(idle_timeout, "with_idleness")
         if timeout_ms <= 0:
             raise ProgramError(f"idle_timeout is {timeout_ms} ms; it must be positive.")
         return replace(self, idle_timeout_ms=timeout_ms)
@@ -168,6 +174,17 @@ class WatermarkStrategy:
     def generates_watermarks(self) -> bool:
         """Whether there is a generator at all."""
         return self.bound_ms is not None or self.generator_factory is not None
+
+
+@functools.cache  # Once for each call in a program.
+def _warn_of_few_millis(span: Any, method: str) -> None:
+    """A small number without a unit is more often meant as seconds."""
+    if isinstance(span, int) and 0 < span < _FEW_MILLIS:
+        _log.warning(
+            "%s(%d) means %d milliseconds. For seconds write Duration.of_seconds(%d), and "
+            "Duration.of_millis(%d) if it is meant.",
+            *(method, span, span, span, span),
+        )
 
 
 def timestamp_function(assigner: Any) -> tuple[Callable[..., int], int]:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.times import MIN_WATERMARK
+from penstock.operators.simple import RESULTS_NONE
 from penstock.operators.windows.partials import RECORDS_INSIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from penstock.graph.job_graph import JobGraph
+    from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
     from penstock.runtime.driver import EpochSummary
     from penstock.runtime.records import OperatorMetrics, SubtaskKey, SubtaskReport
 
@@ -48,6 +49,7 @@ class OperatorTotals:
         meters: Events that the user's meters counted.
         gauges: What the user's gauges said last.
         distributions: Count, sum, minimum and maximum of the user's distributions.
+        results_none: Results of `map` that are None, as far as they are counted.
     """
 
     records_in: int = 0
@@ -61,6 +63,7 @@ class OperatorTotals:
     meters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, Any] = field(default_factory=dict)
     distributions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results_none: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +272,13 @@ def _operator(
 ) -> OperatorTotals:
     counters, meters = dict(known.counters), dict(known.meters)
     gauges, distributions = dict(known.gauges), dict(known.distributions)
-    late = 0
+    late = nones = 0
     for name, value in metrics.user.items():
         if not isinstance(value, dict):
             if name == LATE_DROPPED:
                 late = value
+            elif name == RESULTS_NONE:
+                nones = value
             elif name != RECORDS_INSIDE:
                 counters[name] = counters.get(name, 0) + value
         elif "events" in value:
@@ -295,6 +300,7 @@ def _operator(
         meters,
         gauges,
         distributions,
+        known.results_none + nones,
     )
 
 
@@ -325,20 +331,47 @@ class LateRecords:
 
 def late_records(graph: JobGraph, totals: JobTotals) -> dict[str, LateRecords]:
     """Returns what was dropped as late, by uid of the operators that did."""
-    found: dict[str, LateRecords] = {}
+    return {
+        operator.uid: LateRecords(operator.name, dropped, sum(part.records_in for part in parts))
+        for _, operator, parts in _by_operator(graph, totals)
+        if (dropped := sum(part.late_dropped for part in parts))
+    }
+
+
+def maps_to_none(graph: JobGraph, totals: JobTotals) -> dict[str, int]:
+    """Returns how many records a `map` took whose results are used and were all None, by name."""
+    return {
+        operator.name: taken
+        for stage, operator, parts in _by_operator(graph, totals)
+        if (taken := sum(part.records_in for part in parts))
+        and taken == sum(part.results_none for part in parts)
+        and _is_used(graph, stage, operator)
+    }
+
+
+def _by_operator(
+    graph: JobGraph, totals: JobTotals
+) -> Iterator[tuple[Stage, ChainedOperator, list[OperatorTotals]]]:
     for stage in graph.stages:
+        subtasks = [
+            found
+            for index in range(stage.parallelism)
+            if (found := totals.subtasks.get((stage.stage_id, index))) is not None
+        ]
         for operator in stage.operators:
-            parts = [
-                subtask.operators[operator.uid]
-                for index in range(stage.parallelism)
-                if (subtask := totals.subtasks.get((stage.stage_id, index))) is not None
-                and operator.uid in subtask.operators
-            ]
-            dropped = sum(part.late_dropped for part in parts)
-            if dropped:
-                taken = sum(part.records_in for part in parts)
-                found[operator.uid] = LateRecords(operator.name, dropped, taken)
-    return found
+            uid = operator.uid
+            yield (
+                stage,
+                operator,
+                [subtask.operators[uid] for subtask in subtasks if uid in subtask.operators],
+            )
+
+
+def _is_used(graph: JobGraph, stage: Stage, operator: ChainedOperator) -> bool:
+    position = stage.operators.index(operator)
+    return any(other.producer == position for other in stage.operators) or any(
+        edge.source_operator == position for edge in graph.outputs_of(stage)
+    )
 
 
 class LateNotices:

@@ -33,7 +33,7 @@ from penstock.connectors.files.formats import (
     record_maker,
     size_before,
 )
-from penstock.core.errors import JobExecutionError, ProgramError, UnsupportedError
+from penstock.core.errors import InputError, ProgramError, UnsupportedError
 
 if TYPE_CHECKING:
     from penstock.connectors.files.byte_window import ByteWindow
@@ -198,7 +198,7 @@ class _CsvParser(RecordParser):
         elif at_end:
             size = len(data)
         else:
-            raise JobExecutionError(f"{path}: the header is longer than {_HEADER_LIMIT} bytes.")
+            raise InputError(f"{path}: the header is longer than {_HEADER_LIMIT} bytes.")
         return size + len(whole) - len(data)
 
     def _reader(self, text: str) -> Any:
@@ -211,7 +211,7 @@ class _CsvParser(RecordParser):
         wanted = list(self._spec.columns or names)
         missing = [name for name in wanted if name not in names]
         if missing:
-            raise JobExecutionError(
+            raise InputError(
                 f"{path} has no column {missing[0]!r}; its header names {', '.join(names)}."
             )
         chosen = [names.index(name) for name in wanted]
@@ -223,7 +223,7 @@ class _CsvParser(RecordParser):
     def _set_converters(self, names: Sequence[str]) -> None:
         unknown = [name for name in self._spec.types if name not in names]
         if unknown:
-            raise JobExecutionError(
+            raise InputError(
                 f"types name the column {unknown[0]!r}; the columns are {', '.join(names)}."
             )
         types = self._spec.types
@@ -235,13 +235,13 @@ class _CsvParser(RecordParser):
         try:
             rows, lines = self._whole_rows(text, block, max_records)
         except csv.Error as error:
-            raise JobExecutionError(f"{block.where}: {error}.") from error
+            raise InputError(f"{block.where}: {error}.") from error
         newlines = text.count("\n")
         consumed = len(data)
         if lines <= newlines:
             consumed = size_before(data, newlines - lines) if lines else 0
         if not self._spec.multiline and len(rows) < lines:
-            raise JobExecutionError(
+            raise InputError(
                 f"{block.where}: a quoted field contains a newline. Set multiline=True."
             )
         return Parsed(self._records(rows, block), consumed, len(rows))
@@ -265,7 +265,7 @@ class _CsvParser(RecordParser):
         if rows.pop() == [_PROBE]:
             return rows, reader.line_num - 1
         if block.is_final:
-            raise JobExecutionError(
+            raise InputError(
                 f"{block.where}: a quoted field is still open at the end of the range. "
                 + (
                     "There is a stray quote before it, which misleads the search for the ends of "
@@ -283,7 +283,7 @@ class _CsvParser(RecordParser):
             rows = [row for row in rows if row]
         if self._width and rows and set(map(len, rows)) != {self._width}:
             row = next(row for row in rows if len(row) != self._width)
-            raise JobExecutionError(
+            raise InputError(
                 f"{block.where}: a row has {len(row)} fields instead of {self._width}: "
                 f"{row!r:.200}."
             )
@@ -302,7 +302,7 @@ class _CsvParser(RecordParser):
             try:
                 row[at] = convert(row[at])
             except Exception as error:
-                raise JobExecutionError(
+                raise InputError(
                     f"{block.where}: column {self._names[at]!r} is {row[at]!r:.200}, which "
                     f"{getattr(convert, '__name__', convert)} refuses: {error}."
                 ) from error

@@ -15,7 +15,7 @@ from penstock.connectors.files.range_reader import check_unchanged
 from penstock.connectors.files.storage import InputFile, Storage, storage_of
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import InputError, JobExecutionError
 
 _LEAST_ROWS: Final = 64
 """A read takes at least so many rows, however wide they are."""
@@ -54,7 +54,7 @@ class ParquetFormat(BulkFormat):
             names = parquet.names
             missing = [name for name in self.columns or () if name not in names]
             if missing:
-                raise JobExecutionError(
+                raise InputError(
                     f"{file.path} has no column {missing[0]!r}; it has {', '.join(names)}."
                 )
             splits: list[Split] = []
@@ -96,7 +96,9 @@ class _ParquetFile:
             self._file: Any = parquet.ParquetFile(self._stream, **unit)
         except Exception as error:
             self._stream.close()
-            raise JobExecutionError(f"{path} cannot be read as Parquet: {error}.") from error
+            # What storage does not give now it may give later; pyarrow's own errors are values.
+            kind = InputError if isinstance(error, ValueError) else JobExecutionError
+            raise kind(f"{path} cannot be read as Parquet: {error}.") from error
 
     @property
     def metadata(self) -> Any:

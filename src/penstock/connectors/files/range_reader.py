@@ -22,7 +22,7 @@ from penstock.connectors.files.byte_window import (
 from penstock.connectors.files.formats import Block, Parsed, RecordParser, StreamFormat
 from penstock.connectors.files.storage import InputFile, Storage, storage_of
 from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import InputError, JobExecutionError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -174,7 +174,7 @@ class OpenFile:
             sought = max(sought, len(buffer) - offset)
             size = 2 * max(size, sought)
             if size > _MAX_RECORD_BYTES + target - position:
-                raise JobExecutionError(
+                raise InputError(
                     f"{self._path}: no newline in {sought} bytes from position {position} on; a "
                     f"record may have {_MAX_RECORD_BYTES} bytes. Is this a text file?"
                 )

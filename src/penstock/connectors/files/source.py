@@ -22,7 +22,7 @@ from penstock.connectors.files.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.range_reader import RangeReader, open_window
 from penstock.connectors.files.storage import InputFile, normalize, storage_of
 from penstock.connectors.source import Boundedness, Discovery, Source, SourceReader, Split
-from penstock.core.errors import ProgramError
+from penstock.core.errors import InputError, JobExecutionError, ProgramError
 
 if TYPE_CHECKING:
     from penstock.core.columns import ColumnName
@@ -177,7 +177,13 @@ class FileSource(Source):
             if 0 <= now_ms - state["polled_ms"] < interval_ms:
                 return Discovery((), state)
         seen: dict[str, int] = {} if state is None else state["seen"]
-        files = [file for file in self._list() if file.path not in seen]
+        try:
+            files = [file for file in self._list() if file.path not in seen]
+        except InputError as error:
+            if state is None:
+                raise
+            # A path that was there may come back, with the storage that it is on.
+            raise JobExecutionError(str(error)) from error
         if interval_ms is not None:
             files.sort(key=lambda file: (str(file.version), file.path))
         if files and interval_ms is not None:

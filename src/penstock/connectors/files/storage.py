@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from penstock.core.errors import JobExecutionError, ProgramError
+from penstock.core.errors import InputError, ProgramError
 
 _WILDCARDS = frozenset("*?[")
 
@@ -91,7 +91,7 @@ class LocalStorage(Storage):
         if os.path.lexists(path):
             roots = [path]
         elif _WILDCARDS.isdisjoint(path):
-            raise JobExecutionError(
+            raise InputError(
                 f"the input path {path} does not exist. Create it first, or give a pattern such "
                 f"as {os.path.join(path, '*')}, which may match nothing."
             )
@@ -157,7 +157,7 @@ class RemoteStorage(Storage):
             root = fs._strip_protocol(path).rstrip("/")
             found = fs.find(path, maxdepth=depth, detail=True)
         elif _WILDCARDS.isdisjoint(path):
-            raise JobExecutionError(f"the input path {path} does not exist.")
+            raise InputError(f"the input path {path} does not exist.")
         else:
             root = ""
             found = fs.glob(path, detail=True)

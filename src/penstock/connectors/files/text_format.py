@@ -15,7 +15,7 @@ from penstock.connectors.files.formats import (
     checked_charset,
     size_before,
 )
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import InputError
 
 
 class TextLineFormat(StreamFormat):
@@ -91,7 +91,7 @@ class _JsonParser(_LineParser):
         try:
             return json.loads(line)
         except ValueError as error:
-            raise JobExecutionError(
+            raise InputError(
                 f"a line in the block of {block.where} is not JSON: {error}. "
                 f"The line: {line[:200]!r}. Read it with StreamFormat.text_line_format() and parse "
                 "it in a function that can put bad lines aside."
