@@ -3,18 +3,21 @@ r"""A counter per user with a state of so many keys, steady changes, and frequen
     python checkpoints.py steady   FOLDER KEYS SECONDS [KEY=VALUE ...]
     python checkpoints.py restore  FOLDER KEYS SECONDS [KEY=VALUE ...]
     python checkpoints.py backlog  FOLDER KEYS SECONDS [KEY=VALUE ...]
+    python checkpoints.py epochs   FOLDER KEYS SECONDS [KEY=VALUE ...]
 
 Penstock only. Every user is counted once; after that, users drawn at random follow:
 
     steady    10,000 a second; checkpoints are noted. The last one is kept.
     restore   goes on from there, in another process, after two jobs that start without state.
     backlog   as many as the job takes; epochs are noted.
+    epochs    5,000 a second, 1 kB of state a user; epochs and checkpoints are noted.
 
 What was measured is printed as one line of JSON. Files of output hold `user \t count`.
 """
 
 import contextlib
 import json
+import os
 import statistics
 import sys
 import time
@@ -26,6 +29,8 @@ from penstock.datastream.connectors import FileSink, PythonSource, RollingPolicy
 from penstock.datastream.state import ValueStateDescriptor
 
 RATE = 10_000
+EPOCHS_RATE = 5_000
+USER_BYTES = 1_000
 SPLITS = 2
 WARM_UP_SECONDS = 5
 NO_LIMIT = 1 << 40
@@ -34,9 +39,10 @@ NO_LIMIT = 1 << 40
 class Users(PythonSource):
     """Every user once, then, once the file `gate` says when, users at random."""
 
-    def __init__(self, keys, gate):
+    def __init__(self, keys, gate, rate):
         self.keys = keys
         self.gate = gate
+        self.rate = rate
         self.opened_at = None
 
     def splits(self):
@@ -46,7 +52,7 @@ class Users(PythonSource):
         if self.opened_at is None:
             with contextlib.suppress(FileNotFoundError):
                 self.opened_at = float(self.gate.read_text())
-        due = 0 if self.opened_at is None else (time.time() - self.opened_at) * RATE
+        due = 0 if self.opened_at is None else (time.time() - self.opened_at) * self.rate
         return (self.keys + min(int(due), NO_LIMIT)) // SPLITS
 
     def read(self, split, start, end):
@@ -69,17 +75,32 @@ class CountPerUser(KeyedProcessFunction):
             yield f"{value}\t{count}"
 
 
+class CountInLargeState(CountPerUser):
+    """The same, in state of some size that no compression makes smaller."""
+
+    def open(self, runtime_context):
+        descriptor = ValueStateDescriptor("count", Types.PICKLED_BYTE_ARRAY())
+        self.count = runtime_context.get_state(descriptor)
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or (0,))[0] + 1
+        self.count.update((count, os.urandom(USER_BYTES)))
+        if count > 1:
+            yield f"{value}\t{count}"
+
+
 class Epochs:
-    """Listens: when each epoch ended, and how many records it read."""
+    """Listens: when each epoch ended, how many records it read, and how long it took."""
 
     def __init__(self):
         self.ended = []
 
     def onQueryProgress(self, event):
-        self.ended.append((time.monotonic(), event.progress.numInputRows))
+        progress = event.progress
+        self.ended.append((time.monotonic(), progress.numInputRows, progress.batchDuration))
 
 
-def execute(folder, keys, gate, settings, **more):
+def execute(folder, keys, gate, settings, *, rate=RATE, function=CountPerUser, **more):
     configuration = Configuration()
     for key, value in {
         "execution.checkpointing.dir": str(folder / "checkpoints"),
@@ -97,10 +118,10 @@ def execute(folder, keys, gate, settings, **more):
         .build()
     )
     (
-        env.from_source(Users(keys, gate), WatermarkStrategy.no_watermarks(), "users")
+        env.from_source(Users(keys, gate, rate), WatermarkStrategy.no_watermarks(), "users")
         .uid("users")
         .key_by(lambda user: user, key_type=Types.LONG())
-        .process(CountPerUser(), Types.STRING())
+        .process(function(), Types.STRING())
         .uid("counts")
         .sink_to(sink)
         .uid("output")
@@ -204,13 +225,41 @@ def backlog(folder, keys, seconds, settings):
     wait_until(job, lambda: len(epochs.ended) > 1)
     number = len(job.checkpoints())
     stop(job)
-    (first, _), *rest = epochs.ended
-    taken = sum(records for _, records in rest)
+    (first, _, _), *rest = epochs.ended
+    taken = sum(records for _, records, _ in rest)
     return {"rate": taken / (rest[-1][0] - first), "checkpoints": number}
 
 
+def large(folder, keys, seconds, settings):
+    gate = folder / "gate"
+    job = execute(folder, keys, gate, settings, rate=EPOCHS_RATE, function=CountInLargeState)
+    began = time.monotonic()
+    wait_until(job, lambda: counted(job) >= keys)
+    filled = time.monotonic() - began
+    job.trigger_checkpoint().result()
+    gate.write_text(str(time.time()))
+    time.sleep(WARM_UP_SECONDS)
+    epochs = Epochs()
+    job.add_listener(epochs)
+    first_ms = time.time() * 1000
+    time.sleep(seconds)
+    noted_epochs = list(epochs.ended)
+    found = [record for record in job.checkpoints() if record.triggered_ms >= first_ms]
+    done = [noted(record) for record in found if record.status == "COMPLETED"]
+    job.trigger_checkpoint().result()
+    stop(job)
+    return {
+        "fill_seconds": filled,
+        "epoch_ms": [took for _, _, took in noted_epochs],
+        "records": sum(records for _, records, _ in noted_epochs),
+        "checkpoints": done,
+        "failed": sum(record.status == "FAILED" for record in found),
+    }
+
+
 def main(what, folder, keys, seconds, *settings):
-    measure = {"steady": steady, "restore": restore, "backlog": backlog}[what]
+    measures = {"steady": steady, "restore": restore, "backlog": backlog, "epochs": large}
+    measure = measures[what]
     print(json.dumps(measure(Path(folder), int(keys), float(seconds), settings)))
 
 
