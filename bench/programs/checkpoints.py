@@ -100,7 +100,8 @@ class Epochs:
         self.ended.append((time.monotonic(), progress.numInputRows, progress.batchDuration))
 
 
-def execute(folder, keys, gate, settings, *, rate=RATE, function=CountPerUser, **more):
+def execute(folder, keys, gate, settings, *, work=(RATE, CountPerUser), **more):
+    rate, function = work
     configuration = Configuration()
     for key, value in {
         "execution.checkpointing.dir": str(folder / "checkpoints"),
@@ -232,7 +233,7 @@ def backlog(folder, keys, seconds, settings):
 
 def large(folder, keys, seconds, settings):
     gate = folder / "gate"
-    job = execute(folder, keys, gate, settings, rate=EPOCHS_RATE, function=CountInLargeState)
+    job = execute(folder, keys, gate, settings, work=(EPOCHS_RATE, CountInLargeState))
     began = time.monotonic()
     wait_until(job, lambda: counted(job) >= keys)
     filled = time.monotonic() - began

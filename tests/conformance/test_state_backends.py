@@ -37,12 +37,21 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "timers_in_memory": 4,
         "block_cache_bytes": 1 << 20,
     },
+    # A fold takes a dozen commits, so that everything happens in its midst.
+    "rocksdb, sliced folds": {
+        "max_deltas": 3,
+        "replay_bytes": 4000,
+        "timers_in_memory": 4,
+        "block_cache_bytes": 1 << 20,
+        "fold_slice_ms": 0,
+        "fold_pace": 0,
+    },
 }
 
 
 def make_state(name: str, area: FileArea, subtask: int = 0, parallelism: int = 1) -> Any:
     first, last = key_group_range(subtask, parallelism, GROUPS)
-    return create_backend(name, **SETTINGS[name]).create_state(
+    return create_backend(name.partition(",")[0], **SETTINGS[name]).create_state(
         first, last, GROUPS, area, EpochClock(1000), "op"
     )
 
@@ -243,7 +252,7 @@ class StateMachine(RuleBasedStateMachine):
     @rule()
     def evict(self) -> None:
         for state in self.states:
-            if self.backend == "rocksdb":
+            if self.backend != "hashmap":
                 state._evict()
 
     @invariant()
@@ -300,6 +309,10 @@ class RocksDbMachine(StateMachine):
     backend = "rocksdb"
 
 
+class SlicedFoldsMachine(StateMachine):
+    backend = "rocksdb, sliced folds"
+
+
 MANY = settings(
     max_examples=40,
     stateful_step_count=30,
@@ -309,10 +322,12 @@ TestHashMap = HashMapMachine.TestCase
 TestHashMap.settings = MANY
 TestRocksDb = RocksDbMachine.TestCase
 TestRocksDb.settings = MANY
+TestSlicedFolds = SlicedFoldsMachine.TestCase
+TestSlicedFolds.settings = MANY
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("machine", [HashMapMachine, RocksDbMachine])
+@pytest.mark.parametrize("machine", [HashMapMachine, RocksDbMachine, SlicedFoldsMachine])
 def test_a_long_life(machine: Any, seed: int) -> None:
     """The same rules without shrinking, for far more steps than hypothesis takes."""
     rng = random.Random(seed)

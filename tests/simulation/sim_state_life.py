@@ -52,6 +52,9 @@ def small_thresholds(rng: random.Random, backend: str) -> dict[str, Any]:
         "whole_map_entries": rng.choice([1, 3, 64]),
         "min_expiry_rows": rng.choice([1, 10, 10_000]),
         "block_cache_bytes": 1 << 20,
+        # At 0 and 0 a commit takes one step of a fold, which then lasts a dozen commits.
+        "fold_slice_ms": rng.choice([0, 0, 60_000]),
+        "fold_pace": rng.choice([0, 0, 4]),
     }
 
 

@@ -20,6 +20,8 @@ from penstock.state import delta_chain, delta_merge
 from penstock.state.hashmap.tables import HeapMapTable
 from penstock.state.rocksdb.backend import RocksKeyedState
 from penstock.state.rocksdb.base import RocksBase
+from penstock.state.rocksdb.fold import Fold
+from penstock.state.rocksdb.lists import RocksListTable
 from penstock.state.rocksdb.table import RocksTable
 from penstock.state.rocksdb.timers import RocksTimerTable
 from penstock.state.rocksdb.values import RocksValueTable
@@ -63,6 +65,7 @@ FLOORS_OF_ROCKSDB = {
     "rows read one by one": 200,
     "rows read together": 5,
     "expired rows dropped": 3,
+    "slices of folds": 15,
 }
 
 
@@ -110,6 +113,7 @@ def test_state_is_what_dictionaries_say(
         count(monkeypatch, seen, "rows read one by one", RocksBase, "get")
         count(monkeypatch, seen, "rows read together", RocksBase, "get_many")
         count(monkeypatch, seen, "expired rows dropped", RocksTable, "unexpired_row")
+        count(monkeypatch, seen, "slices of folds", Fold, "work")
     seeds = range(block, min(block + BLOCK, LIVES))
     for seed in seeds:
         seen += live(seed, backend)
@@ -186,6 +190,26 @@ def rows_expire_before_their_time(patch: Patch) -> None:
     patch.setattr(RocksTable, "unexpired_row", broken)
 
 
+def a_fold_takes_what_came_after_it_began(patch: Patch) -> None:
+    whole = RocksValueTable.folded
+
+    def broken(self: RocksValueTable) -> None:
+        whole(self)
+        self.overlay.clear()
+
+    patch.setattr(RocksValueTable, "folded", broken)
+
+
+def a_list_that_was_folded_counts_from_its_beginning(patch: Patch) -> None:
+    whole = RocksListTable.folded
+
+    def broken(self: RocksListTable) -> None:
+        whole(self)
+        self.published()
+
+    patch.setattr(RocksListTable, "folded", broken)
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize(
     ("backend", "break_build"),
@@ -198,6 +222,8 @@ def rows_expire_before_their_time(patch: Patch) -> None:
         ("hashmap", a_version_is_known_by_its_id_alone),
         ("hashmap", a_cleared_map_is_not_a_change),
         ("rocksdb", rows_expire_before_their_time),
+        ("rocksdb", a_fold_takes_what_came_after_it_began),
+        ("rocksdb", a_list_that_was_folded_counts_from_its_beginning),
     ],
 )
 def test_broken_builds_are_caught(

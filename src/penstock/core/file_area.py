@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.core.errors import StateError
 from penstock.core.handles import FileHandle
@@ -74,35 +74,52 @@ class FileArea:
     def verify(self, handle: FileHandle) -> None:
         """Checks length and checksum of a handle's file without keeping its bytes.
 
+        A process reads each file for this once, unless somebody has touched it since: a base of a
+        gigabyte would cost seconds at each restore.
+
         Raises:
             StateError: As for `read`.
         """
         if handle.inline is not None:
             self.read(handle)
             return
+        path = self.path(handle)
         try:
-            size = self.path(handle).stat().st_size
-            digest = _digest_of(self.path(handle)) if size == handle.size_bytes else ""
+            stamp = _stamp_of(path)
+            if _verified.get((str(path), handle.sha256)) == stamp:
+                return
+            digest = _digest_of(path) if stamp.size_bytes == handle.size_bytes else ""
         except OSError as error:
             raise self._unreadable(handle, error) from error
-        self._check(handle, size, digest)
+        self._check(handle, stamp.size_bytes, digest)
+        _remember(path, digest, stamp)
 
     def path(self, handle: FileHandle) -> Path:
         """Returns where the file of a handle lies."""
         return self.directory / handle.name
 
-    def adopt(self, path: str | os.PathLike[str], name: str) -> FileHandle:
-        """Takes an existing file that nobody will change any more, by hard link or copy."""
+    def adopt(
+        self, path: str | os.PathLike[str], name: str, digest: str | None = None
+    ) -> FileHandle:
+        """Takes an existing file that nobody will change any more, by hard link or copy.
+
+        Args:
+            path: The file.
+            name: What it is called here.
+            digest: Its SHA-256, if that is known.
+        """
         source = Path(path)
         if source.stat().st_size <= self.inline_threshold_bytes:
             data = source.read_bytes()
             if data:
                 return FileHandle(name, len(data), hashlib.sha256(data).hexdigest(), data)
-        digest = _digest_of(source)
+        digest = digest or _digest_of(source)
         name = self._link(source, name)
         target = self.directory / name
         target.chmod(0o600)
-        return FileHandle(name, target.stat().st_size, digest)
+        stamp = _stamp_of(target)
+        _remember(target, digest, stamp)
+        return FileHandle(name, stamp.size_bytes, digest)
 
     def link_into(
         self, handle: FileHandle, directory: str | os.PathLike[str], filename: str
@@ -172,6 +189,29 @@ class FileArea:
             f"{self.directory}: {error.strerror or error}. Restore from another checkpoint, or "
             "check that every worker sees the state directory."
         )
+
+
+class _Stamp(NamedTuple):
+    """What changes when somebody replaces a file, or writes to it."""
+
+    inode: int
+    size_bytes: int
+    modified_ns: int
+
+
+_verified: dict[tuple[str, str], _Stamp] = {}
+_MOST_VERIFIED: Final = 10_000
+
+
+def _stamp_of(path: Path) -> _Stamp:
+    found = path.stat()
+    return _Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _remember(path: Path, digest: str, stamp: _Stamp) -> None:
+    if len(_verified) >= _MOST_VERIFIED:
+        _verified.clear()
+    _verified[str(path), digest] = stamp
 
 
 def _digest_of(path: Path) -> str:

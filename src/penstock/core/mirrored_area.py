@@ -42,8 +42,10 @@ class MirroredFileArea(FileArea):
     def write(self, name: str, data: bytes) -> FileHandle:
         return self._published(super().write(name, data))
 
-    def adopt(self, path: str | os.PathLike[str], name: str) -> FileHandle:
-        return self._published(super().adopt(path, name))
+    def adopt(
+        self, path: str | os.PathLike[str], name: str, digest: str | None = None
+    ) -> FileHandle:
+        return self._published(super().adopt(path, name, digest))
 
     def path(self, handle: FileHandle) -> Path:
         """Returns where the file lies here, fetching it if need be."""

@@ -28,13 +28,18 @@ def is_same(a: KeyedStateVersion, b: KeyedStateVersion) -> bool:
 
 
 class DeltaChain:
-    """Reads and writes the deltas of one operator's state."""
+    """Reads and writes the deltas of one operator's state.
+
+    Attributes:
+        frozen: Number of deltas that a fold under way replaces; no later one is merged with them.
+    """
 
     def __init__(self, context: StateContext, policy: FoldPolicy) -> None:
         self._area = context.area
         self._uid = context.uid
         self._pickles = context.pickles
         self._policy = policy
+        self.frozen = 0
 
     def append(
         self, payload: Payload, held: KeyedStateVersion, version_id: str
@@ -47,8 +52,9 @@ class DeltaChain:
             deltas=(*held.deltas, handle),
             delta_ids=(*held.delta_ids, version_id),
         )
-        small = self._policy.small_deltas(version)
-        if len(small) > 1 and self._policy.are_many(version):
+        mergeable = replace(version, deltas=version.deltas[self.frozen :])
+        small = self._policy.small_deltas(mergeable)
+        if len(small) > 1 and self._policy.are_many(mergeable):
             first = len(version.deltas) - len(small) + first_to_merge(small)
             version = self._merged(version, payload, first)
         return version, handle.size_bytes
@@ -73,8 +79,11 @@ class DeltaChain:
     def missing(
         self, held: KeyedStateVersion, version: KeyedStateVersion
     ) -> Sequence[FileHandle] | None:
-        """Returns the deltas that lead from the held version to another, None if there are none."""
-        if _digests(held.base) != _digests(version.base):
+        """Returns the deltas that lead from the held version to another, None if there are none.
+
+        None too while a fold is under way, which knows nothing of what others wrote.
+        """
+        if self.frozen or _digests(held.base) != _digests(version.base):
             return None
         if not held.deltas:
             return version.deltas if held.version_id == version.base_id else None

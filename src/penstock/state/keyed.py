@@ -191,14 +191,21 @@ class KeyedState(ABC):
             count = ttl.cleanup_size()
             if count:
                 self._tables[name].expire(ttl.deadline_ms, count)
-        is_changed = self.is_dirty
-        if self._needs_base or (is_changed and self._is_fold_due(held)):
+        if self._needs_base:
             held = self._write_base(version_id)
             self._needs_base = False
-        elif is_changed:
-            held = self._write_delta(held, version_id)
+        else:
+            held = self._advanced(held, version_id)
         self._held = held
         return held
+
+    def _advanced(self, held: KeyedStateVersion, version_id: str) -> KeyedStateVersion:
+        """Returns the held version with what has changed since."""
+        if not self.is_dirty:
+            return held
+        if self._policy.is_due(held):
+            return self._write_base(version_id)
+        return self._write_delta(held, version_id)
 
     def _write_delta(self, held: KeyedStateVersion, version_id: str) -> KeyedStateVersion:
         payload = self._collect()
@@ -324,10 +331,6 @@ class KeyedState(ABC):
     def _rewrite(self) -> None:
         """A state has another type, or gained or lost its TTL: older files hold another form."""
         self._needs_base = True
-
-    def _is_fold_due(self, held: KeyedStateVersion) -> bool:
-        """Returns whether the next commit writes a base instead of a delta."""
-        return self._policy.is_due(held)
 
     def _delta_written(self, payload: Payload, size_bytes: int) -> None:
         """A delta was committed or applied."""

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import os
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -83,6 +83,37 @@ def test_inline_bytes_are_checked_too(tmp_path: Path) -> None:
     area = FileArea(tmp_path)
     with pytest.raises(StateError, match="SHA-256"):
         area.read(dataclasses.replace(area.write("a", b"12345"), inline=b"12344"))
+
+
+def test_a_file_is_read_once_to_be_verified_unless_it_was_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = FileArea(tmp_path, 0).write("a", b"12345")
+    looks: list[str] = []
+    digest_of = hashlib.file_digest
+
+    def counting(file: Any, name: str) -> Any:
+        looks.append(file.name)
+        return digest_of(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", counting)
+    for _ in range(3):
+        FileArea(tmp_path, 0).verify(handle)
+    assert len(looks) == 1
+    with pytest.raises(StateError, match="SHA-256"):
+        FileArea(tmp_path, 0).verify(dataclasses.replace(handle, sha256="0" * 64))
+    looks.clear()
+    (tmp_path / "a").write_bytes(b"12346")
+    for _ in range(2):
+        with pytest.raises(StateError, match="SHA-256"):
+            FileArea(tmp_path, 0).verify(handle)
+    assert len(looks) == 2
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"abcdef")
+    adopted = FileArea(tmp_path, 0).adopt(outside, "adopted")
+    looks.clear()
+    FileArea(tmp_path, 0).verify(adopted)
+    assert not looks, "its own checksum was taken when it was adopted"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -49,7 +49,11 @@ class Largest:
 @pytest.fixture(params=["hashmap", "rocksdb", "rocksdb over a base"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     name = request.param.split()[0]
-    settings = {"max_deltas": 0, "merge_bytes": -1} if request.param.endswith("base") else {}
+    settings = (
+        {"max_deltas": 0, "merge_bytes": -1, "fold_slice_ms": 60_000}
+        if request.param.endswith("base")
+        else {}
+    )
     state = create_backend(name, **settings).create_state(
         0, 127, 128, FileArea(tmp_path), EpochClock(), "op"
     )

@@ -66,7 +66,9 @@ def test_what_came_and_went_leaves_no_trace() -> None:
 
 def timers_of(tmp_path: Path, **settings: Any) -> Any:
     pytest.importorskip("rocksdict")
-    backend = create_backend("rocksdb", max_deltas=1, merge_bytes=-1, **settings)
+    backend = create_backend(
+        "rocksdb", max_deltas=1, merge_bytes=-1, fold_slice_ms=60_000, **settings
+    )
     return backend.create_state(0, 127, 128, FileArea(tmp_path), EpochClock(), "op")
 
 
@@ -156,7 +158,7 @@ class Lives:
 
     def folded(self) -> None:
         """A fresh worker whose limits are low takes the version over and folds its deltas."""
-        worker = self.state(max_deltas=1, merge_bytes=-1)
+        worker = self.state(max_deltas=1, merge_bytes=-1, fold_slice_ms=60_000)
         worker.restore((self.version,))
         worker.event_timers.add(99, "one more", None)
         self.expected.add((99, "one more"))

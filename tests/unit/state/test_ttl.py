@@ -30,7 +30,7 @@ class Fixture:
     """One state, its clock, and a way to put everything behind a commit and a cold restore."""
 
     def __init__(self, name: str, directory: Path, **settings: Any) -> None:
-        rows = {"merge_bytes": -1} if name == "rocksdb" else {}
+        rows = {"merge_bytes": -1, "fold_slice_ms": 60_000} if name == "rocksdb" else {}
         self.settings = settings or {"max_deltas": 2, **rows}
         self.name, self.area, self.clock = name, FileArea(directory), EpochClock(1000)
         self.number = 0
@@ -262,7 +262,7 @@ def test_ttl_may_be_switched_on_and_off(at: Fixture, opens_first: bool, is_folde
 
 @pytest.mark.parametrize("name", ["hashmap", "rocksdb"])
 def test_expired_rows_leave_with_the_next_image(name: str, tmp_path: Path) -> None:
-    rows = {"merge_bytes": -1} if name == "rocksdb" else {}
+    rows = {"merge_bytes": -1, "fold_slice_ms": 60_000} if name == "rocksdb" else {}
     at = Fixture(name, tmp_path, max_deltas=1, min_bytes=0, base_share=0, **rows)
     rules = StateTtlConfig.new_builder(TTL_MS).cleanup_full_snapshot()
     rules = rules.disable_cleanup_in_background().build()

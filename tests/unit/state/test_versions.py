@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
 
 BACKENDS = ["hashmap", "rocksdb"]
-FOLD_ROWS = {"max_deltas": 0, "merge_bytes": -1}
+FOLD_ROWS = {"max_deltas": 0, "merge_bytes": -1, "fold_slice_ms": 60_000}
 """Every commit of a rocksdb state writes a base."""
 
 
@@ -226,6 +226,45 @@ def test_sst_files_keep_their_handles_over_folds(tmp_path: Path) -> None:
     assert large in second.base
     new = [handle for handle in second.base if handle not in first.base]
     assert sum(handle.size_bytes for handle in new) < large.size_bytes / 10
+
+
+def test_a_fold_is_spread_over_commits(tmp_path: Path) -> None:
+    """Each commit does its share; until the last one versions have the old base and all deltas."""
+    area = FileArea(tmp_path, 0)
+    state = make("rocksdb", area, replay_bytes=200_000, fold_slice_ms=0, fold_pace=4)
+    model: dict[int, str] = {}
+    bases: list[str] = []
+    for number in range(80):
+        # One large commit, whose rows are folded while small ones follow.
+        for key in range(5000 if number == 1 else 1):
+            model[key + number] = f"{number} {key}" * 10
+            state.value_table("v").put(key + number, None, model[key + number])
+            state.list_table("l").append("k", None, number)
+        version = state.commit(f"v{number}")
+        bases.append(version.base_id)
+        if number % 7 == 0:
+            fresh = make("rocksdb", area)
+            fresh.restore((version,))
+            entries = fresh.entries()
+            assert {key: value for name, _, key, _, value in entries if name == "v"} == model
+            assert fresh.list_table("l").get("k") == state.list_table("l").get("k")
+            fresh.close()
+    first = next(number for number, base in enumerate(bases) if base)
+    assert 10 < first < 80, "neither at once nor never"
+    assert bases[first] == "v2", "the base is what was there when the fold began"
+    state.close()
+
+
+def test_a_fold_that_falls_behind_ends_at_once(tmp_path: Path) -> None:
+    state = make("rocksdb", FileArea(tmp_path, 0), replay_bytes=1000, fold_slice_ms=0, fold_pace=0)
+    sizes = []
+    for number in range(50):
+        for key in range(20):
+            state.value_table("v").put(key, None, f"{number} {key}")
+        deltas = state.commit(f"v{number}").deltas
+        sizes.append(sum(handle.size_bytes for handle in deltas))
+    assert max(sizes) < 5000
+    state.close()
 
 
 def test_private_directories_go_with_the_state(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """The `rocksdb` backend: state larger than memory.
 
 A version is a RocksDB directory (the base) and the deltas since. The deltas are replayed into
-memory, over the base; once they are many, a fold makes them rows of a new base, whose old SST files
-keep their names. Memory holds the deltas, the running epoch and what was read lately, within
-`memory_bytes` apart from the running epoch.
+memory, over the base; once they are many, a fold (`fold`) makes them rows of a new base, whose old
+SST files keep their names. Memory holds the deltas, the running epoch and what was read lately,
+within `memory_bytes` apart from the running epoch.
 
 The last file of a base describes the others: their names for RocksDB, the tables, whether it has
 timers.
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
+from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +30,7 @@ from penstock.state.rocksdb.description import (
     encode_description,
     renumbering,
 )
+from penstock.state.rocksdb.fold import STEP_ROWS, Fold, merged_pieces, sorted_pieces
 from penstock.state.rocksdb.lists import RocksListTable
 from penstock.state.rocksdb.maps import RocksMapTable
 from penstock.state.rocksdb.row_streams import noted_timers, overlaid
@@ -38,7 +41,7 @@ from penstock.state.rocksdb.values import RocksValueTable
 from penstock.state.timers import timer_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.context import StateContext
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
 ROCKSDB: Final = "rocksdb"
 EVENT: Final = b"e"
 PROCESSING: Final = b"p"
+LATE_FOLD: Final = 3
+"""A fold that could not end while the deltas grew to so many times `replay_bytes` ends at once."""
 
 _TABLES: Final = {table.kind: table for table in (RocksValueTable, RocksListTable, RocksMapTable)}
 
@@ -79,9 +84,12 @@ class RocksKeyedState(KeyedState):
         self._base_tables: dict[str, TableDescription] = {}
         self._clean_bytes = 0
         self._overlay_bytes = 0
+        self._frozen_bytes = 0
         self._changes = 0
         self._change_bytes = 0
         self._other_changes = 0
+        self._latest_changes = 0
+        self._fold: Fold | None = None
         self._expiry_cursor = b""
 
     def _timer_table(self, domain: bytes) -> RocksTimerTable:
@@ -97,12 +105,16 @@ class RocksKeyedState(KeyedState):
     def _rocks_tables(self) -> list[RocksTable]:
         return [table for table in self._tables.values() if isinstance(table, RocksTable)]
 
+    def _all_parts(self) -> list[RocksTable | RocksTimerTable]:
+        return [*self._rocks_tables(), self.event_timers, self.processing_timers]
+
     # -- memory -------------------------------------------------------------------------------
 
     def _account(self, size_bytes: int) -> None:
         """Counts bytes that the base has and memory too, and makes room where they are many."""
         self._clean_bytes += size_bytes
-        if self._clean_bytes + self._overlay_bytes > self._limits.memory_bytes:
+        changed = self._frozen_bytes + self._overlay_bytes
+        if self._clean_bytes + changed > self._limits.memory_bytes:
             self._evict()
             self._clean_bytes = size_bytes
 
@@ -117,6 +129,7 @@ class RocksKeyedState(KeyedState):
         Values that changed again are one entry; lists and maps count each change.
         """
         values, others = payload.count_changes()
+        self._latest_changes = values + others
         self._changes += values + others
         self._change_bytes += size_bytes
         self._other_changes += others
@@ -132,6 +145,7 @@ class RocksKeyedState(KeyedState):
         self._changes = 0
         self._change_bytes = 0
         self._other_changes = 0
+        self._latest_changes = 0
 
     # -- versions -----------------------------------------------------------------------------
 
@@ -192,60 +206,128 @@ class RocksKeyedState(KeyedState):
             size > limits.merge_bytes and self._policy.are_many(held)
         )
 
+    def _is_fold_late(self, held: KeyedStateVersion) -> bool:
+        """Returns whether a fold has to end in this commit, whatever that takes."""
+        size = sum(handle.size_bytes for handle in held.deltas)
+        return (
+            self._frozen_bytes + self._overlay_bytes > self._limits.memory_bytes
+            or size > LATE_FOLD * self._limits.replay_bytes
+        )
+
+    def _advanced(self, held: KeyedStateVersion, version_id: str) -> KeyedStateVersion:
+        self._latest_changes = 0
+        if self.is_dirty:
+            begins = self._fold is None and self._is_fold_due(held)
+            if begins:
+                # What the fold takes needs no merging.
+                self._deltas.frozen = len(held.deltas) + 1
+            held = self._write_delta(held, version_id)
+            if begins:
+                self._fold = self._begin_fold(held, version_id)
+        if self._fold is None:
+            return held
+        limits = self._limits
+        least = math.inf if self._is_fold_late(held) else limits.fold_pace * self._latest_changes
+        if not self._fold.work(least, limits.fold_slice_ms):
+            return held
+        return self._end_fold(self._fold, held)
+
+    def _begin_fold(self, held: KeyedStateVersion, version_id: str) -> Fold:
+        """Freezes what has changed; files are named after the commit that does."""
+        for part in self._all_parts():
+            part.freeze()
+        self._frozen_bytes = self._overlay_bytes
+        self._forget_overlay()
+        self._deltas.frozen = len(held.deltas)
+        return Fold(held, self._fold_steps(version_id))
+
+    def _fold_steps(self, version_id: str) -> Generator[int, None, tuple[FileHandle, ...]]:
+        base = self._base
+        self._base_tables |= {table.name: describe(table) for table in self._rocks_tables()}
+        tables = dict(self._base_tables)
+        has_timers = not self.event_timers.is_empty, not self.processing_timers.is_empty
+        was_empty = base.is_empty
+        base.open_for_writing()
+        pieces: list[list[tuple[bytes, bytes | None]]] = []
+        for part in self._all_parts():
+            yield from sorted_pieces(part.frozen_rows(), pieces)
+        if not was_empty:
+            limit = max(self._limits.min_expiry_rows, 2 * sum(map(len, pieces)))
+            yield from self._expired_rows(limit, pieces)
+        rows = merged_pieces(pieces)
+        yield from base.adding((row for row in rows if row[1] is not None) if was_empty else rows)
+        base.folds += 1
+        for part in self._all_parts():
+            part.folded()
+        self._clean_bytes += self._frozen_bytes
+        self._frozen_bytes = 0
+        if self._clean_bytes + self._overlay_bytes > self._limits.memory_bytes:
+            self._evict()
+        files = yield from base.publishing(version_id)
+        description = BaseDescription(list(files), tables, base.folds, *has_timers)
+        handle = self.context.area.write(f"{version_id}.rocksdb", encode_description(description))
+        return (*files.values(), handle)
+
+    def _end_fold(self, fold: Fold, held: KeyedStateVersion) -> KeyedStateVersion:
+        """Returns the held version with the fold's base in place of the deltas that it has."""
+        count, self._deltas.frozen = self._deltas.frozen, 0
+        self._fold = None
+        for table in self._rocks_tables():
+            table.published()
+        return replace(
+            held,
+            base_id=fold.version.version_id,
+            base=fold.files,
+            deltas=held.deltas[count:],
+            delta_ids=held.delta_ids[count:],
+        )
+
+    def _give_up_fold(self) -> None:
+        fold, self._fold = self._fold, None
+        if fold is None:
+            return
+        fold.close()
+        self._deltas.frozen = 0
+        for part in self._all_parts():
+            part.unfreeze()
+        self._overlay_bytes += self._frozen_bytes
+        self._frozen_bytes = 0
+
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         self._collect()
-        rows = self._overlay_rows()
-        rows = self._with_expired(rows)
-        if self._base.is_empty:
-            rows = [row for row in rows if row[1] is not None]
-        files = self._base.fold(rows, version_id)
-        for table in self._rocks_tables():
-            table.folded()
-            self._base_tables[table.name] = describe(table)
-        self.event_timers.folded()
-        self.processing_timers.folded()
-        description = BaseDescription(
-            list(files),
-            self._base_tables,
-            self._base.folds,
-            not self.event_timers.is_empty,
-            not self.processing_timers.is_empty,
-        )
-        handle = self.context.area.write(f"{version_id}.rocksdb", encode_description(description))
-        self._clean_bytes += self._overlay_bytes
-        self._forget_overlay()
-        if self._clean_bytes > self._limits.memory_bytes:
-            self._evict()
-        return self._version(version_id, (*files.values(), handle))
+        self._give_up_fold()
+        held = self._version(version_id)
+        fold = self._begin_fold(held, version_id)
+        fold.work(math.inf, 0)
+        return self._end_fold(fold, held)
 
-    def _with_expired(
-        self, rows: list[tuple[bytes, bytes | None]]
-    ) -> list[tuple[bytes, bytes | None]]:
-        """Adds removals of expired rows, found in the next stretch of the base.
+    def _expired_rows(
+        self, limit: int, pieces: list[list[tuple[bytes, bytes | None]]]
+    ) -> Generator[int, None, None]:
+        """Adds removals of expired rows in the next stretch of the base, as the oldest piece.
 
         Stretches grow with the changes, so that each fold costs in proportion to them.
         """
         ttls = {name: ttl for name, ttl in self._ttls.items() if ttl.cleans_rows}
-        if not ttls or self._base.is_empty:
-            return rows
-        found: dict[bytes, bytes | None] = {}
-        limit = max(self._limits.min_expiry_rows, 2 * len(rows))
+        if not ttls:
+            return
+        found: list[tuple[bytes, bytes | None]] = []
+        pieces.insert(0, found)
         stretch = self._base.scan(self._expiry_cursor, TIMER_PREFIX)
         for count, (row, data) in enumerate(stretch):
             if count == limit:
                 self._expiry_cursor = row
-                break
-            ttl = ttls.get(name_of(row)) if data[-1] & IS_TIMED else None
-            if ttl is not None:
-                table = self._tables[name_of(row)]
+                return
+            name = name_of(row)
+            if data[-1] & IS_TIMED and name in ttls:
+                table = self._tables[name]
                 assert isinstance(table, RocksTable)
-                change = table.unexpired_row(row, data, ttl.deadline_ms)
+                change = table.unexpired_row(row, data, ttls[name].deadline_ms)
                 if change is not None:
-                    found[change[0]] = change[1]
-        else:
-            self._expiry_cursor = b""
-        found.update(rows)
-        return sorted(found.items(), key=itemgetter(0))
+                    found.append(change)
+            if count % STEP_ROWS == 0:
+                yield STEP_ROWS
+        self._expiry_cursor = b""
 
     def schema_of(self, name: str) -> str:
         if name not in self._tables and name in self._base_tables:
@@ -264,6 +346,7 @@ class RocksKeyedState(KeyedState):
         return super().is_timed(name)
 
     def _reset_all(self) -> None:
+        self._give_up_fold()
         super()._reset_all()
         self._base.attach({}, 0)
         self._base_tables = {}
@@ -321,10 +404,10 @@ class RocksKeyedState(KeyedState):
     def _overlay_rows(self) -> list[tuple[bytes, bytes | None]]:
         """Returns what changed since the base as rows in order, None for rows to delete."""
         rows: dict[bytes, bytes | None] = {}
-        for table in self._rocks_tables():
-            rows.update(table.overlay_rows())
-        for timers in (self.event_timers, self.processing_timers):
-            rows.update(timers.overlay_rows())
+        for part in self._all_parts():
+            part.freeze()
+            rows.update(part.frozen_rows())
+            part.unfreeze()
         return sorted(rows.items())
 
     def entries(self) -> Iterator[Row]:
@@ -345,4 +428,5 @@ class RocksKeyedState(KeyedState):
         yield from timer_entries(self.event_timers, self.processing_timers)
 
     def close(self) -> None:
+        self._give_up_fold()
         self._base.close()

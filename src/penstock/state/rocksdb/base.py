@@ -4,15 +4,17 @@
    that only writes, or only replays, never pays for it.
 2. Reading opens a clone: hard links to the SST files, copies of the few others, read-only. Each
    file is verified by length and checksum first, because RocksDB opens damaged files silently.
-3. `fold` opens the clone for writing, adds sorted SST files, and takes RocksDB's own checkpoint of
-   the result. SST files that were there before keep their handles; new ones are hashed once.
-   RocksDB compacts the clone in the background meanwhile, which a later fold picks up.
+3. `adding` opens the clone for writing and adds sorted SST files; `publishing` takes RocksDB's own
+   checkpoint of the result. SST files that were there before keep their handles; new ones are
+   hashed once. Both work in steps, so that a fold can spread over epochs. RocksDB compacts the
+   clone in the background meanwhile, which a later fold picks up.
 
 The clone is this object's alone; nobody else's files are ever changed, only linked to.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import weakref
@@ -20,10 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ConfigurationError
+from penstock.state.rocksdb.fold import STEP_ROWS
 from penstock.state.rocksdb.rows import end_of_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle
@@ -36,6 +39,8 @@ except ImportError:  # pragma: no cover - exercised by a test that hides the mod
 
 _DATABASE_FILE: Final = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT")
 _MEBIBYTE: Final = 1 << 20
+_ROWS_PER_MEBIBYTE: Final = 512
+"""As many rows are written as it takes to hash a mebibyte, about."""
 
 
 def require_rocksdict() -> None:
@@ -139,27 +144,34 @@ class RocksBase:
         return self.scan(prefix, end_of_prefix(prefix))
 
     def load(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Fills an empty base with rows, strictly rising by key; `fold` makes files of it."""
-        self._open(writable=True).add(rows)
+        """Fills an empty base with rows, strictly rising by key; `publishing` makes files of it."""
+        for _ in self.adding(rows):
+            pass
 
-    def fold(
-        self, rows: Iterable[tuple[bytes, bytes | None]], version_id: str
-    ) -> dict[str, FileHandle]:
-        """Adds rows, strictly rising by key (None deletes); returns the new base's files."""
-        clone = self._open(writable=True)
-        clone.add(rows)
-        directory = clone.snapshot()
+    def open_for_writing(self) -> None:
+        """Opens the clone as the steps of a fold need it, so that no read opens it differently."""
+        self._open(writable=True)
+
+    def adding(self, rows: Iterable[tuple[bytes, bytes | None]]) -> Generator[int, None, None]:
+        """Adds rows, strictly rising by key (None deletes); they are there once all steps are."""
+        return self._open(writable=True).adding(rows)
+
+    def publishing(self, version_id: str) -> Generator[int, None, dict[str, FileHandle]]:
+        """Returns the files of the base as it is at the first step, by their names for RocksDB."""
+        directory = self._open(writable=True).snapshot()
         handles: dict[str, FileHandle] = {}
         try:
             for path in sorted(directory.iterdir()):
                 if not _DATABASE_FILE.fullmatch(path.name):
                     continue
                 known = self._handles.get(path.name) if path.suffix == ".sst" else None
-                handles[path.name] = known or self._area.adopt(path, f"{version_id}-{path.name}")
+                if known is None:
+                    digest = yield from _hashing(path)
+                    known = self._area.adopt(path, f"{version_id}-{path.name}", digest)
+                handles[path.name] = known
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         self._handles = handles
-        self.folds += 1
         return handles
 
     def close(self) -> None:
@@ -209,30 +221,35 @@ class _Clone:
             self.database.set_write_options(writing)
         self._cleaner = weakref.finalize(self, _discard, self.database, directory)
 
-    def add(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def adding(self, rows: Iterable[tuple[bytes, bytes | None]]) -> Generator[int, None, None]:
         paths: list[str] = []
         writer: Any = None
-        for count, (row, data) in enumerate(rows):
-            if writer is None:
-                paths.append(str(self._directory / f"added-{len(paths)}.sst"))
-                writer = rocksdict.SstFileWriter(self._options)
-                writer.open(paths[-1])
-            if data is None:
-                del writer[row]
-            else:
-                writer[row] = data
-            # Asking for the size at each row would cost as much as writing it.
-            if count % 1024 == 1023 and writer.file_size() >= self._file_bytes:
+        try:
+            for count, (row, data) in enumerate(rows, 1):
+                if writer is None:
+                    paths.append(str(self._directory / f"added-{len(paths)}.sst"))
+                    writer = rocksdict.SstFileWriter(self._options)
+                    writer.open(paths[-1])
+                if data is None:
+                    del writer[row]
+                else:
+                    writer[row] = data
+                # Asking for the size at each row would cost as much as writing it.
+                if count % STEP_ROWS == 0:
+                    if writer.file_size() >= self._file_bytes:
+                        writer.finish()
+                        writer = None
+                    yield STEP_ROWS
+            if writer is not None:
                 writer.finish()
-                writer = None
-        if writer is not None:
-            writer.finish()
-        if paths:
-            ingest = rocksdict.IngestExternalFileOptions()
-            ingest.set_move_files(True)
-            self.database.ingest_external_file(paths, ingest)
-        for path in paths:
-            Path(path).unlink(missing_ok=True)
+                yield STEP_ROWS
+            if paths:
+                ingest = rocksdict.IngestExternalFileOptions()
+                ingest.set_move_files(True)
+                self.database.ingest_external_file(paths, ingest)
+        finally:
+            for path in paths:
+                Path(path).unlink(missing_ok=True)
 
     def snapshot(self) -> Path:
         """Returns a new directory with links to the files that make the database now."""
@@ -248,6 +265,16 @@ class _Clone:
 
     def close(self) -> None:
         self._cleaner()
+
+
+def _hashing(path: Path) -> Generator[int, None, str]:
+    """Returns the SHA-256 of a file, a mebibyte at a step."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_MEBIBYTE):
+            digest.update(chunk)
+            yield _ROWS_PER_MEBIBYTE
+    return digest.hexdigest()
 
 
 def _discard(database: Any, directory: Path) -> None:

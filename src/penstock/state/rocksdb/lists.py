@@ -15,11 +15,19 @@ if TYPE_CHECKING:
 
 
 class _Tail:
-    """What is new of one list since the base: the base's part counts unless `is_cleared`."""
+    """What is new of one list since the base: the base's part counts unless `is_cleared`.
 
-    __slots__ = ("is_cleared", "items")
+    Attributes:
+        origin: Position of the first item. A fold takes items away from the beginning, but deltas
+            count on from where they were, since they apply to the base before it too.
+        items: In order.
+        is_cleared: See above.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("is_cleared", "items", "origin")
+
+    def __init__(self, origin: int = 0) -> None:
+        self.origin = origin
         self.is_cleared = False
         self.items: list[Any] = []
 
@@ -27,7 +35,8 @@ class _Tail:
 class RocksListTable(RocksTable, ListTable):
     """Lists; an entry is the tail, a change the position in it from which it is new (-1: all).
 
-    The tails are the overlay. `clean` are the base's parts that were read.
+    The tails are the overlay, and what is frozen are their `(is_cleared, items, number of items)`;
+    items behind that number came later. `clean` are the base's parts that were read.
     """
 
     def __init__(self, name: str, context: RocksContext) -> None:
@@ -72,7 +81,7 @@ class RocksListTable(RocksTable, ListTable):
         if tail is None:
             tail = entries[key] = _Tail()
         if key not in dirty:
-            dirty[key] = len(tail.items)
+            dirty[key] = tail.origin + len(tail.items)
         return tail
 
     def replace(self, key: Any, ns: Any, values: list[Any]) -> None:
@@ -84,7 +93,9 @@ class RocksListTable(RocksTable, ListTable):
                 return
             tail = entries[key] = _Tail()
         tail.is_cleared = True
-        tail.items = values
+        tail.origin = 0
+        # Never the same object: by that a fold sees that the list was replaced.
+        tail.items = list(values) if values is tail.items else values
         dirty[key] = -1
 
     def remove(self, key: Any, ns: Any = None) -> None:
@@ -103,7 +114,7 @@ class RocksListTable(RocksTable, ListTable):
                 if tail.is_cleared and not tail.items:
                     items.append(None)
                 else:
-                    items.append(tail.items[max(start, 0) :])
+                    items.append(tail.items[max(start - tail.origin, 0) :])
             columns.append((ns, list(dirty), list(dirty.values()), items))
             self._drop_empty(ns, entries, dirty)
         self.spaces.mark_clean()
@@ -115,12 +126,14 @@ class RocksListTable(RocksTable, ListTable):
             for key, start, values in zip(keys, starts, items, strict=True):
                 tail = entries.get(key)
                 if tail is None:
-                    tail = entries[key] = _Tail()
+                    # What was before it is in the base.
+                    tail = entries[key] = _Tail(max(start, 0))
                 if values is None or start < 0:
                     tail.is_cleared = True
+                    tail.origin = 0
                     tail.items = values or []
                 else:
-                    del tail.items[start:]
+                    del tail.items[start - tail.origin :]
                     tail.items += values
             self._drop_empty(ns, entries, keys)
         self.spaces.mark_clean()
@@ -135,10 +148,37 @@ class RocksListTable(RocksTable, ListTable):
         self._clean.clear()
         super().reset()
 
+    def freeze(self) -> None:
+        super().freeze()
+        self.frozen = {
+            ns: {
+                key: (tail.is_cleared, tail.items, len(tail.items)) for key, tail in entries.items()
+            }
+            for ns, entries in self.spaces.all()
+        }
+
+    def unfreeze(self) -> None:
+        self.frozen = {}
+
     def folded(self) -> None:
         self._clean.clear()
-        self.spaces.reset()
-        self.in_base = True
+        for ns, tails in self.frozen.items():
+            entries = self.spaces.write(ns)[0]
+            for key, (_, items, count) in tails.items():
+                tail = entries[key]
+                if tail.items is items:
+                    tail.items = items[count:]
+                    tail.origin += count
+                    tail.is_cleared = False
+        self.frozen = {}
+
+    def published(self) -> None:
+        for ns, entries in list(self.spaces.all()):
+            for key in [
+                key for key, tail in entries.items() if not (tail.items or tail.is_cleared)
+            ]:
+                del entries[key]
+            self.spaces.prune(ns)
 
     def evict(self) -> None:
         self._clean.clear()
@@ -154,17 +194,16 @@ class RocksListTable(RocksTable, ListTable):
         fresh = [element for element in elements if element[1] > deadline_ms]
         return MISSING if len(fresh) == len(elements) else fresh or None
 
-    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def frozen_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
         folds, size = self._base.folds, self._context.limits.chunk_elements
-        for ns, entries in self.spaces.all():
-            keys = list(entries)
-            for row, key in zip(self.rows_of(keys, ns), keys, strict=True):
-                tail = entries[key]
-                if tail.is_cleared:
+        for ns, tails in self.frozen.items():
+            for key, (is_cleared, items, count) in tails.items():
+                row = self.row_of(key, ns)
+                if is_cleared:
                     for old, _ in self._base.scan_prefix(row):
                         yield old, None
-                for start in range(0, len(tail.items), size):
-                    chunk = tail.items[start : start + size]
+                for start in range(0, count, size):
+                    chunk = items[start : min(start + size, count)]
                     place = chunk_number(folds, start // size)
                     yield row + place, self.encode(chunk, key, ns)
 

@@ -34,7 +34,10 @@ class _Part:
 
 
 class RocksMapTable(RocksTable, MapTable):
-    """Maps, one row per map entry; an entry is what is known of a map."""
+    """Maps, one row per map entry; an entry is what is known of a map.
+
+    The overlay has the parts that changed. What is frozen are their `(is_cleared, changes)`.
+    """
 
     def get(self, key: Any, ns: Any, map_key: Any, default: Any = None) -> Any:
         entries = self.spaces.read(ns)
@@ -151,6 +154,7 @@ class RocksMapTable(RocksTable, MapTable):
                     part.changes = {}
                 part.changes.update(changes)
                 part.changes.pop(CLEARED, None)
+                self.overlay.setdefault(ns, {})[key] = part
             self._drop_empty(ns, entries, dirty)
             columns.append(map_columns(ns, dirty))
         self.spaces.mark_clean()
@@ -168,6 +172,7 @@ class RocksMapTable(RocksTable, MapTable):
                 changes.update(dict.fromkeys(removed, ABSENT))
                 part.known.update(changes)
                 part.changes.update(changes)
+                self.overlay.setdefault(ns, {})[key] = part
             self._drop_empty(ns, self.spaces.write(ns)[0], rows[0])
         self.spaces.mark_clean()
 
@@ -181,14 +186,27 @@ class RocksMapTable(RocksTable, MapTable):
                 del part.known[map_key]
             if not part.known:
                 del entries[key]
+                self.overlay[ns].pop(key, None)
         self.spaces.prune(ns)
 
+    def freeze(self) -> None:
+        super().freeze()
+        for parts in self.frozen.values():
+            for key, part in parts.items():
+                parts[key] = (part.is_cleared, part.changes)
+                part.is_cleared, part.changes = False, {}
+
+    def unfreeze(self) -> None:
+        for ns, parts in self.frozen.items():
+            for key, (is_cleared, changes) in parts.items():
+                part = self._part(key, ns)
+                if not part.is_cleared:
+                    part.is_cleared, part.changes = is_cleared, changes | part.changes
+                self.overlay.setdefault(ns, {})[key] = part
+        self.frozen = {}
+
     def folded(self) -> None:
-        for _, entries in self.spaces.all():
-            for part in entries.values():
-                part.changes = {}
-                part.is_cleared = False
-        self.in_base = True
+        self.frozen = {}
 
     def evict(self) -> None:
         if not self.in_base:
@@ -197,13 +215,17 @@ class RocksMapTable(RocksTable, MapTable):
         kept: dict[Any, dict[Any, Any]] = {}
         dirty_of = {ns: dirty for ns, dirty, _ in self.spaces.changes()}
         for ns, entries in self.spaces.all():
-            dirty = dirty_of.get(ns, {})
+            dirty, frozen = dirty_of.get(ns, {}), self.frozen.get(ns, {})
             for key, part in entries.items():
                 changes = dirty.get(key, {})
-                if not (part.changes or part.is_cleared or changes):
+                was_cleared, older = frozen.get(key, (False, {}))
+                if not (part.changes or part.is_cleared or changes or was_cleared or older):
                     continue
-                part.is_whole = part.is_cleared or CLEARED in changes
-                part.known = {} if CLEARED in changes else dict(part.changes)
+                part.is_whole = was_cleared or part.is_cleared or CLEARED in changes
+                part.known = {} if part.is_cleared else dict(older)
+                part.known.update(part.changes)
+                if CLEARED in changes:
+                    part.known = {}
                 part.known.update(changes)
                 part.known.pop(CLEARED, None)
                 kept.setdefault(ns, {})[key] = part
@@ -215,6 +237,7 @@ class RocksMapTable(RocksTable, MapTable):
         for found in (
             *(part.known for part in parts),
             *(part.changes for part in parts),
+            *(changes for old in self.frozen.values() for _, changes in old.values()),
             *changed,
         ):
             for key, value in found.items():
@@ -224,15 +247,14 @@ class RocksMapTable(RocksTable, MapTable):
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
         return None if self.decode(data)[1][1] <= deadline_ms else MISSING
 
-    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
-        for ns, entries in self.spaces.all():
-            changed = [key for key, part in entries.items() if part.changes or part.is_cleared]
-            for row, key in zip(self.rows_of(changed, ns), changed, strict=True):
-                part = entries[key]
-                if part.is_cleared:
+    def frozen_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        for ns, parts in self.frozen.items():
+            for key, (is_cleared, changes) in parts.items():
+                row = self.row_of(key, ns)
+                if is_cleared:
                     for old, _ in self._base.scan_prefix(row):
                         yield old, None
-                for map_key, value in part.changes.items():
+                for map_key, value in changes.items():
                     place = row + stable_bytes(map_key)
                     if value is ABSENT:
                         yield place, None

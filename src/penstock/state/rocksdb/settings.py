@@ -20,6 +20,9 @@ class RocksLimits:
             memory.
         whole_map_entries: Maps up to this size stay in memory as a whole once they were iterated.
         min_expiry_rows: Rows that each fold looks at for expiry, at least.
+        fold_slice_ms: How long a commit works on a fold, at most but for `fold_pace`.
+        fold_pace: Rows that a commit folds for each change that it writes, at least, so that a fold
+            ends before the next is due: each row is encoded first and written later.
     """
 
     memory_bytes: int = 384 << 20
@@ -30,6 +33,8 @@ class RocksLimits:
     cached_list_bytes: int = 1 << 20
     whole_map_entries: int = 64
     min_expiry_rows: int = 10_000
+    fold_slice_ms: float = 50
+    fold_pace: float = 4
 
 
 @dataclass(frozen=True, slots=True)

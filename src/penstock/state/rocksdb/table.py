@@ -67,8 +67,11 @@ class Evolving(Protocol):
 class RocksTable(Table):
     """What the three tables share.
 
+    The *overlay* is what changed since the base, up to the last commit. A fold freezes it, writes
+    it in slices while another overlay grows, and lets go of it once the base has its rows.
+
     Attributes:
-        in_base: The base may have rows of this table.
+        in_base: The base may have rows of this table, or gets them by a fold that has begun.
         is_complete: Whatever the base has is in memory too, so that nothing needs looking up. True
             for as long as a state fits into memory.
         is_read_by_key: There are entries without a namespace, so that prefetching by key pays.
@@ -79,6 +82,7 @@ class RocksTable(Table):
         super().__init__(name)
         self.spaces = Spaces()
         self.overlay: dict[Any, dict[Any, Any]] = {}
+        self.frozen: dict[Any, dict[Any, Any]] = {}
         self._context = context
         self._base = context.base
         self._name_frame = frame(name.encode())
@@ -95,7 +99,8 @@ class RocksTable(Table):
         return self.spaces.is_dirty
 
     def reset(self) -> None:
-        self.overlay.clear()
+        self.overlay = {}
+        self.frozen = {}
         self.spaces.reset()
         self.in_base = False
         self.is_complete = True
@@ -105,18 +110,30 @@ class RocksTable(Table):
         self.in_base = True
         self.is_complete = False
 
-    def folded(self) -> None:
-        """The overlay is in the base now."""
-        self.overlay.clear()
+    def freeze(self) -> None:
+        """The overlay is that of a fold from now on, and another one begins."""
+        self.frozen, self.overlay = self.overlay, {}
+        # From now on what is removed must be hidden, since the base is going to have it.
         self.in_base = True
+
+    @abstractmethod
+    def unfreeze(self) -> None:
+        """The fold was given up: both overlays are one again."""
+
+    @abstractmethod
+    def folded(self) -> None:
+        """The frozen overlay is in the base now."""
+
+    def published(self) -> None:
+        """Versions name the base that has the frozen overlay."""
 
     @abstractmethod
     def evict(self) -> None:
         """Drops from memory what the base has."""
 
     @abstractmethod
-    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yields the overlay as rows, None for rows to delete; a later one of a key counts."""
+    def frozen_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yields the frozen overlay as rows, None to delete; a later one of a row counts."""
 
     @abstractmethod
     def base_entry(self, row: bytes, data: bytes) -> Any:

@@ -47,6 +47,8 @@ class RocksTimerTable(TimerTable):
         self._overlay: dict[tuple[int, Any], dict[Any, bool]] = {}
         # Each mark of the overlay differs from the base; otherwise marks stay until the fold.
         self._is_overlay_net = True
+        self._frozen: dict[tuple[int, Any], dict[Any, bool]] = {}
+        self._is_frozen_net = True
 
     @property
     def is_empty(self) -> bool:
@@ -85,10 +87,11 @@ class RocksTimerTable(TimerTable):
 
     def _is_removed(self, time: int, key: Any, ns: Any) -> bool:
         """Whether a timer of the base is gone since."""
-        change = self._changes.get((time, ns), {}).get(key)
-        if change is None:
-            change = self._overlay.get((time, ns), {}).get(key)
-        return change is False
+        for logs in (self._changes, self._overlay, self._frozen):
+            change = logs.get((time, ns), {}).get(key)
+            if change is not None:
+                return not change
+        return False
 
     def _load_more(self) -> None:
         assert self._horizon is not None
@@ -138,20 +141,32 @@ class RocksTimerTable(TimerTable):
 
     def reset(self) -> None:
         super().reset()
-        self._forget_overlay()
+        self._overlay, self._is_overlay_net = {}, True
+        self._frozen, self._is_frozen_net = {}, True
         self._horizon = None
-
-    def _forget_overlay(self) -> None:
-        self._overlay.clear()
-        self._is_overlay_net = True
 
     def attach(self, *, has_timers: bool) -> None:
         """Takes over the base's timers, without reading them yet."""
         self._horizon = _NOTHING_LOADED if has_timers else None
 
-    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yields what changed since the base as rows, None for rows to delete."""
-        for (time, ns), log in self._overlay.items():
+    def freeze(self) -> None:
+        """What changed since the base is what a fold writes, and another overlay begins."""
+        self._frozen, self._is_frozen_net = self._overlay, self._is_overlay_net
+        self._overlay, self._is_overlay_net = {}, True
+
+    def unfreeze(self) -> None:
+        """The fold was given up."""
+        newer = self._overlay
+        self._overlay, self._is_overlay_net = self._frozen, self._is_frozen_net
+        self._frozen, self._is_frozen_net = {}, True
+        for (time, ns), log in newer.items():
+            added = [key for key, is_added in log.items() if is_added]
+            removed = [key for key, is_added in log.items() if not is_added]
+            self._log_overlay([(time, ns, added, removed)])
+
+    def frozen_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yields what is frozen as rows, None for rows to delete."""
+        for (time, ns), log in self._frozen.items():
             for key, is_added in log.items():
                 yield (
                     self._row(time, key, ns),
@@ -159,8 +174,8 @@ class RocksTimerTable(TimerTable):
                 )
 
     def folded(self) -> None:
-        """The overlay is in the base now; drops the latest timers from memory if they are many."""
-        self._forget_overlay()
+        """What is frozen is in the base now; drops the latest timers from memory if many."""
+        self._frozen, self._is_frozen_net = {}, True
         in_memory = sum(len(keys) for spaces in self._buckets.values() for keys in spaces.values())
         if in_memory <= self._limit:
             return
@@ -172,6 +187,10 @@ class RocksTimerTable(TimerTable):
             kept += sum(len(keys) for keys in self._buckets[time].values())
             last = time
         self._horizon = last
+        for (time, ns), log in self._overlay.items():
+            if self._is_far(time):
+                for key in [key for key, is_added in log.items() if is_added]:
+                    self._insert(time, key, ns)
         self._forget()
 
     def all(self) -> Iterator[tuple[int, Any, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.state.rocksdb.table import ENTRY_BYTES, MISSING, RocksTable
 from penstock.state.tables import ValueTable
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock.state.tables import Columns
+
+
+ROWS_AT_ONCE: Final = 512
+"""Values that become rows together."""
 
 
 class RocksValueTable(RocksTable, ValueTable):
@@ -111,22 +116,30 @@ class RocksValueTable(RocksTable, ValueTable):
             del self.overlay[ns]
         self.spaces.prune(ns)
 
+    def unfreeze(self) -> None:
+        for ns, found in self.overlay.items():
+            self.frozen.setdefault(ns, {}).update(found)
+        self.overlay, self.frozen = self.frozen, {}
+
     def folded(self) -> None:
         self.is_read_by_key = self.is_read_by_key or bool(self.spaces.entries)
-        for ns, found in self.overlay.items():
+        for ns, found in self.frozen.items():
             # Nobody asks for the past again; under namespace None keys do come back.
             entries = self.spaces.read(ns)
             if ns is not None and entries is not None:
                 for key in [key for key, value in found.items() if value is None]:
-                    entries.pop(key, None)
+                    if entries.get(key) is None:
+                        entries.pop(key, None)
                 self.spaces.prune(ns)
-        super().folded()
+        self.frozen = {}
 
     def evict(self) -> None:
         if not self.in_base:
             return
         self.is_complete = False
-        kept = {ns: dict(found) for ns, found in self.overlay.items()}
+        kept = {ns: dict(found) for ns, found in self.frozen.items()}
+        for ns, changed in self.overlay.items():
+            kept.setdefault(ns, {}).update(changed)
         for ns, dirty, _ in self.spaces.changes():
             kept.setdefault(ns, {}).update(dirty)
         self.spaces.keep_only(kept)
@@ -136,7 +149,8 @@ class RocksValueTable(RocksTable, ValueTable):
         return sum(map(len, self.overlay.values()))
 
     def _change_each(self, change: Callable[[Any], Any]) -> None:
-        for found in (*self.spaces.all_dicts(), *self.overlay.values()):
+        overlays = (*self.overlay.values(), *self.frozen.values())
+        for found in (*self.spaces.all_dicts(), *overlays):
             for key, value in found.items():
                 if value is not None:
                     found[key] = change(value)
@@ -144,16 +158,17 @@ class RocksValueTable(RocksTable, ValueTable):
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
         return None if self.decode(data)[1] <= deadline_ms else MISSING
 
-    def overlay_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
-        for ns, found in self.overlay.items():
-            kept = [key for key, value in found.items() if value is not None]
-            values = [value for value in found.values() if value is not None]
-            data = self.values.encode_values(values, kept, ns, timed=self.timed)
-            yield from zip(self.rows_of(kept, ns), data, strict=True)
-            if len(kept) < len(found):
-                removed = [key for key, value in found.items() if value is None]
-                for row in self.rows_of(removed, ns):
-                    yield row, None
+    def frozen_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        for ns, found in self.frozen.items():
+            items = iter(found.items())
+            while part := list(itertools.islice(items, ROWS_AT_ONCE)):
+                kept = [key for key, value in part if value is not None]
+                values = [value for _, value in part if value is not None]
+                data = self.values.encode_values(values, kept, ns, timed=self.timed)
+                yield from zip(self.rows_of(kept, ns), data, strict=True)
+                if len(kept) < len(part):
+                    for row in self.rows_of([key for key, value in part if value is None], ns):
+                        yield row, None
 
     def base_entry(self, row: bytes, data: bytes) -> Any:
         key, ns = self.owner_of(row, data)
