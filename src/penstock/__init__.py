@@ -3,5 +3,8 @@
 import logging
 
 from penstock.core.console_log import LOGGER, ConsoleWarnings
+from penstock.core.refused_names import install
+from penstock.version import __version__ as __version__
 
 logging.getLogger(LOGGER).addHandler(ConsoleWarnings())
+install()

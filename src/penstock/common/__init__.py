@@ -25,11 +25,11 @@ from penstock.common.time import Duration, Instant, Time
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row, RowKind
 from penstock.common.watermark_strategy import (
-    AssignerWithPeriodicWatermarksWrapper,
     TimestampAssigner,
     WatermarkGenerator,
     WatermarkStrategy,
 )
+from penstock.core.refused_names import names_of
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",
@@ -63,3 +63,5 @@ __all__ = [
     "WatermarkGenerator",
     "WatermarkStrategy",
 ]
+
+__getattr__ = names_of(__name__)

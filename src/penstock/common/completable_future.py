@@ -6,7 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
+from penstock.core.refused_names import names_of
+
 __all__ = ["CompletableFuture"]
+
+__getattr__ = names_of(__name__)
 
 
 class CompletableFuture:

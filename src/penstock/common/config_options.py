@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from penstock.core.refused_names import names_of
+
 __all__ = ["ConfigOption", "ConfigOptions"]
+
+__getattr__ = names_of(__name__)
 
 T = TypeVar("T")
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from penstock.common.unsupported import unsupported_method
+from penstock.common.input_dependency_constraint import InputDependencyConstraint
+from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from penstock.core.duration import to_millis
+from penstock.core.errors import UnsupportedError
+from penstock.core.refused_names import names_of, refused_method
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
-__all__ = ["ExecutionConfig"]
+__all__ = ["ExecutionConfig", "ExecutionMode"]
+
+__getattr__ = names_of(__name__)
 
 _PATH: Final = "common.execution_config.ExecutionConfig."
+
+
+class ExecutionMode(Enum):
+    """How Flink 1 exchanged data between the tasks of bounded jobs."""
+
+    PIPELINED = 0
+    PIPELINED_FORCED = 1
+    BATCH = 2
+    BATCH_FORCED = 3
 
 
 class ExecutionConfig:
@@ -142,16 +157,71 @@ class ExecutionConfig:
     def is_force_avro_enabled(self) -> bool:
         return False
 
-    disable_closure_cleaner = unsupported_method(_PATH + "disable_closure_cleaner")
-    set_latency_tracking_interval = unsupported_method(_PATH + "set_latency_tracking_interval")
-    get_latency_tracking_interval = unsupported_method(_PATH + "get_latency_tracking_interval")
-    enable_force_kryo = unsupported_method(_PATH + "enable_force_kryo")
-    enable_force_avro = unsupported_method(_PATH + "enable_force_avro")
-    get_default_kryo_serializer_classes = unsupported_method(
+    def disable_auto_type_registration(self) -> ExecutionConfig:
+        """Says what is so anyway: types are not registered with serializers."""
+        return self
+
+    def is_auto_type_registration_disabled(self) -> bool:
+        return True
+
+    def get_execution_mode(self) -> ExecutionMode:
+        """Returns PIPELINED; `set_runtime_mode()` of the environment says how bounded jobs run."""
+        return ExecutionMode.PIPELINED
+
+    def set_execution_mode(self, execution_mode: ExecutionMode) -> ExecutionConfig:
+        """Says what is so anyway; a mode other than PIPELINED is refused."""
+        if execution_mode is not ExecutionMode.PIPELINED:
+            raise UnsupportedError(
+                f"set_execution_mode({execution_mode}) is not supported, and Flink has dropped it; "
+                "for bounded jobs call env.set_runtime_mode(RuntimeExecutionMode.BATCH)."
+            )
+        return self
+
+    def get_default_input_dependency_constraint(self) -> InputDependencyConstraint:
+        """Returns ANY, which is Flink 1's default."""
+        return InputDependencyConstraint.ANY
+
+    def set_default_input_dependency_constraint(
+        self, input_dependency_constraint: InputDependencyConstraint
+    ) -> ExecutionConfig:
+        """Says what is so anyway; ALL is refused."""
+        if input_dependency_constraint is not InputDependencyConstraint.ANY:
+            raise UnsupportedError(
+                f"set_default_input_dependency_constraint({input_dependency_constraint}) is not "
+                "supported, and Flink has dropped it: all operators run in every epoch."
+            )
+        return self
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        return restart_strategy_of(self._configuration)
+
+    def set_restart_strategy(
+        self, restart_strategy_configuration: RestartStrategyConfiguration
+    ) -> ExecutionConfig:
+        """Says what happens after a failure, as the environment's method of that name does."""
+        for key, value in restart_strategy_configuration.settings.items():
+            self._configuration.set(key, value)
+        return self
+
+    add_default_kryo_serializer = refused_method(_PATH + "add_default_kryo_serializer")
+    get_registered_types_with_kryo_serializer_classes = refused_method(
+        _PATH + "get_registered_types_with_kryo_serializer_classes"
+    )
+    register_kryo_type = refused_method(_PATH + "register_kryo_type")
+    register_pojo_type = refused_method(_PATH + "register_pojo_type")
+    register_type_with_kryo_serializer = refused_method(
+        _PATH + "register_type_with_kryo_serializer"
+    )
+    disable_closure_cleaner = refused_method(_PATH + "disable_closure_cleaner")
+    set_latency_tracking_interval = refused_method(_PATH + "set_latency_tracking_interval")
+    get_latency_tracking_interval = refused_method(_PATH + "get_latency_tracking_interval")
+    enable_force_kryo = refused_method(_PATH + "enable_force_kryo")
+    enable_force_avro = refused_method(_PATH + "enable_force_avro")
+    get_default_kryo_serializer_classes = refused_method(
         _PATH + "get_default_kryo_serializer_classes"
     )
-    get_registered_kryo_types = unsupported_method(_PATH + "get_registered_kryo_types")
-    get_registered_pojo_types = unsupported_method(_PATH + "get_registered_pojo_types")
+    get_registered_kryo_types = refused_method(_PATH + "get_registered_kryo_types")
+    get_registered_pojo_types = refused_method(_PATH + "get_registered_pojo_types")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExecutionConfig) and other._configuration == self._configuration

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.common.completable_future import CompletableFuture
 from penstock.core.errors import UnsupportedError
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
+from penstock.core.refused_names import names_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from penstock.common.job_figures import OperatorFigures
 
 __all__ = ["CheckpointList", "JobClient"]
+
+__getattr__ = names_of(__name__)
 
 
 class RunningJob(Protocol):

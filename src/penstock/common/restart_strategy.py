@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.duration import format_millis, to_millis
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import names_of
+
+if TYPE_CHECKING:
+    from penstock.core.configuration import Configuration
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
+
+__getattr__ = names_of(__name__)
 
 _PREFIX = "restart-strategy."
 
@@ -130,3 +136,24 @@ class RestartStrategies:
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, failure_interval, delay_interval
         )
+
+
+def restart_strategy_of(configuration: Configuration) -> RestartStrategyConfiguration:
+    """Returns the strategy that a configuration names: the fall-back for none, and for others."""
+    match configuration.get_enum(_PREFIX + "type"):
+        case "disable":
+            return RestartStrategies.no_restart()
+        case "fixed-delay":
+            prefix = _PREFIX + "fixed-delay."
+            return RestartStrategies.fixed_delay_restart(
+                configuration.get_integer(prefix + "attempts"),
+                configuration.get_duration_ms(prefix + "delay"),
+            )
+        case "failure-rate":
+            prefix = _PREFIX + "failure-rate."
+            return RestartStrategies.failure_rate_restart(
+                configuration.get_integer(prefix + "max-failures-per-interval"),
+                configuration.get_duration_ms(prefix + "failure-rate-interval"),
+                configuration.get_duration_ms(prefix + "delay"),
+            )
+    return RestartStrategies.fall_back_restart()

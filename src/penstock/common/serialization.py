@@ -5,20 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from penstock.common.unsupported import unsupported_class
 from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
 from penstock.connectors.files.formats import checked_charset
+from penstock.core.refused_names import names_of
 
 __all__ = [
     "BulkWriterFactory",
     "ByteArraySchema",
     "DeserializationSchema",
     "Encoder",
-    "RowDataBulkWriterFactory",
-    "RowFieldExtractorSchema",
     "SerializationSchema",
+    "SimpleStringEncoder",
     "SimpleStringSchema",
 ]
+
+__getattr__ = names_of(__name__)
 
 
 class SerializationSchema(ABC):
@@ -50,6 +51,11 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return message.decode(self.charset)
 
 
+def SimpleStringEncoder(charset_name: str = "UTF-8") -> Encoder:
+    """Makes the encoder of `Encoder.simple_string_encoder`, as programs of Flink 1 do."""
+    return Encoder.simple_string_encoder(charset_name)
+
+
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
     """Bytes as they are."""
 
@@ -58,7 +64,3 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
     def deserialize(self, message: bytes) -> bytes:
         return message
-
-
-RowDataBulkWriterFactory = unsupported_class(__name__, "RowDataBulkWriterFactory")
-RowFieldExtractorSchema = unsupported_class(__name__, "RowFieldExtractorSchema")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from penstock.common.unsupported import unsupported_class, unsupported_method
+from penstock.core.refused_names import names_of, refused_method
 
-__all__ = ["TypeSerializer", "VoidNamespaceSerializer"]
+__all__ = [
+    "TypeSerializer",
+]
+
+__getattr__ = names_of(__name__)
 
 T = TypeVar("T")
 
@@ -17,8 +21,5 @@ class TypeSerializer(Generic[T]):
     Windows are stored in Penstock's own way, so it is never asked to serialize anything.
     """
 
-    serialize = unsupported_method("common.serializer.TypeSerializer.serialize")
-    deserialize = unsupported_method("common.serializer.TypeSerializer.deserialize")
-
-
-VoidNamespaceSerializer = unsupported_class(__name__, "VoidNamespaceSerializer")
+    serialize = refused_method("common.serializer.TypeSerializer.serialize")
+    deserialize = refused_method("common.serializer.TypeSerializer.deserialize")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.common.unsupported import unsupported_class
+from penstock.core.refused_names import names_of
 from penstock.core.types import (
     BasicArrayTypeInfo,
     BasicType,
@@ -28,10 +28,8 @@ __all__ = [
     "BasicType",
     "BasicTypeInfo",
     "DateTypeInfo",
-    "ExternalTypeInfo",
     "InstantTypeInfo",
     "ListTypeInfo",
-    "LocalTimeTypeInfo",
     "MapTypeInfo",
     "ObjectArrayTypeInfo",
     "PickledBytesTypeInfo",
@@ -45,5 +43,4 @@ __all__ = [
     "Types",
 ]
 
-LocalTimeTypeInfo = unsupported_class(__name__, "LocalTimeTypeInfo")
-ExternalTypeInfo = unsupported_class(__name__, "ExternalTypeInfo")
+__getattr__ = names_of(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.common.unsupported import unsupported_class
+from penstock.core.refused_names import names_of
 from penstock.operators.watermarks import (
     TimestampAssigner,
     WatermarkGenerator,
@@ -11,13 +11,10 @@ from penstock.operators.watermarks import (
 )
 
 __all__ = [
-    "AssignerWithPeriodicWatermarksWrapper",
     "TimestampAssigner",
     "WatermarkGenerator",
     "WatermarkOutput",
     "WatermarkStrategy",
 ]
 
-AssignerWithPeriodicWatermarksWrapper = unsupported_class(
-    __name__, "AssignerWithPeriodicWatermarksWrapper"
-)
+__getattr__ = names_of(__name__)

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import JobExecutionError, ProgramError
 
 Schema = Any
 """A `pyarrow.Schema`, a list of column names, or None."""
@@ -40,6 +40,16 @@ def to_table(values: list[Any], schema: Schema = None) -> Any:
     if types:
         return arrow.Table.from_arrays(arrays, schema=schema)
     return arrow.Table.from_arrays(arrays, names=names)
+
+
+def checked_schema(schema: Schema) -> Schema:
+    """Returns a schema; a text is refused, whose letters would be taken for columns."""
+    if isinstance(schema, str):
+        raise ProgramError(
+            f"the schema is the text {schema!r:.80}; give a list of column names, or a "
+            "pyarrow.Schema."
+        )
+    return schema
 
 
 def _names_of(schema: Schema) -> list[str] | None:

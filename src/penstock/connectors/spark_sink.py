@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.connectors.arrow_tables import Schema, to_table
+from penstock.connectors.arrow_tables import Schema, checked_schema, to_table
 from penstock.connectors.file_sink.writer import make_durable
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import EnvironmentError_, JobExecutionError, ProgramError
@@ -66,7 +66,7 @@ class SparkSink(Sink):
         self._path = path
         self._options = dict(options or {})
         self._partition_by = tuple(partition_by)
-        self._schema = schema
+        self._schema = checked_schema(schema)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return _SparkWriter(context, self._schema)

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     IN2 = TypeVar("IN2", default=Any)
     OUT = TypeVar("OUT", default=Any)
     KEY = TypeVar("KEY", default=Any)
+    K = TypeVar("K", default=Any)
+    N = TypeVar("N", default=Any)
     T = TypeVar("T", default=Any)
+    V = TypeVar("V", default=Any)
     W = TypeVar("W", default=Any)
+    W2 = TypeVar("W2", default=Any)
 else:
     from typing import TypeVar
 
@@ -26,5 +30,9 @@ else:
     IN2 = TypeVar("IN2")
     OUT = TypeVar("OUT")
     KEY = TypeVar("KEY")
+    K = TypeVar("K")
+    N = TypeVar("N")
     T = TypeVar("T")
+    V = TypeVar("V")
     W = TypeVar("W")
+    W2 = TypeVar("W2")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from penstock.core.refused_names import names_of
 from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpoint_storage import (
     CheckpointStorage,
-    CustomCheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
@@ -64,7 +64,6 @@ from penstock.datastream.functions import (
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from penstock.datastream.state_backend import (
-    CustomStateBackend,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     PredefinedOptions,
@@ -158,3 +157,5 @@ __all__ = [
     "WindowFunction",
     "WindowedStream",
 ]
+
+__getattr__ = names_of(__name__)

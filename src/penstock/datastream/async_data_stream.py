@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import names_of
 from penstock.datastream.plain_stream import DataStream
 from penstock.operators.async_function import AsyncWaitSpec
 from penstock.operators.async_retry import NO_RETRY_STRATEGY
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from penstock.operators.async_function import AsyncFunction, AsyncRetryStrategy
 
 __all__ = ["AsyncDataStream"]
+
+__getattr__ = names_of(__name__)
 
 
 class AsyncDataStream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.refused_names import names_of
 from penstock.operators.async_retry import (
     empty_result_predicate,
     exception_type_predicate,
@@ -9,3 +10,5 @@ from penstock.operators.async_retry import (
 )
 
 __all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_predicate"]
+
+__getattr__ = names_of(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.refused_names import names_of
 from penstock.operators.async_retry import (
     NO_RETRY_STRATEGY,
     ExponentialBackoffDelayRetryStrategy,
@@ -17,3 +18,5 @@ __all__ = [
     "NoRetryStrategy",
     "RetryPredicate",
 ]
+
+__getattr__ = names_of(__name__)

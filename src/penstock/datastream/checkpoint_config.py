@@ -6,7 +6,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from penstock.core.duration import Duration, to_millis
-from penstock.core.errors import ProgramError
+from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.refused_names import names_of
 from penstock.datastream.checkpoint_storage import CheckpointStorage, storage_of
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
 __all__ = ["MINIMAL_CHECKPOINT_INTERVAL_MS", "CheckpointConfig"]
+
+__getattr__ = names_of(__name__)
 
 MINIMAL_CHECKPOINT_INTERVAL_MS: Final = 10
 _UNLIMITED: Final = 2**31 - 1
@@ -131,7 +134,9 @@ class CheckpointConfig:
         )
         return self._set("externalized-checkpoint-retention", mode.name)
 
+    # The names that Flink 1 had for it.
     enable_externalized_checkpoints = set_externalized_checkpoint_retention
+    set_externalized_checkpoint_cleanup = set_externalized_checkpoint_retention
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         kept = self.get_externalized_checkpoint_retention()
@@ -140,6 +145,23 @@ class CheckpointConfig:
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         key = _PREFIX + "externalized-checkpoint-retention"
         return ExternalizedCheckpointRetention[str(self._configuration.get_enum(key))]
+
+    get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
+
+    def is_prefer_checkpoint_for_recovery(self) -> bool:
+        """Returns True: a job goes on from its latest checkpoint, whatever savepoints there are."""
+        return True
+
+    def set_prefer_checkpoint_for_recovery(
+        self, prefer_checkpoint_for_recovery: bool
+    ) -> CheckpointConfig:
+        """Says what is so anyway; False is refused."""
+        if not prefer_checkpoint_for_recovery:
+            raise UnsupportedError(
+                "set_prefer_checkpoint_for_recovery(False) is not supported: a job goes on from "
+                "its latest checkpoint. To start from a savepoint, run it with --fromSavepoint."
+            )
+        return self
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
         """Says where checkpoints are kept."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from penstock.common.unsupported import unsupported_class
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import names_of
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
 __all__ = [
     "CheckpointStorage",
-    "CustomCheckpointStorage",
     "FileSystemCheckpointStorage",
     "JobManagerCheckpointStorage",
 ]
 
+__getattr__ = names_of(__name__)
+
 _PREFIX: Final = "execution.checkpointing."
+_MAX_STATE: Final = "penstock.checkpoint.max-state-size"
 
 
 class CheckpointStorage:
@@ -47,7 +49,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._checkpoint_path = checkpoint_path
         self._max_state_size = max_state_size or self.DEFAULT_MAX_STATE_SIZE
         settings = {_PREFIX + "storage": "jobmanager"}
-        settings["penstock.checkpoint.max-state-size"] = str(self._max_state_size)
+        settings[_MAX_STATE] = str(self._max_state_size)
         if checkpoint_path is not None:
             settings[_PREFIX + "dir"] = str(checkpoint_path)
         super().__init__(settings)
@@ -115,9 +117,6 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return max(self._buffer, self._threshold)
 
 
-CustomCheckpointStorage = unsupported_class(__name__, "CustomCheckpointStorage")
-
-
 def storage_of(configuration: Configuration) -> CheckpointStorage | None:
     """Returns the storage that a configuration names, or None."""
     directory = configuration.get_string(_PREFIX + "dir")
@@ -125,5 +124,5 @@ def storage_of(configuration: Configuration) -> CheckpointStorage | None:
     if name == "filesystem" or (name is None and directory is not None):
         return FileSystemCheckpointStorage(directory)
     if name == "jobmanager":
-        return JobManagerCheckpointStorage(directory)
+        return JobManagerCheckpointStorage(directory, configuration.get_size_bytes(_MAX_STATE))
     return None

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from penstock.core.refused_names import names_of
+
 __all__ = ["CheckpointingMode"]
+
+__getattr__ = names_of(__name__)
 
 
 class CheckpointingMode(Enum):

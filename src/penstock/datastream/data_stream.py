@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.common.unsupported import unsupported_class
+from penstock.core.refused_names import names_of
 from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from penstock.datastream.collecting import CloseableIterator
 from penstock.datastream.connected_streams import ConnectedStreams
@@ -17,7 +17,6 @@ __all__ = [
     "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
-    "CachedDataStream",
     "CloseableIterator",
     "CoGroupedStreams",
     "ConnectedStreams",
@@ -29,4 +28,4 @@ __all__ = [
     "WindowedStream",
 ]
 
-CachedDataStream = unsupported_class(__name__, "CachedDataStream")
+__getattr__ = names_of(__name__)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.common.restart_strategy import RestartStrategyConfiguration
-from penstock.common.unsupported import unsupported_method
+from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from penstock.core.duration import to_millis
-from penstock.core.errors import ProgramError
+from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.refused_names import refused_method
 from penstock.datastream.checkpoint_config import CheckpointConfig, checked_enum
-from penstock.datastream.execution_mode import RuntimeExecutionMode
+from penstock.datastream.execution_mode import RuntimeExecutionMode, TimeCharacteristic
 from penstock.datastream.program import (
     Program,
     checked_max_parallelism,
@@ -98,6 +98,25 @@ class EnvironmentSettings:
         """Says whether results come as they change, or only at the end of bounded input."""
         mode = checked_enum(execution_mode, RuntimeExecutionMode, "the runtime mode")
         return self._set("execution.runtime-mode", mode.name)
+
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        """Returns EventTime, which is Flink's default since 1.12."""
+        return TimeCharacteristic.EventTime
+
+    def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
+        """Accepted from programs of Flink 1: the window assigners of a program say their time."""
+        wanted = checked_enum(characteristic, TimeCharacteristic, "the time characteristic")
+        if wanted is TimeCharacteristic.IngestionTime:
+            raise UnsupportedError(
+                "TimeCharacteristic.IngestionTime is not supported, and Flink has dropped it; use "
+                "windows of processing time, or call assign_timestamps_and_watermarks() with the "
+                "records' own time."
+            )
+        if wanted is TimeCharacteristic.ProcessingTime:
+            self._program.remarks.append(
+                "TimeCharacteristic.ProcessingTime has no effect: windows and timers are of "
+                "processing time where the program says so, as with TumblingProcessingTimeWindows."
+            )
 
     def disable_operator_chaining(self) -> Self:
         """Gives every operator a stage of its own."""
@@ -197,6 +216,10 @@ class EnvironmentSettings:
             self._configuration.set(key, value)
         return self
 
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """Returns the strategy that the configuration names."""
+        return restart_strategy_of(self._configuration)
+
     # ---- what workers need ----
 
     def add_python_file(self, file_path: str) -> Self:
@@ -236,8 +259,13 @@ class EnvironmentSettings:
         present = self._configuration.get_string(key, "").split(",")
         return self._set(key, ",".join([jar for jar in present if jar] + list(jars_path)))
 
-    add_classpaths = unsupported_method(_PATH + "add_classpaths")
-    register_cached_file = unsupported_method(_PATH + "register_cached_file")
+    add_default_kryo_serializer = refused_method(_PATH + "add_default_kryo_serializer")
+    register_type = refused_method(_PATH + "register_type")
+    register_type_with_kryo_serializer = refused_method(
+        _PATH + "register_type_with_kryo_serializer"
+    )
+    add_classpaths = refused_method(_PATH + "add_classpaths")
+    register_cached_file = refused_method(_PATH + "register_cached_file")
 
     def _append(self, key: str, value: str) -> Self:
         items = [*self._configuration.get_list(key), checked_text(value, f"a path for {key}")]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["RuntimeExecutionMode"]
+from penstock.core.refused_names import names_of
+
+__all__ = ["RuntimeExecutionMode", "TimeCharacteristic"]
+
+__getattr__ = names_of(__name__)
 
 
 class RuntimeExecutionMode(Enum):
@@ -13,3 +17,11 @@ class RuntimeExecutionMode(Enum):
     STREAMING = 0
     BATCH = 1
     AUTOMATIC = 2
+
+
+class TimeCharacteristic(Enum):
+    """What `set_stream_time_characteristic` of Flink 1 took; windows say their time themselves."""
+
+    ProcessingTime = 0
+    IngestionTime = 1
+    EventTime = 2

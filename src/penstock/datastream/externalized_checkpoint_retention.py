@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ExternalizedCheckpointRetention"]
+from penstock.core.refused_names import names_of
+
+__all__ = ["ExternalizedCheckpointCleanup", "ExternalizedCheckpointRetention"]
+
+__getattr__ = names_of(__name__)
 
 
 class ExternalizedCheckpointRetention(Enum):
@@ -13,3 +17,7 @@ class ExternalizedCheckpointRetention(Enum):
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
     NO_EXTERNALIZED_CHECKPOINTS = 2
+
+
+# The name that Flink 1 had for it.
+ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.common.unsupported import unsupported_class
 from penstock.connectors.custom import PythonSource as SourceFunction
 from penstock.connectors.user_sink import SinkFunction
+from penstock.core.refused_names import names_of
 from penstock.operators.async_function import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from penstock.operators.function_base import (
     AggregateFunction,
@@ -56,7 +56,6 @@ __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
     "AsyncFunction",
-    "AsyncFunctionDescriptor",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
@@ -72,19 +71,6 @@ __all__ = [
     "Function",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
-    "FunctionWrapper",
-    "InternalIterableAllWindowFunction",
-    "InternalIterableProcessAllWindowFunction",
-    "InternalIterableProcessWindowFunction",
-    "InternalIterableWindowFunction",
-    "InternalProcessAllWindowContext",
-    "InternalProcessWindowContext",
-    "InternalSingleValueAllWindowFunction",
-    "InternalSingleValueProcessAllWindowFunction",
-    "InternalSingleValueProcessWindowFunction",
-    "InternalSingleValueWindowFunction",
-    "InternalWindowFunction",
-    "JavaFunctionWrapper",
     "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
@@ -101,35 +87,10 @@ __all__ = [
     "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
-    "ReduceFunctionWrapper",
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
     "WindowFunction",
 ]
 
-AsyncFunctionDescriptor = unsupported_class(__name__, "AsyncFunctionDescriptor")
-FunctionWrapper = unsupported_class(__name__, "FunctionWrapper")
-InternalIterableAllWindowFunction = unsupported_class(__name__, "InternalIterableAllWindowFunction")
-InternalIterableProcessAllWindowFunction = unsupported_class(
-    __name__, "InternalIterableProcessAllWindowFunction"
-)
-InternalIterableProcessWindowFunction = unsupported_class(
-    __name__, "InternalIterableProcessWindowFunction"
-)
-InternalIterableWindowFunction = unsupported_class(__name__, "InternalIterableWindowFunction")
-InternalProcessAllWindowContext = unsupported_class(__name__, "InternalProcessAllWindowContext")
-InternalProcessWindowContext = unsupported_class(__name__, "InternalProcessWindowContext")
-InternalSingleValueAllWindowFunction = unsupported_class(
-    __name__, "InternalSingleValueAllWindowFunction"
-)
-InternalSingleValueProcessAllWindowFunction = unsupported_class(
-    __name__, "InternalSingleValueProcessAllWindowFunction"
-)
-InternalSingleValueProcessWindowFunction = unsupported_class(
-    __name__, "InternalSingleValueProcessWindowFunction"
-)
-InternalSingleValueWindowFunction = unsupported_class(__name__, "InternalSingleValueWindowFunction")
-InternalWindowFunction = unsupported_class(__name__, "InternalWindowFunction")
-JavaFunctionWrapper = unsupported_class(__name__, "JavaFunctionWrapper")
-ReduceFunctionWrapper = unsupported_class(__name__, "ReduceFunctionWrapper")
+__getattr__ = names_of(__name__)

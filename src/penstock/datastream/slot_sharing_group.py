@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from penstock.common.unsupported import unsupported_method
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import names_of, refused_method
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
+
+__getattr__ = names_of(__name__)
 
 
 @dataclass(frozen=True, order=True)
@@ -39,7 +41,7 @@ class MemorySize:
     def get_tebi_bytes(self) -> int:
         return self.bytes_size >> 40
 
-    get_java_memory_size = unsupported_method(
+    get_java_memory_size = refused_method(
         "datastream.slot_sharing_group.MemorySize.get_java_memory_size"
     )
 
@@ -79,7 +81,7 @@ class SlotSharingGroup:
     def get_external_resources(self) -> dict[str, float]:
         return dict(self.external_resources)
 
-    get_java_slot_sharing_group = unsupported_method(
+    get_java_slot_sharing_group = refused_method(
         "datastream.slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group"
     )
 

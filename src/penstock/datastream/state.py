@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.refused_names import names_of
 from penstock.state.api import (
     AggregatingState,
     AppendingState,
@@ -45,3 +46,5 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
+
+__getattr__ = names_of(__name__)

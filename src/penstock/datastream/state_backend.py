@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import ClassVar, Final
 
-from penstock.common.unsupported import unsupported_class, unsupported_method
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import names_of, refused_method
+from penstock.datastream.checkpoint_storage import (
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
 
 __all__ = [
-    "CustomStateBackend",
     "EmbeddedRocksDBStateBackend",
+    "FsStateBackend",
     "HashMapStateBackend",
+    "MemoryStateBackend",
     "PredefinedOptions",
+    "RocksDBStateBackend",
     "StateBackend",
 ]
 
+__getattr__ = names_of(__name__)
+
 _ROCKSDB: Final = "state.backend.rocksdb."
+_SAVEPOINTS: Final = "execution.checkpointing.savepoint-dir"
 
 
 class StateBackend:
@@ -91,9 +100,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def get_predefined_options(self) -> PredefinedOptions:
         return PredefinedOptions[self.settings.get(_ROCKSDB + "predefined-options", "DEFAULT")]
 
-    set_options = unsupported_method(
-        "datastream.state_backend.EmbeddedRocksDBStateBackend.set_options"
-    )
+    set_options = refused_method("datastream.state_backend.EmbeddedRocksDBStateBackend.set_options")
 
     def get_options(self) -> None:
         """Returns None: there is no factory of options."""
@@ -113,4 +120,87 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         )
 
 
-CustomStateBackend = unsupported_class(__name__, "CustomStateBackend")
+# -- Flink 1: one object for the backend and for where its checkpoints are kept --------------------
+
+
+class MemoryStateBackend(HashMapStateBackend):
+    """Flink 1's name for `HashMapStateBackend` with `JobManagerCheckpointStorage`."""
+
+    DEFAULT_MAX_STATE_SIZE: ClassVar[int] = JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        savepoint_path: str | None = None,
+        max_state_size: int | None = None,
+        using_asynchronous_snapshots: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self._storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
+        self.settings |= self._storage.settings
+        if savepoint_path is not None:
+            self.settings[_SAVEPOINTS] = savepoint_path
+
+    def get_max_state_size(self) -> int:
+        return self._storage.get_max_state_size()
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Returns True: checkpoints are always written while the job goes on."""
+        return True
+
+
+class FsStateBackend(HashMapStateBackend):
+    """Flink 1's name for `HashMapStateBackend` with `FileSystemCheckpointStorage`."""
+
+    def __init__(
+        self,
+        checkpoint_directory_uri: str | None = None,
+        default_savepoint_directory_uri: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int | None = None,
+        using_asynchronous_snapshots: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self._storage = FileSystemCheckpointStorage(
+            checkpoint_directory_uri,
+            file_state_size_threshold,
+            -1 if write_buffer_size is None else write_buffer_size,
+        )
+        self.settings |= self._storage.settings
+        if default_savepoint_directory_uri is not None:
+            self.settings[_SAVEPOINTS] = default_savepoint_directory_uri
+
+    def get_checkpoint_path(self) -> str:
+        return self._storage.get_checkpoint_path()
+
+    def get_min_file_size_threshold(self) -> int:
+        return self._storage.get_min_file_size_threshold()
+
+    def get_write_buffer_size(self) -> int:
+        return self._storage.get_write_buffer_size()
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Returns True: checkpoints are always written while the job goes on."""
+        return True
+
+
+class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
+    """Flink 1's name for `EmbeddedRocksDBStateBackend` with the storage of its checkpoints."""
+
+    def __init__(
+        self,
+        checkpoint_data_uri: str | None = None,
+        enable_incremental_checkpointing: bool | None = None,
+        checkpoint_stream_backend: StateBackend | None = None,
+    ) -> None:
+        super().__init__(enable_incremental_checkpointing)
+        if checkpoint_stream_backend is None:
+            checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
+        self._checkpoint_backend = checkpoint_stream_backend
+        self.settings = checkpoint_stream_backend.settings | self.settings
+
+    def get_checkpoint_backend(self) -> StateBackend:
+        return self._checkpoint_backend
+
+    get_number_of_transfering_threads = EmbeddedRocksDBStateBackend.get_number_of_transfer_threads
+    set_number_of_transfering_threads = EmbeddedRocksDBStateBackend.set_number_of_transfer_threads

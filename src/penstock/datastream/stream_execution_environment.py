@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.job_client import JobClient
-from penstock.common.unsupported import unsupported_method
 from penstock.connectors.collection import CollectionSource
 from penstock.connectors.source import Source
 from penstock.core.config_file import load_configuration
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import names_of, refused_method
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.batch_mode import in_batch_mode, is_bounded
 from penstock.datastream.checkpoint_config import CheckpointConfig
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from penstock.launch.local_job import LocalJob
 
 __all__ = ["StreamExecutionEnvironment"]
+
+__getattr__ = names_of(__name__)
 
 _log = logging.getLogger("penstock.environment")
 _PATH: Final = "datastream.stream_execution_environment.StreamExecutionEnvironment."
@@ -181,7 +183,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
         return self._add_source(SparkSource(data_frame), watermark_strategy, source_name, None)
 
-    create_input = unsupported_method(_PATH + "create_input")
+    create_input = refused_method(_PATH + "create_input")
 
     def _add_source(
         self,

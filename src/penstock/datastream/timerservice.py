@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.core.refused_names import names_of
 from penstock.operators.user_timers import TimerService
 
 __all__ = ["TimerService"]
+
+__getattr__ = names_of(__name__)

@@ -5,23 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from penstock.common.unsupported import unsupported_class
+from penstock.core.refused_names import names_of
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
 
 __all__ = [
     "ResultTypeQueryable",
-    "convert_to_python_obj",
-    "create_hadoop_configuration",
-    "create_java_properties",
-    "pickled_bytes_to_python_obj",
 ]
 
-convert_to_python_obj = unsupported_class(__name__, "convert_to_python_obj")
-create_hadoop_configuration = unsupported_class(__name__, "create_hadoop_configuration")
-create_java_properties = unsupported_class(__name__, "create_java_properties")
-pickled_bytes_to_python_obj = unsupported_class(__name__, "pickled_bytes_to_python_obj")
+__getattr__ = names_of(__name__)
 
 
 class ResultTypeQueryable(ABC):

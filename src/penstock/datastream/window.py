@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.common.serializer import TypeSerializer
-from penstock.common.unsupported import unsupported_class
+from penstock.core.refused_names import names_of
 from penstock.operators.windows.assigners import (
     GlobalWindows,
     MergingWindowAssigner,
@@ -67,7 +67,6 @@ __all__ = [
     "GlobalWindowSerializer",
     "GlobalWindows",
     "MergingWindowAssigner",
-    "Min",
     "NeverTrigger",
     "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",
@@ -85,15 +84,9 @@ __all__ = [
     "TumblingProcessingTimeWindows",
     "Window",
     "WindowAssigner",
-    "WindowOperationDescriptor",
-    "long_to_int_with_bit_mixing",
-    "mod_inverse",
 ]
 
-Min = unsupported_class(__name__, "Min")
-WindowOperationDescriptor = unsupported_class(__name__, "WindowOperationDescriptor")
-long_to_int_with_bit_mixing = unsupported_class(__name__, "long_to_int_with_bit_mixing")
-mod_inverse = unsupported_class(__name__, "mod_inverse")
+__getattr__ = names_of(__name__)
 
 
 class TimeWindowSerializer(TypeSerializer[TimeWindow]):

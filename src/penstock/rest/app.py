@@ -5,7 +5,6 @@ guard (host, token, size, pace) -> standby? -> routes -> dispatcher
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
@@ -24,6 +23,7 @@ from penstock.rest.event_hub import EventHub
 from penstock.rest.guard import Guard
 from penstock.rest.leader import ToLeader
 from penstock.rest.page import Page
+from penstock.version import __version__
 
 if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import Dispatcher
@@ -34,7 +34,7 @@ def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
     """Returns the application that serves a dispatcher."""
     app = FastAPI(
         title="Penstock",
-        version=version("penstock"),
+        version=__version__,
         description="Jobs and their checkpoints, by the routes of Flink's REST interface.",
         docs_url=None,
         redoc_url=None,

@@ -14,6 +14,7 @@ from pyarrow import parquet
 from sink_job import at, write
 
 from penstock.connectors.arrow_tables import to_table
+from penstock.connectors.file_sink.encoders import BulkWriterFactory
 from penstock.connectors.spark_sink import SparkSink
 from penstock.connectors.spark_source import SparkSource
 from penstock.core.errors import (
@@ -190,6 +191,16 @@ def test_spark_sink_mistakes(tmp_path: Path) -> None:
     Path(committables[0]["path"]).unlink()
     with pytest.raises(JobExecutionError, match="is lost"):
         sink.create_committer().commit(committables, at(1, spark=FakeSpark()))
+
+
+def test_a_text_is_no_schema() -> None:
+    for make in (
+        lambda schema: SparkSink(output_format="json", path="/out", schema=schema),
+        BulkWriterFactory.parquet,
+        BulkWriterFactory.csv,
+    ):
+        with pytest.raises(ProgramError, match="is the text 'name STRING'; give a list of column"):
+            make("name STRING")
 
 
 def test_only_data_frames_are_sources_of_rows() -> None:

@@ -1,6 +1,8 @@
 """Every public name of PyFlink is there, or the table says why not; nothing is ignored in silence.
 
-`pyflink_names.txt` is what PyFlink 2.3 has, written by `pyflink_names.py` beside it.
+Written by `pyflink_names.py` beside them: `pyflink_names.txt` is what PyFlink 2.3 has,
+`pyflink_1_names.txt` what 1.12, 1.13, 1.16 or 1.20 had and 2.3 has dropped, and
+`pyflink_imports.txt` what can be imported from every module of these versions.
 """
 
 from __future__ import annotations
@@ -8,18 +10,32 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import pickle
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.common.unsupported import UNSUPPORTED, reason
 from penstock.core.errors import UnsupportedError
+from penstock.core.pyflink_names import REFUSED, REFUSED_MODULES
+from penstock.core.refused_names import reason
 
-LINES = (Path(__file__).parent / "pyflink_names.txt").read_text().split("\n")
+HERE = Path(__file__).parent
+LINES = (HERE / "pyflink_names.txt").read_text().split("\n")
 SPLIT = [line.partition("(")[::2] for line in LINES if line]
 ARGUMENTS = {name: arguments.rstrip(")").split(", ") for name, arguments in SPLIT if arguments}
 NAMES = [name for name, _ in SPLIT]
+OLD_NAMES = (HERE / "pyflink_1_names.txt").read_text().split()
+IMPORTS = {
+    module: names.split()
+    for line in (HERE / "pyflink_imports.txt").read_text().splitlines()
+    for module, _, names in [line.partition(":")]
+}
+IMPORTED = [f"{module}.{name}" for module, names in IMPORTS.items() for name in names]
+ALL_NAMES = [*NAMES, *OLD_NAMES, *IMPORTS, *IMPORTED]
 
 # Where an argument of PyFlink has another name here: what programs do not make themselves, a word
 # that PyFlink misspells, and conversions that convert nothing.
@@ -56,18 +72,78 @@ def find(name: str) -> Any:
 
 
 def is_there(name: str) -> bool:
+    """Whether a name is there, or its use says why not."""
     try:
         find(name)
-    except (AttributeError, UnsupportedError):
+    except UnsupportedError:
+        return True
+    except AttributeError:
         return False
     return True
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("module", IMPORTS)
+def test_everything_can_be_imported(module: str) -> None:
+    """As a program does it; names that are refused too, which raise later."""
+    importlib.import_module(f"penstock.{module}")
+    for name in IMPORTS[module]:
+        exec(f"from penstock.{module} import {name}", {})
+
+
+@pytest.mark.parametrize("module", IMPORTS)
+def test_what_is_refused_raises_on_every_use(module: str) -> None:
+    for name in IMPORTS[module]:
+        full = f"{module}.{name}"
+        refused = find(full)
+        if reason(full) is None or getattr(refused, "__module__", None) != f"penstock.{module}":
+            continue
+        text = re.escape(f"{name}(...) is not supported: {reason(full)}.")
+        with pytest.raises(UnsupportedError, match=text):
+            refused()
+        with pytest.raises(UnsupportedError, match=f"{name}.builder is not supported"):
+            refused.builder()
+        with pytest.raises(UnsupportedError, match=f"class Mine.{name}. is not supported"):
+            type(refused)("Mine", (refused,), {})
+
+
+def test_what_is_refused_can_be_passed_on() -> None:
+    """In annotations, in `except`, and to workers in what a function refers to."""
+    from penstock.table import Table
+    from penstock.util.exceptions import TableException
+
+    assert pickle.loads(pickle.dumps(Table)) is Table
+    assert str(list[Table] | None) == "list[penstock.table.Table] | None"
+    with pytest.raises(ZeroDivisionError):
+        try:
+            raise ZeroDivisionError
+        except TableException:
+            pass
+
+
+def test_all_names_of_a_refused_module_at_once() -> None:
+    space: dict[str, Any] = {}
+    exec("from penstock.table import *\nfrom penstock.table.expressions import *", space)
+    with pytest.raises(UnsupportedError, match="Spark SQL"):
+        space["StreamTableEnvironment"].create(None)
+    with pytest.raises(UnsupportedError, match="Spark SQL"):
+        space["col"]("a")
+
+
+def test_modules_of_others_are_not_ours() -> None:
+    program = "import penstock, importlib.util as u; print(u.find_spec('table'), u.find_spec('ml'))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["None", "None"], done.stderr
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("penstock.table.no_such_module")
+    with pytest.raises(ImportError):
+        exec("from penstock.datastream import NoSuchName")
+
+
+@pytest.mark.parametrize("name", [*NAMES, *OLD_NAMES])
 def test_name_is_there_or_explained(name: str) -> None:
     if name.endswith(".__init__"):
         return
-    assert is_there(name) or reason(name), "neither there nor in UNSUPPORTED"
+    assert is_there(name) or reason(name), "neither there nor in REFUSED"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if reason(name) is None])
@@ -91,17 +167,17 @@ def test_arguments_are_pyflinks(name: str) -> None:
     assert set(required) <= set(wanted), "a program for PyFlink does not give these"
 
 
-@pytest.mark.parametrize("pattern", UNSUPPORTED)
+@pytest.mark.parametrize("pattern", [*REFUSED, *REFUSED_MODULES])
 def test_table_is_about_pyflink(pattern: str) -> None:
     before, _, after = pattern.partition("*")
     exact = "*" not in pattern
     assert any(
         name == pattern if exact else name.startswith(before) and name.endswith(after)
-        for name in NAMES
+        for name in ALL_NAMES
     ), "PyFlink has no such name"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if reason(name)])
+@pytest.mark.parametrize("name", [name for name in [*NAMES, *OLD_NAMES] if reason(name)])
 def test_unsupported_raises_when_called(name: str) -> None:
     """A name that can be imported at all says why when it is called."""
     try:

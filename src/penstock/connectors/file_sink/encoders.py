@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.connectors.arrow_tables import Schema, to_table
+from penstock.connectors.arrow_tables import Schema, checked_schema, to_table
 from penstock.core.errors import JobExecutionError, ProgramError
 
 _FLUSH_BYTES: Final = 1024 * 1024
@@ -201,7 +201,7 @@ class BulkWriterFactory:
                 are joined must agree, so give a schema where columns may hold only None.
             compression: As for `pyarrow.parquet`.
         """
-        return ParquetOutput(schema, compression)
+        return ParquetOutput(checked_schema(schema), compression)
 
     @staticmethod
     def csv(
@@ -211,7 +211,7 @@ class BulkWriterFactory:
         first = b""
         if header and columns is not None:
             first = _CsvEncoder(None, delimiter)([list(columns)])
-        return Encoder(_CsvEncoder(columns, delimiter), first)
+        return Encoder(_CsvEncoder(checked_schema(columns), delimiter), first)
 
     @staticmethod
     def json() -> OutputFormat:

@@ -69,11 +69,44 @@ class DefaultRollingPolicy(RollingPolicy):
         self.rollover_interval = rollover_interval
         self.inactivity_interval = inactivity_interval
 
+    @staticmethod
+    def builder() -> PolicyBuilder:
+        """Begins with the defaults; Flink 1's way to make the policy."""
+        return PolicyBuilder()
+
     def should_roll(self, part: PartInfo, now_ms: int) -> bool:
         return (
             part.size_bytes >= self.part_size
             or now_ms - part.created_ms >= self.rollover_interval
             or now_ms - part.updated_ms >= self.inactivity_interval
+        )
+
+
+class PolicyBuilder:
+    """Builds a `DefaultRollingPolicy`, as programs of Flink 1 do."""
+
+    def __init__(self) -> None:
+        self._part_size = DEFAULT_PART_BYTES
+        self._rollover_interval = self._inactivity_interval = DEFAULT_INTERVAL_MS
+
+    def with_max_part_size(self, size: int) -> PolicyBuilder:
+        """Sets the bytes from which on a part is closed."""
+        self._part_size = size
+        return self
+
+    def with_rollover_interval(self, interval: int) -> PolicyBuilder:
+        """Sets the milliseconds that a part stays open at most."""
+        self._rollover_interval = interval
+        return self
+
+    def with_inactivity_interval(self, interval: int) -> PolicyBuilder:
+        """Sets the milliseconds without a record after which a part is closed."""
+        self._inactivity_interval = interval
+        return self
+
+    def build(self) -> DefaultRollingPolicy:
+        return DefaultRollingPolicy(
+            self._part_size, self._rollover_interval, self._inactivity_interval
         )
 
 

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.core.refused_names import names_of
 from penstock.datastream.connectors.base import DeliveryGuarantee, Sink, Source
-from penstock.datastream.connectors.dynamic_kafka import (
-    DynamicKafkaSource,
-    DynamicKafkaSourceBuilder,
-    KafkaMetadataService,
-    KafkaRecordDeserializationSchema,
-    KafkaStreamSetSubscriber,
-    KafkaStreamSubscriber,
-    SingleClusterTopicMetadataService,
-    StreamPatternSubscriber,
-)
 from penstock.datastream.connectors.file_system import (
     BucketAssigner,
     BulkFormat,
@@ -26,31 +17,13 @@ from penstock.datastream.connectors.file_system import (
     StreamFormat,
     StreamingFileSink,
 )
-from penstock.datastream.connectors.jdbc import (
-    JdbcConnectionOptions,
-    JdbcExecutionOptions,
-    JdbcSink,
-)
-from penstock.datastream.connectors.kafka import (
-    FlinkKafkaConsumer,
-    FlinkKafkaProducer,
-    KafkaSource,
-    Semantic,
-)
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.datastream.connectors.pulsar import (
-    PulsarSource,
-    PulsarSourceBuilder,
-    StartCursor,
-    StopCursor,
-)
 from penstock.datastream.connectors.python import (
     DataGeneratorSource,
     PythonSink,
     PythonSource,
     SparkSink,
 )
-from penstock.datastream.connectors.rabbitmq import RMQConnectionConfig, RMQSink, RMQSource
 
 __all__ = [
     "BucketAssigner",
@@ -95,3 +68,5 @@ __all__ = [
     "StreamPatternSubscriber",
     "StreamingFileSink",
 ]
+
+__getattr__ = names_of(__name__)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.common.unsupported import unsupported_class
 from penstock.connectors.delivery import DeliveryGuarantee
 from penstock.connectors.sink import Sink
 from penstock.connectors.source import Source
+from penstock.core.refused_names import names_of
 
-__all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
+__all__ = [
+    "DeliveryGuarantee",
+    "Sink",
+    "Source",
+]
 
-StreamTransformer = unsupported_class(__name__, "StreamTransformer")
-SupportsPreprocessing = unsupported_class(__name__, "SupportsPreprocessing")
+__getattr__ = names_of(__name__)

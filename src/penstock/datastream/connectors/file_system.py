@@ -23,6 +23,7 @@ from penstock.connectors.files.source import (
     FileSourceBuilder,
     FileSplitAssignerProvider,
 )
+from penstock.core.refused_names import names_of
 
 __all__ = [
     "BucketAssigner",
@@ -43,3 +44,5 @@ __all__ = [
     "StreamFormat",
     "StreamingFileSink",
 ]
+
+__getattr__ = names_of(__name__)

@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from penstock.connectors.number_seq import NumberSequenceSource
+from penstock.core.refused_names import names_of
 
 __all__ = ["NumberSequenceSource"]
+
+__getattr__ = names_of(__name__)

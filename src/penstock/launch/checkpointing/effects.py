@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -46,6 +45,7 @@ from penstock.launch.checkpointing.details import entry_of, loaded_of
 from penstock.launch.checkpointing.job_pointer import JobPointer
 from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
 from penstock.launch.high_availability import JobRecords, open_records
+from penstock.version import __version__
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination import instructions
@@ -213,7 +213,7 @@ class SnapshotEffects:
             created_ms=self._clock.wall_ms(),
             leader_epoch=self._job.leader_epoch,
             epoch=0,
-            penstock_version=version("penstock"),
+            penstock_version=__version__,
         )
 
     # -- P7 -----------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import dataclasses
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -37,6 +36,7 @@ from penstock.launch.snapshots.operator_editing import (
 )
 from penstock.launch.snapshots.reader import Snapshot
 from penstock.state.pickles import Pickles
+from penstock.version import __version__
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import OperatorRecord, StoredHandle
@@ -192,7 +192,7 @@ def _draft(loaded: LoadedSnapshot | None) -> Manifest:
         created_ms=clock.wall_ms(),
         leader_epoch=1,
         epoch=0,
-        penstock_version=version("penstock"),
+        penstock_version=__version__,
     )
 
 

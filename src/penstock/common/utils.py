@@ -1,9 +1,0 @@
-"""PyFlink's `common.utils`: its name, which says what to use instead."""
-
-from __future__ import annotations
-
-from penstock.common.unsupported import unsupported_class
-
-__all__ = ["JavaObjectWrapper"]
-
-JavaObjectWrapper = unsupported_class(__name__, "JavaObjectWrapper")

@@ -1,0 +1,7 @@
+"""PyFlink's `version`: the version of this package, said here alone."""
+
+from __future__ import annotations
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"
