@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sim_operator_life import OperatorLife
 from sim_state_life import DECLARED, StateLife
 
 from penstock.state import delta_chain, delta_merge
@@ -124,6 +125,31 @@ def test_state_is_what_dictionaries_say(
         if len(seeds) == BLOCK and seen[event] < least * len(seeds)
     }
     assert not too_rare, "events that were met less often than is needed to trust this test"
+
+
+@pytest.mark.simulation
+def test_operator_state_is_what_lists_and_dictionaries_say(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    lives = LIVES
+    for seed in range(lives):
+        life = OperatorLife(seed, tmp_path / str(seed))
+        try:
+            seen += life.run(EPOCHS)
+        except Exception as error:
+            error.add_note(f"OperatorLife({seed}, ...)")
+            raise
+    print(f"{lives} lives of operator state:", dict(sorted(seen.items())))
+    floors = {
+        "committed": 20,
+        "written": 30,
+        "left as it was": 40,
+        "epoch failed": 2,
+        "fresh worker": 2,
+        "rescaled": 2,
+        "savepoint": 2,
+        "changed in place": 2,
+    }
+    assert not {event for event, least in floors.items() if seen[event] < least * lives}
 
 
 # -- broken builds, each of which has to be caught ----------------------------------------------

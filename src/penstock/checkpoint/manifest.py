@@ -20,7 +20,10 @@ import msgspec
 FORMAT_VERSION = 1
 
 LOGIC = "logic"
-"""Name of the chunk that holds what an operator keeps besides keyed state."""
+"""Name of the chunk that holds what an operator keeps besides state."""
+
+OPERATOR_STATE = "operator-state-"
+"""Chunks whose names begin so hold a state of an operator each; they stay while the state does."""
 
 
 class ManifestKind(Enum):
@@ -129,9 +132,17 @@ class OperatorRecord(_Record, frozen=True, kw_only=True):
 
     @property
     def logic(self) -> tuple[StoredHandle, ...]:
-        """What each subtask keeps besides keyed state."""
+        """What each subtask keeps besides state."""
         chunks = (chunk for subtask in self.subtasks for chunk in subtask.chunks)
         return tuple(chunk.handle for chunk in chunks if chunk.name == LOGIC)
+
+    @property
+    def lists(self) -> tuple[tuple[StoredHandle, ...], ...]:
+        """The files of operator state of each subtask."""
+        return tuple(
+            tuple(chunk.handle for chunk in subtask.chunks if chunk.name.startswith(OPERATOR_STATE))
+            for subtask in self.subtasks
+        )
 
     @property
     def handles(self) -> tuple[StoredHandle, ...]:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from penstock.checkpoint.figures import CheckpointFigures
-from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle, SubtaskRecord
+from penstock.checkpoint.manifest import (
+    OPERATOR_STATE,
+    Manifest,
+    OperatorRecord,
+    StoredHandle,
+    SubtaskRecord,
+)
 from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
 if TYPE_CHECKING:
@@ -85,7 +91,7 @@ def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends o
         writer_id: Unique for each leader and attempt of the job.
         inline: From `read_inline`.
         parent: A completed checkpoint whose shared files may be named again.
-        incremental: Whether files of keyed state are shared; otherwise everything is exclusive.
+        incremental: Whether files of state are shared; otherwise everything is exclusive.
     """
     reusable = _reusable(parent if incremental else None)
 
@@ -98,7 +104,7 @@ def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends o
         path = storage.url_of(key) if shared else name
         return key, _placed(handle, path=path, shared=shared, created_by=checkpoint_id)
 
-    return _plan(snapshot, place, inline, keyed_shared=incremental)
+    return _plan(snapshot, place, inline, state_shared=incremental)
 
 
 def plan_savepoint(
@@ -115,7 +121,7 @@ def plan_savepoint(
         name = new_uuid()
         return f"{directory}/{name}", _placed(handle, path=name, created_by=checkpoint_id)
 
-    return _plan(snapshot, place, inline, keyed_shared=False)
+    return _plan(snapshot, place, inline, state_shared=False)
 
 
 # -- details ----------------------------------------------------------------------------------
@@ -153,30 +159,31 @@ class _Planner:
                 self.reused[self._known[key].path or ""] = self._known[key]
         return self._known[key]
 
-    def subtask(self, subtask: SubtaskRecord, *, keyed_shared: bool) -> SubtaskRecord:
+    def subtask(self, subtask: SubtaskRecord, *, state_shared: bool) -> SubtaskRecord:
         keyed = subtask.keyed
         if keyed is not None:
             keyed = replace(
                 keyed,
-                base=tuple(self.stored(each, shared=keyed_shared) for each in keyed.base),
-                deltas=tuple(self.stored(each, shared=keyed_shared) for each in keyed.deltas),
+                base=tuple(self.stored(each, shared=state_shared) for each in keyed.base),
+                deltas=tuple(self.stored(each, shared=state_shared) for each in keyed.deltas),
             )
         chunks = tuple(
-            replace(chunk, handle=self.stored(chunk.handle, shared=False))
+            replace(chunk, handle=self.stored(chunk.handle, shared=is_shared))
             for chunk in subtask.chunks
+            for is_shared in (state_shared and chunk.name.startswith(OPERATOR_STATE),)
         )
         return SubtaskRecord(keyed=keyed, chunks=chunks)
 
 
 def _plan(
-    snapshot: JobSnapshot, place: Place, inline: Mapping[ContentKey, bytes], *, keyed_shared: bool
+    snapshot: JobSnapshot, place: Place, inline: Mapping[ContentKey, bytes], *, state_shared: bool
 ) -> UploadPlan:
     planner = _Planner(place, inline)
     operators = tuple(
         replace(
             operator,
             subtasks=tuple(
-                planner.subtask(subtask, keyed_shared=keyed_shared) for subtask in operator.subtasks
+                planner.subtask(subtask, state_shared=state_shared) for subtask in operator.subtasks
             ),
         )
         for operator in snapshot.operators

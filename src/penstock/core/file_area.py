@@ -38,9 +38,17 @@ class FileArea:
         self.inline_threshold_bytes = inline_threshold_bytes
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def write(self, name: str, data: bytes) -> FileHandle:
-        """Keeps `data`; the returned handle names the file, or holds the bytes when few."""
+    def write(self, name: str, data: bytes, known: FileHandle | None = None) -> FileHandle:
+        """Keeps `data`; the returned handle names the file, or holds the bytes when few.
+
+        Args:
+            name: Unique for ever.
+            data: The bytes.
+            known: A handle that may be of the same bytes; if it is, nothing is written.
+        """
         digest = hashlib.sha256(data).hexdigest()
+        if known is not None and (known.sha256, known.size_bytes) == (digest, len(data)):
+            return known
         if 0 < len(data) <= self.inline_threshold_bytes:
             return FileHandle(name, len(data), digest, data)
         name, descriptor = self._create(name)

@@ -39,8 +39,9 @@ class MirroredFileArea(FileArea):
         self.shared = Path(shared)
         self.shared.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def write(self, name: str, data: bytes) -> FileHandle:
-        return self._published(super().write(name, data))
+    def write(self, name: str, data: bytes, known: FileHandle | None = None) -> FileHandle:
+        handle = super().write(name, data, known)
+        return handle if handle is known else self._published(handle)
 
     def adopt(
         self, path: str | os.PathLike[str], name: str, digest: str | None = None

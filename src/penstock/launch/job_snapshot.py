@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.manifest import (
     LOGIC,
+    OPERATOR_STATE,
     ChunkCodec,
     Manifest,
     OperatorRecord,
@@ -79,16 +80,27 @@ def _operator(
         key_schema=key_schema(graph, stage) if any(version.keyed for version in versions) else "",
         states=state_records(versions),
         subtasks=tuple(
-            subtask_record(version.keyed[0] if version.keyed else None, version.logic[0])
+            subtask_record(
+                version.keyed[0] if version.keyed else None, version.logic[0], version.lists[0]
+            )
             for version in versions
         ),
     )
 
 
-def subtask_record(keyed: KeyedStateVersion | None, logic: FileHandle) -> SubtaskRecord:
+def subtask_record(
+    keyed: KeyedStateVersion | None, logic: FileHandle, lists: tuple[FileHandle, ...]
+) -> SubtaskRecord:
     """Returns the record of a subtask: its keyed state, and what its operator keeps besides."""
-    chunk = StoredChunk(name=LOGIC, codec=ChunkCodec.MSGPACK, handle=handle_record(logic))
-    return SubtaskRecord(keyed=None if keyed is None else keyed_record(keyed), chunks=(chunk,))
+    named = [(LOGIC, logic)]
+    named += [(f"{OPERATOR_STATE}{number}", handle) for number, handle in enumerate(lists)]
+    return SubtaskRecord(
+        keyed=None if keyed is None else keyed_record(keyed),
+        chunks=tuple(
+            StoredChunk(name=name, codec=ChunkCodec.MSGPACK, handle=handle_record(handle))
+            for name, handle in named
+        ),
+    )
 
 
 def state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:
@@ -154,6 +166,7 @@ def _subtask(
                 if each.first_key_group <= last and each.last_key_group >= first
             ),
             logic=tuple(map(local_handle, record.logic)),
+            lists=tuple(tuple(map(local_handle, files)) for files in record.lists),
         )
     # The epoch is part of the name: a worker that holds another version must not keep it.
     name = f"restored-{manifest.job_id}-{manifest.checkpoint_id}-{stage.stage_id}-{index}"

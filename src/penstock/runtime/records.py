@@ -79,19 +79,22 @@ class OperatorVersion:
 
     Attributes:
         keyed: Its keyed state; several versions after rescaling, each holding a part.
-        logic: The rest (watermarks, generators, operator state), pickled, usually inline. One, or
-            after a restore one for every former subtask.
+        logic: Watermarks, generators and the like, usually inline. One, or after a restore one for
+            every former subtask.
+        lists: Files of operator state, in step with `logic`; they stay while the state does.
         states: What there is to say about each state, for those who cannot look.
     """
 
     keyed: tuple[KeyedStateVersion, ...]
     logic: tuple[FileHandle, ...]
+    lists: tuple[tuple[FileHandle, ...], ...]
     states: tuple[StateFacts, ...] = ()
 
     @property
     def files(self) -> tuple[FileHandle, ...]:
         """Every handle."""
-        return tuple(handle for version in self.keyed for handle in version.files) + self.logic
+        keyed = tuple(handle for version in self.keyed for handle in version.files)
+        return keyed + self.logic + tuple(handle for files in self.lists for handle in files)
 
 
 @dataclass(frozen=True, slots=True)

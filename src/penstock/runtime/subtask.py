@@ -38,7 +38,13 @@ from penstock.runtime.sink_logic import SinkLogic
 from penstock.runtime.source_logic import SourceLogic
 from penstock.runtime.state_files import open_area
 from penstock.state.backend import create_backend
-from penstock.state.operator_codec import encode_logic, facts_of, read_logic, schemas_of
+from penstock.state.operator_codec import (
+    encode_logic,
+    facts_of,
+    read_logic,
+    schemas_of,
+    write_states,
+)
 from penstock.state.operator_state import OperatorState
 
 if TYPE_CHECKING:
@@ -264,6 +270,7 @@ class Subtask:
             operators[context.uid] = OperatorVersion(
                 () if context.keyed_state is None else (context.keyed_state.commit(name),),
                 (self._write_logic(name, logic, context),),
+                (self._write_states(name, context),),
                 facts_of(context.keyed_state, context.operator_state),
             )
             due = logic.next_processing_timer()
@@ -291,10 +298,12 @@ class Subtask:
             valves = [valve.snapshot() for valve in (*self._valves, self._valves_joined)]
         # The logic comes first, since a function puts its state into the store meanwhile.
         own, pickles = logic.snapshot(), self._program.state.pickles
-        data = encode_logic(
-            logic.watermark, own, context.operator_state, valves, pickles, context.uid
-        )
+        data = encode_logic(logic.watermark, own, valves, pickles, context.uid)
         return self._area.write(f"{name}.logic", data)
+
+    def _write_states(self, name: str, context: OperatorContext) -> tuple[FileHandle, ...]:
+        pickles = self._program.state.pickles
+        return write_states(context.operator_state, self._area, name, pickles, context.uid)
 
     def _restore(self, version: SubtaskVersion | None) -> None:
         """Brings the subtask to a version; free when it already holds it."""
@@ -308,14 +317,18 @@ class Subtask:
         self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
         for logic, context, output in zip(self._logics, self._contexts, self._outputs, strict=True):
             found = None if version is None else version.operators.get(context.uid)
-            handles = () if found is None else found.logic
-            saved = read_logic(handles, self._area, self._program.state.pickles)
+            saved = []
+            if found is not None:
+                pickles = self._program.state.pickles
+                saved = read_logic(found.logic, found.lists, self._area, pickles)
             if context.keyed_state is not None:
                 context.keyed_state.restore(found.keyed if found else ())
             is_restored = version is not None and version.is_restored
             place = (self._index, self._stage.parallelism) if is_restored else (0, 1)
             lists = [each.operator_state for each in saved]
-            context.operator_state.restore(lists, *place, schemas_of(saved))
+            # What comes of a checkpoint may be dealt out anew, and is written again.
+            files = saved[0].files if saved and not is_restored else {}
+            context.operator_state.restore(lists, *place, schemas_of(saved), files)
             # After rescaling nobody is further than the slowest was.
             logic.watermark = min((each.watermark for each in saved), default=MIN_WATERMARK)
             if context.timers is not None:

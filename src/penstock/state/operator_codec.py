@@ -1,7 +1,9 @@
 """The bytes of what a subtask keeps besides keyed state: msgpack, format 2. Format 1 was a pickle.
 
-    ["LG2", watermark, [logic], [valves], states]
+    ["LG2", watermark, [logic], [valves], states]     one file in each epoch, small
+    ["OS1", state]                                    a file for each state, when it has changed
 
+    states      once all operator state, today none
     state       [name, mode, schema, content]
     content     elements of a list; or [map keys, map values] of a broadcast map
 
@@ -12,6 +14,7 @@ is pickled too.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.core.errors import StateError
@@ -29,7 +32,7 @@ from penstock.state.value_codec import MismatchError
 from penstock.state.value_codecs import table_codec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 _HEAD: Final = "LG2"
 _MARK: Final = b"\xa3LG"
+_STATE_HEAD: Final = "OS1"
 
 
 class LogicState(NamedTuple):
@@ -49,38 +53,52 @@ class LogicState(NamedTuple):
         operator_state: Lists and broadcast maps.
         valves: Watermarks of the channels; None behind the first operator of a stage.
         schemas: Types of the operator state by name; "" for pickled.
+        files: Files of the operator state by name.
     """
 
     watermark: int
     logic: Any
     operator_state: Snapshot
     valves: Any
-    schemas: Mapping[str, str]
+    schemas: dict[str, str]
+    files: dict[str, FileHandle]
 
 
-def encode_logic(  # noqa: PLR0913, PLR0917 - one argument per part
-    watermark: int, logic: Any, state: OperatorState, valves: Any, pickles: Pickles, uid: str
-) -> bytes:
-    """Returns the bytes of a subtask's other state.
+def encode_logic(watermark: int, logic: Any, valves: Any, pickles: Pickles, uid: str) -> bytes:
+    """Returns the bytes of what a subtask keeps of an operator itself.
 
     Raises:
-        StateError: A value is not of its declared type, or would be pickled where that is not
-            allowed.
+        StateError: It would be pickled where that is not allowed.
     """
     what = f"operator {uid!r}"
-    states = []
-    for name, (mode, content) in state.snapshot().items():
-        schema = state.schemas[name]
-        write = _Writer(f"operator state {name!r} of {what}", mode, schema, pickles)
-        states.append([name, mode, schema, write.content(content)])
     body = [
         _HEAD,
         watermark,
         encode_column([logic], pickles, f"what {what} keeps for itself"),
         encode_column([valves], pickles, f"the watermarks of {what}"),
-        states,
+        [],
     ]
     return encode_body(body, what)
+
+
+def write_states(
+    own: OperatorState, area: FileArea, version: str, pickles: Pickles, uid: str
+) -> tuple[FileHandle, ...]:
+    """Writes the operator state that has changed; returns the files of all of it.
+
+    Raises:
+        StateError: A value is not of its declared type, or would be pickled where that is not
+            allowed.
+    """
+    numbers = itertools.count()
+
+    def write(name: str, mode: str, content: Any, schema: str, known: FileHandle | None) -> Any:
+        what = f"operator state {name!r} of operator {uid!r}"
+        wire = _Writer(what, mode, schema, pickles).content(content)
+        data = encode_body([_STATE_HEAD, [name, mode, schema, wire]], what)
+        return area.write(f"{version}-{next(numbers)}.state", data, known)
+
+    return own.commit(write)
 
 
 def decode_logic(data: bytes, pickles: Pickles, what: str) -> LogicState:
@@ -93,32 +111,70 @@ def decode_logic(data: bytes, pickles: Pickles, what: str) -> LogicState:
         if pickles is not Pickles.ALLOW:
             raise pickled_file(what, pickles)
         watermark, logic, states, valves = codec.loads(data)
-        return LogicState(watermark, logic, states, valves, dict.fromkeys(states, ""))
+        return LogicState(watermark, logic, states, valves, dict.fromkeys(states, ""), {})
     if data[4:5] != _HEAD[-1:].encode():
         raise StateError(f"{what} was written by a newer release. Restore it with that one.")
     try:
         _, watermark, logic, valves, states = decode_body(data)
-        found: Snapshot = {}
-        for name, mode, schema, content in states:
-            reader = _Writer(f"operator state {name!r}", mode, schema, pickles)
-            found[name] = (mode, reader.read(content))
-        return LogicState(
+        found = LogicState(
             watermark,
             decode_column(logic, pickles, what)[0],
-            found,
+            {},
             decode_column(valves, pickles, what)[0],
-            {name: schema for name, _, schema, _ in states},
+            {},
+            {},
         )
+        for state in states:
+            _read_state(state, found, pickles)
+        return found
     except (ValueError, TypeError, LookupError) as error:
         raise StateError(f"{what} is malformed: {error}. Choose another checkpoint.") from error
 
 
-def read_logic(handles: Sequence[FileHandle], area: FileArea, pickles: Pickles) -> list[LogicState]:
-    """Returns what each handle holds."""
-    return [
-        decode_logic(area.read(handle), pickles, f"state file {handle.name!r}")
-        for handle in handles
-    ]
+def _read_state(state: Any, into: LogicState, pickles: Pickles) -> str:
+    name, mode, schema, content = state
+    reader = _Writer(f"operator state {name!r}", mode, schema, pickles)
+    into.operator_state[name] = (mode, reader.read(content))
+    into.schemas[name] = schema
+    return str(name)
+
+
+def read_logic(
+    handles: Sequence[FileHandle],
+    states: Sequence[Sequence[FileHandle]],
+    area: FileArea,
+    pickles: Pickles,
+) -> list[LogicState]:
+    """Returns what former subtasks kept.
+
+    Args:
+        handles: One for each of them.
+        states: The files of operator state of each.
+        area: Where the files are.
+        pickles: Whether to read pickles.
+
+    Raises:
+        StateError: A file is missing, damaged, of a newer release, or pickled although it must not
+            be.
+    """
+    found = []
+    for handle, files in zip(handles, states, strict=True):
+        saved = decode_logic(area.read(handle), pickles, f"state file {handle.name!r}")
+        for file in files:
+            saved.files[_decode_state(area.read(file), saved, pickles, file.name)] = file
+        found.append(saved)
+    return found
+
+
+def _decode_state(data: bytes, into: LogicState, pickles: Pickles, file: str) -> str:
+    what = f"state file {file!r}"
+    try:
+        head, state = decode_body(data)
+        if head != _STATE_HEAD:
+            raise StateError(f"{what} was written by a newer release. Restore it with that one.")
+        return _read_state(state, into, pickles)
+    except (ValueError, TypeError, LookupError) as error:
+        raise StateError(f"{what} is malformed: {error}. Choose another checkpoint.") from error
 
 
 def schemas_of(saved: Sequence[LogicState]) -> dict[str, str]:

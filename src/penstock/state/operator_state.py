@@ -11,6 +11,7 @@ changed:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError, StateError
@@ -27,6 +28,7 @@ from penstock.state.pickles import Pickles
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock.core.handles import FileHandle
     from penstock.state.descriptors import (
         ListStateDescriptor,
         MapStateDescriptor,
@@ -47,30 +49,43 @@ KINDS: Final = {
 Snapshot = dict[str, tuple[str, Any]]
 """{state name: (mode, elements as list, or entries as dict)}"""
 
+WriteState = Callable[[str, str, Any, str, "FileHandle | None"], "FileHandle"]
+"""Writes a state, see `OperatorState.commit`."""
+
 
 class OperatorListState(ListState[Any]):
     """A list of the subtask."""
 
-    __slots__ = ("elements", "name")
+    __slots__ = ("elements", "is_changed", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.elements: list[Any] = []
+        self.is_changed = True
 
     def get(self) -> list[Any]:
+        self.is_changed = self.is_changed or may_change(self.elements)
         return self.elements[:]
 
     def add(self, value: Any) -> None:
+        self.is_changed = True
         self.elements += checked_elements(self.name, [value])
 
     def add_all(self, values: Iterable[Any]) -> None:
+        self.is_changed = True
         self.elements += checked_elements(self.name, values)
 
     def update(self, values: Iterable[Any]) -> None:
+        self.is_changed = True
         self.elements = checked_elements(self.name, values)
 
     def clear(self) -> None:
+        self.is_changed = True
         self.elements = []
+
+    def content(self) -> list[Any]:
+        """Returns a copy of the elements, for those who do not change them."""
+        return self.elements[:]
 
 
 class HeapReadOnlyBroadcastState(ReadOnlyBroadcastState[Any, Any]):
@@ -121,41 +136,61 @@ class HeapReadOnlyBroadcastState(ReadOnlyBroadcastState[Any, Any]):
 class HeapBroadcastState(BroadcastState[Any, Any]):
     """A broadcast map."""
 
-    __slots__ = ("entries", "name")
+    __slots__ = ("entries", "is_changed", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.entries: dict[Any, Any] = {}
+        self.is_changed = True
 
     def get(self, key: Any) -> Any:
-        return self.entries.get(key)
+        value = self.entries.get(key)
+        self.is_changed = self.is_changed or may_change((value,))
+        return value
 
     def contains(self, key: Any) -> bool:
         return key in self.entries
 
     def items(self) -> list[tuple[Any, Any]]:
-        return list(self.entries.items())
+        return list(zip(self.entries, self.values(), strict=True))
 
     def keys(self) -> list[Any]:
         return list(self.entries)
 
     def values(self) -> list[Any]:
+        self.is_changed = self.is_changed or may_change(self.entries.values())
         return list(self.entries.values())
 
     def is_empty(self) -> bool:
         return not self.entries
 
     def put(self, key: Any, value: Any) -> None:
+        self.is_changed = True
         self.entries[key] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        self.is_changed = True
         self.entries.update(dict_value)
 
     def remove(self, key: Any) -> None:
+        self.is_changed = True
         self.entries.pop(key, None)
 
     def clear(self) -> None:
+        self.is_changed = True
         self.entries.clear()
+
+    def content(self) -> dict[Any, Any]:
+        """Returns a copy of the entries, for those who do not change them."""
+        return dict(self.entries)
+
+
+_IMMUTABLE: Final = frozenset({int, str, float, bool, bytes, type(None)})
+
+
+def may_change(values: Iterable[Any]) -> bool:
+    """Returns whether somebody who is given these values could change them in place."""
+    return not _IMMUTABLE.issuperset(map(type, values))
 
 
 class OperatorState(OperatorStateStore):
@@ -168,6 +203,7 @@ class OperatorState(OperatorStateStore):
         self._declared = DeclaredTypes(uid, pickles)
         self._modes: dict[str, str] = {}
         self._states: dict[str, OperatorListState | HeapBroadcastState] = {}
+        self._files: dict[str, FileHandle] = {}
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         return self._list(state_descriptor, SPLIT)
@@ -208,6 +244,7 @@ class OperatorState(OperatorStateStore):
     ) -> None:
         kind = "map" if isinstance(state, HeapBroadcastState) else "list"
         convert = self._declared.conversion(name, kind, before, self.schemas[name])
+        state.is_changed = True
         if isinstance(state, OperatorListState):
             state.elements = convert(state.elements)
         else:
@@ -239,13 +276,24 @@ class OperatorState(OperatorStateStore):
 
     def snapshot(self) -> Snapshot:
         """Returns a copy of everything as plain data."""
-        return {
-            name: (
-                self._modes[name],
-                dict(state.entries) if isinstance(state, HeapBroadcastState) else state.get(),
-            )
-            for name, state in self._states.items()
-        }
+        return {name: (self._modes[name], each.content()) for name, each in self._states.items()}
+
+    def commit(self, write: WriteState) -> tuple[FileHandle, ...]:
+        """Has those states written that changed since they were; returns the files of all.
+
+        Values that were handed out and can be changed in place count as changed, except to the side
+        that does not broadcast, which may not change them.
+
+        Args:
+            write: Takes name, mode, content, type, and the file of what the state was before.
+        """
+        for name, state in self._states.items():
+            known = self._files.get(name)
+            if known is None or state.is_changed:
+                content, schema = state.content(), self.schemas[name]
+                self._files[name] = write(name, self._modes[name], content, schema, known)
+                state.is_changed = False
+        return tuple(self._files.values())
 
     def restore(
         self,
@@ -253,6 +301,7 @@ class OperatorState(OperatorStateStore):
         subtask: int,
         parallelism: int,
         schemas: Mapping[str, str] | None = None,
+        files: Mapping[str, FileHandle] | None = None,
     ) -> None:
         """Takes what this subtask gets of the old subtasks' snapshots; none of them empties it.
 
@@ -261,6 +310,7 @@ class OperatorState(OperatorStateStore):
             subtask: Index of this subtask.
             parallelism: Number of new subtasks.
             schemas: Types of what the snapshots hold.
+            files: Where the states are stored already, if all of it is of this very subtask.
 
         Raises:
             StateError: A state has different modes in the program and in the snapshot, or
@@ -268,6 +318,7 @@ class OperatorState(OperatorStateStore):
         """
         for state in self._states.values():
             state.clear()
+        self._files = dict(files or {})
         self.is_restored = bool(snapshots)
         olds = [snapshot or {} for snapshot in snapshots]
         for name, (mode, share) in redistribute(olds, subtask, parallelism).items():
@@ -281,6 +332,7 @@ class OperatorState(OperatorStateStore):
                 state.put_all(share)
             else:
                 state.elements = share
+            state.is_changed = name not in self._files
             stored = (schemas or {}).get(name, "")
             if not self._declared.is_known(name):
                 self.schemas[name] = stored

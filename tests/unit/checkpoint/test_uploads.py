@@ -174,6 +174,18 @@ def test_only_files_of_the_parent_are_reused() -> None:
     assert len(planned(job_snapshot(old, new), local).puts) == 2
 
 
+def test_operator_state_that_has_not_changed_is_not_uploaded_again() -> None:
+    local = LocalFiles()
+    logic, rules = local.chunk("logic", LARGE), local.chunk("operator-state-0", LARGE + b"r")
+    first = as_manifest(2, planned(job_snapshot(chunks=(logic, rules)), local, number=2))
+    later = local.chunk("logic", LARGE + b"l", "later logic")
+    plan = planned(job_snapshot(chunks=(later, rules)), local, parent=first)
+    assert [handle.name for handle in plan.puts.values()] == ["later logic"]
+    assert handles(plan)["operator-state-0"] == handles_of(first)["operator-state-0"]
+    # Savepoints and full checkpoints have files of their own.
+    assert len(planned(job_snapshot(chunks=(later, rules)), local, incremental=False).puts) == 2
+
+
 def handles_of(one: Manifest) -> dict[str, StoredHandle]:
     return {handle.name: handle for handle in one.handles}
 

@@ -43,7 +43,9 @@ def report(
         0 if stage == 0 else records, records, watermark_in=50, watermark_out=40, user=user or {}
     )
     keyed = KeyedStateVersion("v", "hashmap", "", (FileHandle("f", state_bytes, ""),), (), (), 0, 9)
-    version = SubtaskVersion("v", {uid: OperatorVersion((keyed,), (FileHandle("l", 5, ""),))})
+    version = SubtaskVersion(
+        "v", {uid: OperatorVersion((keyed,), (FileHandle("l", 5, ""),), ((),))}
+    )
     return SubtaskReport(
         stage,
         subtask,

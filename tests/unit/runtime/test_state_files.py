@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def version(*names: str) -> SubtaskVersion:
     handles = tuple(FileHandle(name, 1, "0" * 64, None) for name in names)
-    return SubtaskVersion("-".join(names), {"uid": OperatorVersion((), handles)})
+    return SubtaskVersion(
+        "-".join(names), {"uid": OperatorVersion((), handles, ((),) * len(handles))}
+    )
 
 
 def files(directory: Path, *names: str) -> StateFiles:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.common.typeinfo import Types
 from penstock.core.errors import ProgramError, StateError
+from penstock.core.file_area import FileArea
+from penstock.core.handles import FileHandle
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
+from penstock.state.operator_codec import encode_logic, read_logic, write_states
 from penstock.state.operator_state import OperatorState, redistribute
+from penstock.state.pickles import Pickles
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LIST, MAP = ListStateDescriptor("list"), MapStateDescriptor("map")
+_LOGIC = encode_logic(0, None, None, Pickles.ALLOW, "op")
+LOGIC = FileHandle("logic", len(_LOGIC), hashlib.sha256(_LOGIC).hexdigest(), _LOGIC)
 
 
 def restored(snapshots: list[Any], parallelism: int) -> list[OperatorState]:
@@ -167,3 +178,91 @@ def test_one_name_has_one_mode() -> None:
         state.get_union_list_state(LIST)
     with pytest.raises(StateError, match="'list'"):
         state.restore([{"list": ("union", [1])}], 0, 1)
+
+
+# -- what a commit writes -----------------------------------------------------------------------
+
+
+class Writes(FileArea):
+    """Counts what is handed to it."""
+
+    count = 0
+
+    def write(self, name: str, data: bytes, known: FileHandle | None = None) -> FileHandle:
+        self.count += 1
+        return super().write(name, data, known)
+
+
+def commit(own: OperatorState, area: FileArea, version: str) -> tuple[FileHandle, ...]:
+    return write_states(own, area, version, Pickles.ALLOW, "op")
+
+
+def test_only_states_that_changed_are_written(tmp_path: Path) -> None:
+    area = Writes(tmp_path, 0)
+    own = OperatorState()
+    elements, rules = own.get_list_state(LIST), own.get_broadcast_state(MAP)
+    reading = own.get_read_only_broadcast_state(MAP)
+    elements.update([1])
+    rules.put("rule", {"threshold": 3})
+    first = commit(own, area, "v1")
+    assert area.count == 2
+    # Looking is no change, and the side that does not broadcast cannot change anything.
+    assert elements.get() == [1]
+    assert reading.get("rule") == {"threshold": 3}
+    assert list(reading.items()) == [("rule", {"threshold": 3})]
+    assert rules.contains("rule")
+    assert rules.keys() == ["rule"]
+    assert commit(own, area, "v2") == first
+    assert area.count == 2
+    elements.add(2)
+    second = commit(own, area, "v3")
+    assert area.count == 3
+    assert [one == other for one, other in zip(first, second, strict=True)] == [False, True]
+    rules.remove("rule")
+    third = commit(own, area, "v4")
+    assert [one == other for one, other in zip(second, third, strict=True)] == [True, False]
+
+
+def test_what_the_broadcasting_side_changes_in_place_is_written(tmp_path: Path) -> None:
+    area = Writes(tmp_path, 0)
+    for look in ("get", "items", "values"):
+        own = OperatorState()
+        rules = own.get_broadcast_state(MAP)
+        rules.put("rule", [1])
+        commit(own, area, f"{look}-1")
+        found = {"get": lambda: rules.get("rule"), "values": lambda: rules.values()[0]}  # noqa: B023
+        (found[look]() if look in found else rules.items()[0][1]).append(2)
+        files = commit(own, area, f"{look}-2")
+        (saved,) = read_logic([LOGIC], [files], area, Pickles.ALLOW)
+        assert saved.operator_state == {"map": ("broadcast", {"rule": [1, 2]})}
+
+
+def test_equal_content_keeps_its_file(tmp_path: Path) -> None:
+    """As of a function that puts all it has into its state at each snapshot."""
+    area = FileArea(tmp_path, 0)
+    own = OperatorState()
+    own.get_list_state(LIST).update([1, 2])
+    first = commit(own, area, "v1")
+    own.get_list_state(LIST).update([1, 2])
+    assert commit(own, area, "v2") == first
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_restored_version_is_not_written_again(tmp_path: Path) -> None:
+    area = FileArea(tmp_path, 0)
+    own = OperatorState()
+    own.get_list_state(LIST).update([1, 2])
+    first = commit(own, area, "v1")
+    own.get_list_state(LIST).add(3)
+    commit(own, area, "lost")
+    for each in (own, OperatorState()):
+        (saved,) = read_logic([LOGIC], [first], area, Pickles.ALLOW)
+        each.restore([saved.operator_state], 0, 1, saved.schemas, saved.files)
+        assert each.get_list_state(LIST).get() == [1, 2]
+        assert commit(each, area, "v2") == first
+    # Of another type it is other bytes.
+    typed = OperatorState()
+    (saved,) = read_logic([LOGIC], [first], area, Pickles.ALLOW)
+    typed.restore([saved.operator_state], 0, 1, saved.schemas, saved.files)
+    typed.get_list_state(ListStateDescriptor("list", Types.LONG()))
+    assert commit(typed, area, "v3") != first

@@ -22,7 +22,7 @@ from penstock.state.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from penstock.state.operator_codec import decode_logic, encode_logic
+from penstock.state.operator_codec import encode_logic, read_logic, write_states
 from penstock.state.operator_state import OperatorState
 from penstock.state.pickles import Opaque, Pickles
 from penstock.state.reader import read_entries
@@ -324,13 +324,15 @@ def test_what_operators_keep_is_data_where_pickles_are_refused(
         state.commit("v2")
 
 
-def test_operator_state_is_data_and_changes_its_type() -> None:
+def test_operator_state_is_data_and_changes_its_type(tmp_path: Path) -> None:
     state = OperatorState("op")
     state.get_list_state(ListStateDescriptor("l", INT)).update([1, 2])
     state.get_broadcast_state(MapStateDescriptor("b", TEXT, INT)).put("x", 1)
-    data = encode_logic(7, {"max": (1, None)}, state, None, Pickles.REFUSE, "op")
-    assert b"\x80\x05\x95" not in data
-    saved = decode_logic(data, Pickles.REFUSE, "a file")
+    area = FileArea(tmp_path)
+    logic = area.write("logic", encode_logic(7, {"max": (1, None)}, None, Pickles.REFUSE, "op"))
+    files = write_states(state, area, "v", Pickles.REFUSE, "op")
+    assert all(b"\x80\x05\x95" not in area.read(file) for file in (logic, *files))
+    (saved,) = read_logic([logic], [files], area, Pickles.REFUSE)
     assert saved.watermark == 7
     assert saved.logic == {"max": (1, None)}
     other = OperatorState("op")

@@ -16,7 +16,13 @@ from penstock.launch.job_snapshot import state_records, subtask_record, uid_hash
 from penstock.runtime.records import OperatorVersion
 from penstock.state.backend import create_backend
 from penstock.state.hashmap.backend import HASHMAP
-from penstock.state.operator_codec import LogicState, encode_logic, facts_of, schemas_of
+from penstock.state.operator_codec import (
+    LogicState,
+    encode_logic,
+    facts_of,
+    schemas_of,
+    write_states,
+)
 from penstock.state.operator_state import OperatorState
 from penstock.state.pickles import Pickles, is_hidden
 from penstock.state.rescaling import import_version
@@ -104,9 +110,10 @@ def edited(new: NewOperator, change: OperatorEdit, former: FormerOperator | None
         state = keyed[index] if keyed else None
         name = f"edited-{uid_hash(new.uid)}-{index}"
         version = None if state is None else state.commit(name)
-        logic = new.area.write(f"{name}.logic", _logic_bytes(parts, own, new.uid))
-        subtasks.append(subtask_record(version, logic))
-        versions.append(OperatorVersion((), (), facts_of(state, own)))
+        logic = new.area.write(f"{name}.logic", _logic_bytes(parts, new.uid))
+        lists = write_states(own, new.area, name, Pickles.ALLOW, new.uid)
+        subtasks.append(subtask_record(version, logic, lists))
+        versions.append(OperatorVersion((), (), (), facts_of(state, own)))
         if state is not None:
             state.close()
     old = None if former is None else former.record
@@ -210,12 +217,12 @@ def _fill_own(own: OperatorState, change: OperatorEdit, index: int, parallelism:
         broadcast.put_all(entries)
 
 
-def _logic_bytes(saved: list[LogicState], own: OperatorState, uid: str) -> bytes:
+def _logic_bytes(saved: list[LogicState], uid: str) -> bytes:
     """Watermarks begin at the slowest; what a logic keeps for itself cannot be put together."""
     watermark = min((each.watermark for each in saved), default=MIN_WATERMARK)
     logic = saved[0].logic if len(saved) == 1 else None
     valves = saved[0].valves if len(saved) == 1 else None
-    return encode_logic(watermark, logic, own, valves, Pickles.ALLOW, uid)
+    return encode_logic(watermark, logic, valves, Pickles.ALLOW, uid)
 
 
 _KEYED_KINDS: Final = frozenset({"value", "list", "map", "reducing", "aggregating"})

@@ -105,9 +105,10 @@ class Snapshot:
 
     def logic(self, uid: str) -> list[LogicState]:
         """Returns what each subtask of an operator keeps besides keyed state."""
-        stored = self.operator(uid).logic
-        self._bring(stored)
-        return read_logic(list(map(local_handle, stored)), self.area, self.pickles)
+        record = self.operator(uid)
+        self._bring((*record.logic, *(handle for files in record.lists for handle in files)))
+        lists = [[*map(local_handle, files)] for files in record.lists]
+        return read_logic([*map(local_handle, record.logic)], lists, self.area, self.pickles)
 
     def state_names(self, uid: str) -> list[tuple[str, str]]:
         """Returns (name, kind) of the states of an operator, in order of their names."""

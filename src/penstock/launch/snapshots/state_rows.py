@@ -82,7 +82,8 @@ class _Reading:
     def entries(self) -> Iterator[dict[str, Any]]:
         snapshot, wanted = self._snapshot, self._request.state
         record = snapshot.operator(self._request.uid or "")
-        if self._may_read(record.logic):
+        files = (handle for each in record.lists for handle in each)
+        if self._may_read((*record.logic, *files)):
             for own in snapshot.operator_state(record.uid):
                 if wanted in (None, own.state):
                     yield operator_entry(own)
