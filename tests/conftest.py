@@ -2,7 +2,40 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+@pytest.fixture
+def bound_by_permissions() -> Iterator[None]:
+    """Modes of files bind the test, and threads that it starts, even if root runs it on Linux.
+
+    Root's right to pass over them is taken from the thread for the time of the test: the
+    capabilities CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH leave its effective set.
+    """
+    if os.geteuid() != 0:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    # A header (version 3, this thread), then effective, permitted and inheritable sets, twice.
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    sets = (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, sets) == 0, os.strerror(ctypes.get_errno())
+    all_rights = sets[0]
+    sets[0] &= ~(1 << 1 | 1 << 2)
+    assert libc.capset(header, sets) == 0, os.strerror(ctypes.get_errno())
+    try:
+        yield
+    finally:
+        sets[0] = all_rights
+        assert libc.capset(header, sets) == 0, os.strerror(ctypes.get_errno())

@@ -178,7 +178,7 @@ def test_a_directory_that_is_a_file_is_refused_before_the_first_record(tmp_path:
     assert job._job.records_read == 0
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+@pytest.mark.usefixtures("bound_by_permissions")
 def test_a_directory_without_permission_is_refused(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir(mode=0o500)
     job = program(environment(tmp_path))

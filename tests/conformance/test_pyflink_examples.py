@@ -86,7 +86,7 @@ RESULTS = {
     "windowing/tumbling_time_window.py": ["(hi,0,5,4)", "(hi,5,10,3)", "(hi,15,20,1)"],
 }
 
-needs_pyflink = pytest.mark.skipif(not FOUND, reason="PyFlink is not installed; see make bench")
+needs_pyflink = pytest.mark.skipif(not FOUND, reason="PyFlink is not in .bench: see make bench")
 
 
 def ported(name: str, folder: Path) -> Path:

@@ -1,8 +1,9 @@
-"""How errors name what is the user's: values cut short, functions by the names they were given."""
+"""How errors name things: values cut short, functions as the program does, packages to install."""
 
 from __future__ import annotations
 
 import reprlib
+from importlib import metadata
 from typing import Any, Final
 
 from penstock.core.errors import ProgramError
@@ -33,3 +34,14 @@ def nothing_returned(function: Any, what: str) -> ProgramError:
     return ProgramError(
         f"{name_of(function)} returned None instead of {what}. Is a return missing?"
     )
+
+
+def install_extra(extra: str) -> str:
+    """Returns the command that installs what an extra of this package names.
+
+    By the packages themselves, since the extra's own name works only where an index has Penstock.
+    """
+    wanted = f"extra == '{extra}'"
+    lines = [each.partition(";") for each in metadata.requires("penstock") or ()]
+    named = [f"'{package.strip()}'" for package, _, when in lines if when.strip() == wanted]
+    return f"pip install {' '.join(named)}"

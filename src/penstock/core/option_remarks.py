@@ -32,7 +32,9 @@ WITHOUT_EFFECT: Final = {
     "state.backend.rocksdb.checkpoint.transfer.thread.num": (
         "Penstock chooses how many files travel at once"
     ),
-    "penstock.checkpoint.max-state-size": "the memory of the process is the bound",
+    "penstock.checkpoint.max-state-size": (
+        "the memory of the process is the bound of what `JobManagerCheckpointStorage` keeps"
+    ),
     "pipeline.auto-watermark-interval": (
         "watermarks follow every batch of records; generators of your own are asked once per epoch"
     ),

@@ -49,7 +49,8 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._checkpoint_path = checkpoint_path
         self._max_state_size = max_state_size or self.DEFAULT_MAX_STATE_SIZE
         settings = {_PREFIX + "storage": "jobmanager"}
-        settings[_MAX_STATE] = str(self._max_state_size)
+        if max_state_size is not None:
+            settings[_MAX_STATE] = str(max_state_size)
         if checkpoint_path is not None:
             settings[_PREFIX + "dir"] = str(checkpoint_path)
         super().__init__(settings)
@@ -124,5 +125,7 @@ def storage_of(configuration: Configuration) -> CheckpointStorage | None:
     if name == "filesystem" or (name is None and directory is not None):
         return FileSystemCheckpointStorage(directory)
     if name == "jobmanager":
-        return JobManagerCheckpointStorage(directory, configuration.get_size_bytes(_MAX_STATE))
+        given = configuration.contains_key(_MAX_STATE)
+        size = configuration.get_size_bytes(_MAX_STATE) if given else None
+        return JobManagerCheckpointStorage(directory, size)
     return None

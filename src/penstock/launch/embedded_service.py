@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.naming import install_extra
 from penstock.launch.embedded_dispatcher import EmbeddedDispatcher
 from penstock.launch.snapshots.pages import SnapshotPages
 
@@ -81,7 +82,7 @@ def check_available() -> None:
     except ImportError as error:
         raise ConfigurationError(
             f"the web page of a job (ui=True, penstock.ui.enabled) needs {error.name}: "
-            "pip install 'penstock[server]'."
+            f"{install_extra('server')}."
         ) from None
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigurationError, EnvironmentError_
+from penstock.core.naming import install_extra
 from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
@@ -109,7 +110,7 @@ def _rest() -> Any:
     except ModuleNotFoundError as error:
         raise EnvironmentError_(
             f"the job manager needs the package {error.name}. Install its packages: "
-            "pip install 'penstock[server]'"
+            f"{install_extra('server')}"
         ) from None
     return open_server, rest_settings
 

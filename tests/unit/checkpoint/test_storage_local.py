@@ -224,7 +224,7 @@ def test_what_lies_below_a_file_is_not_said_to_be_absent(tmp_path: Path) -> None
             ask()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.usefixtures("bound_by_permissions")
 def test_a_read_only_directory_is_named(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))
     tmp_path.chmod(0o500)

@@ -62,7 +62,7 @@ def test_what_cannot_be_opened(url: str, text: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(ConfigurationError, match=r"penstock\[fsspec\]"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'fsspec>="):
         Storages().at("hdfs://host/dir")
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+import yaml
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
 from penstock.launch.ha_member import member_warnings, url_for_others
 from penstock.launch.high_availability import open_high_availability
+from penstock.rest.settings import rest_settings
 
-if TYPE_CHECKING:
-    from pathlib import Path
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "high-availability.md"
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 def test_off_by_default() -> None:
@@ -108,7 +111,7 @@ def test_a_store_that_keeps_nobody_apart_is_refused() -> None:
 
 def test_without_kazoo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
-    with pytest.raises(EnvironmentError_, match=r"pip install 'penstock\[zookeeper\]'"):
+    with pytest.raises(EnvironmentError_, match=r"pip install 'kazoo>=2.10'"):
         opened(
             {
                 "high-availability.type": "zookeeper",
@@ -157,3 +160,22 @@ def test_where_others_reach_a_job_manager() -> None:
     ipv6 = Configuration.from_dict({"rest.address": "fd00::1"})
     assert url_for_others(ipv6, "http://[::1]:9000") == "http://[fd00::1]:9000"
     assert url_for_others(Configuration(), "http://localhost:1") == "http://localhost:1"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["filesystem", "zookeeper"])
+def test_an_example_of_the_page_is_complete(example: str, tmp_path: Path) -> None:
+    """Others reach a job manager with these settings, at an address that is theirs."""
+    token = tmp_path / "token"
+    token.write_text("secret-of-all-job-managers\n")
+    token.chmod(0o600)
+    settings = {key: str(value) for key, value in yaml.safe_load(example).items()}
+    settings["penstock.rest.token-file"] = str(token)
+    configuration = Configuration.from_dict(settings)
+    rest = rest_settings(configuration)
+    assert rest.is_open_to_network
+    assert url_for_others(configuration, "http://localhost:8081") == "http://node1.example:8081"
+    found = HaSettings.from_configuration(configuration)
+    assert found is not None
+    assert not member_warnings(found, configuration)
+    for key in ("high-availability.storageDir", "execution.checkpointing.dir"):
+        assert settings[key].startswith(rest.savepoint_roots)

@@ -233,7 +233,7 @@ def test_without_the_extra_the_job_does_not_start(
     monkeypatch.setattr(builtins, "__import__", without)
     env = environment(tmp_path)
     env.from_collection([1]).print()
-    with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[server\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'fastapi>=.*' 'uvicorn>="):
         env.execute(ui=True)
 
 

@@ -26,6 +26,7 @@ from penstock.checkpoint.storage.content import PIECE_BYTES
 from penstock.checkpoint.storage.contract import Capabilities, CheckpointStorage, Entry, check_key
 from penstock.checkpoint.storage.local import TEMPORARY_PREFIX
 from penstock.core.errors import ConfigurationError
+from penstock.core.naming import install_extra
 
 if TYPE_CHECKING:
     import datetime
@@ -179,8 +180,7 @@ def open_fsspec(url: str) -> FsspecStorage:
         import fsspec
     except ImportError as error:
         raise ConfigurationError(
-            f"{url} needs the package fsspec. Install penstock with the extra fsspec: "
-            "pip install 'penstock[fsspec]'."
+            f"{url} needs the package fsspec. Install it with: {install_extra('fsspec')}."
         ) from error
     if scheme in _READ_ONLY:
         raise ConfigurationError(

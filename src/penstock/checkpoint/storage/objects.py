@@ -25,6 +25,7 @@ from penstock.checkpoint.errors import (
 )
 from penstock.checkpoint.storage.contract import Capabilities, CheckpointStorage, Entry, check_key
 from penstock.core.errors import ConfigurationError
+from penstock.core.naming import install_extra
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 
 if TYPE_CHECKING:
@@ -222,8 +223,7 @@ def open_s3(url: str, options: Mapping[str, str]) -> ObjectStorage:
         from obstore.store import S3Store
     except ImportError as error:
         raise ConfigurationError(
-            f"{url} needs the package obstore. Install penstock with the extra s3: "
-            "pip install 'penstock[s3]'."
+            f"{url} needs the package obstore. Install it with: {install_extra('s3')}."
         ) from error
     bucket = url.removeprefix("s3://")
     config: Any = {name: options[key] for key, name in _OPTIONS.items() if options.get(key)}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.errors import StorageError
 from penstock.core.errors import ConfigurationError, EnvironmentError_
+from penstock.core.naming import install_extra
 from penstock.core.versioned import SwapRejectedError, SwapUnknownError
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class ZooKeeper:
             import kazoo.retry
         except ImportError as error:
             raise EnvironmentError_(
-                "high-availability.type is zookeeper, which needs the package kazoo. Install "
-                "penstock with the extra zookeeper: pip install 'penstock[zookeeper]'."
+                "high-availability.type is zookeeper, which needs the package kazoo. Install it "
+                f"with: {install_extra('zookeeper')}."
             ) from error
         self._settings = settings
         self._errors = kazoo.exceptions

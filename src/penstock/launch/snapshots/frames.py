@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import EnvironmentError_
+from penstock.core.naming import install_extra
 from penstock.core.row import Row
 from penstock.state.pickles import Opaque
 
@@ -23,7 +24,7 @@ def to_pandas(rows: Iterable[StateRow]) -> Any:
         pandas = importlib.import_module("pandas")
     except ImportError as error:
         raise EnvironmentError_(
-            "state as a DataFrame needs pandas: install penstock[pandas], or iterate over "
+            f"state as a DataFrame needs pandas: {install_extra('pandas')}, or iterate over "
             "read_keyed_state()."
         ) from error
     found = list(_flat(rows))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.naming import install_extra
 from penstock.state.rocksdb.fold import STEP_ROWS
 from penstock.state.rocksdb.rows import end_of_prefix
 
@@ -48,7 +49,7 @@ def require_rocksdict() -> None:
     if rocksdict is None:
         raise ConfigurationError(
             "state.backend.type is 'rocksdb', which needs the package rocksdict on every worker. "
-            "Install penstock[rocksdb], or use 'hashmap'."
+            f"Install it with: {install_extra('rocksdb')}, or use 'hashmap'."
         )
 
 
