@@ -57,7 +57,7 @@ def download_files(
         target = folder / handle.name
         if _is_whole(target, handle):
             return False
-        storage, key = storages.locate(loaded.url_of(handle))
+        storage, key = loaded.locate(storages, handle)
         storage.download(key, target, handle.size_bytes, handle.sha256)
         return True
 

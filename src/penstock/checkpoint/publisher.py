@@ -19,6 +19,7 @@ from penstock.checkpoint.errors import ObjectExistsError
 from penstock.checkpoint.paths import METADATA, created_by
 from penstock.checkpoint.snapshot_load import LoadedSnapshot
 from penstock.checkpoint.storage.content import Content
+from penstock.checkpoint.storage.scoped import ScopedStorage
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest
@@ -71,7 +72,13 @@ def write_metadata(
                 "this directory: give each its own, or leave create-subdir on."
             ) from None
         storage.flush(directory)
-    return LoadedSnapshot(storage.url_of(directory), manifest, content.size_bytes, content.sha256)
+    return LoadedSnapshot(
+        storage.url_of(directory),
+        manifest,
+        content.size_bytes,
+        content.sha256,
+        ScopedStorage(storage, directory),
+    )
 
 
 def abort_checkpoint(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.codec import decode_manifest
@@ -27,6 +27,8 @@ class LoadedSnapshot:
     manifest: Manifest  # What `_metadata` says.
     size_bytes: int  # Length of `_metadata`.
     sha256: str  # Checksum of `_metadata`.
+    # Bound to its directory: own files are read and deleted where `_metadata` was found.
+    storage: CheckpointStorage = field(repr=False, compare=False)
 
     def entry(self, *, is_owned: bool) -> PointerEntry:
         """Returns how a pointer names it."""
@@ -44,6 +46,13 @@ class LoadedSnapshot:
         assert handle.path is not None
         return handle.path if handle.shared else f"{self.directory}/{handle.path}"
 
+    def locate(self, storages: Storages, handle: StoredHandle) -> tuple[CheckpointStorage, str]:
+        """Returns storage and key of a file of this snapshot."""
+        assert handle.path is not None
+        if handle.shared:
+            return storages.locate_shared(handle.path)
+        return self.storage, handle.path
+
 
 def load_snapshot(storages: Storages, path: str) -> LoadedSnapshot:
     """Reads the snapshot at a path: its directory or its `_metadata`.
@@ -54,12 +63,12 @@ def load_snapshot(storages: Storages, path: str) -> LoadedSnapshot:
         NewerFormatError: A newer Penstock wrote it.
     """
     directory = snapshot_directory(path)
-    storage = storages.at(directory)
+    storage = storages.at(directory).pinned()
     try:
         data = storage.read(METADATA)
     except ObjectMissingError:
         raise CheckpointError(_not_a_snapshot(storage, directory)) from None
-    return _loaded(directory, data)
+    return _loaded(storage, directory, data)
 
 
 def load_entry(storages: Storages, entry: PointerEntry) -> LoadedSnapshot:
@@ -69,7 +78,8 @@ def load_entry(storages: Storages, entry: PointerEntry) -> LoadedSnapshot:
         ObjectMissingError: It is gone.
         DamagedError: It is damaged, or not the one that was published.
     """
-    data = storages.at(entry.directory).read(METADATA)
+    storage = storages.at(entry.directory).pinned()
+    data = storage.read(METADATA)
     found = hashlib.sha256(data).hexdigest()
     if (len(data), found) != (entry.size_bytes, entry.sha256):
         raise ContentError(
@@ -77,7 +87,7 @@ def load_entry(storages: Storages, entry: PointerEntry) -> LoadedSnapshot:
             f"bytes and SHA-256 {found}, but {entry.size_bytes:,} bytes and SHA-256 "
             f"{entry.sha256} were published. It was damaged or replaced."
         )
-    return _loaded(entry.directory, data)
+    return _loaded(storage, entry.directory, data)
 
 
 def load_completed(storages: Storages, pointer: Pointer) -> tuple[LoadedSnapshot, ...]:
@@ -103,7 +113,7 @@ def load_completed(storages: Storages, pointer: Pointer) -> tuple[LoadedSnapshot
     return tuple(snapshots)
 
 
-def _loaded(directory: str, data: bytes) -> LoadedSnapshot:
+def _loaded(storage: CheckpointStorage, directory: str, data: bytes) -> LoadedSnapshot:
     what = f"{directory}/{METADATA}"
     manifest = decode_manifest(data, what)
     number = checkpoint_number(split_url(directory)[1]) if "/" in directory[1:] else None
@@ -112,7 +122,8 @@ def _loaded(directory: str, data: bytes) -> LoadedSnapshot:
             f"{what} belongs to checkpoint {manifest.checkpoint_id}, not to {number}: files were "
             "exchanged. Choose another checkpoint."
         )
-    return LoadedSnapshot(directory, manifest, len(data), hashlib.sha256(data).hexdigest())
+    sha256 = hashlib.sha256(data).hexdigest()
+    return LoadedSnapshot(directory, manifest, len(data), sha256, storage)
 
 
 def _not_a_snapshot(storage: CheckpointStorage, directory: str) -> str:

@@ -66,7 +66,7 @@ def verify_loaded(
     def check(item: tuple[str, StoredHandle]) -> Problem | None:
         place, handle = item
         try:
-            storage, key = storages.locate(place)
+            storage, key = loaded.locate(storages, handle)
             storage.check(key, handle.size_bytes, handle.sha256)
         except ObjectMissingError:
             text = f"{place} is missing ({handle.size_bytes:,} bytes, SHA-256 {handle.sha256})."

@@ -30,8 +30,10 @@ def test_a_path_and_a_file_url_are_the_same_directory(tmp_path: Path) -> None:
     assert isinstance(storage.inner, LocalStorage)
     storage.make_directory("")
     storage.put_if_absent("x", CONTENT)
-    again, key = storages.locate(f"file://{tmp_path}/a b/x")
-    assert again.read(key) == b"content"
+    assert storages.at(f"file://{tmp_path}/a b").read("x") == b"content"
+    above, key = storages.locate_shared(f"{tmp_path}/a b/x")
+    assert (above.url, key) == (str(tmp_path), "a b/x")
+    assert above.read(key) == b"content"
 
 
 def test_other_schemes_go_through_fsspec() -> None:
@@ -76,7 +78,7 @@ def test_roots_are_opened_once() -> None:
     storages = Storages(openers={"mem": opener})
     storages.at("mem://host/a/b").put_if_absent("x", CONTENT)
     assert storages.at("mem://host/a").read("b/x") == b"content"
-    assert storages.locate("mem://host/a/b/x")[0].read("x") == b"content"
+    assert storages.at("mem://host/a/b").read("x") == b"content"
     storages.at("mem://other/a")
     assert opened == ["mem://host", "mem://other"]
 

@@ -7,7 +7,7 @@ else leads, because a slow former leader must not delete what its successor may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from penstock.core.envelope import DamagedError
 if TYPE_CHECKING:
     from penstock.checkpoint.pointer import PointerEntry
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.checkpoint.storage.urls import Storages
 
 
@@ -55,12 +56,12 @@ def delete_snapshot(
 
     A failure does not stop it: the rest is deleted, and the report names what is left.
     """
-    own = [f"{snapshot.directory}/{path}" for path in snapshot.manifest.own_files]
+    storage = snapshot.storage
     # The manifest first: a snapshot without files must not look like one.
-    places = [f"{snapshot.directory}/{METADATA}", *own, f"{snapshot.directory}/{CLAIM}"]
-    report = _delete(storages, places, confirm)
+    keys = [METADATA, *snapshot.manifest.own_files, CLAIM]
+    files = {f"{snapshot.directory}/{key}": (storage, key) for key in keys}
+    report = _delete(files, confirm)
     # Own files may lie in folders of a savepoint that somebody arranged; deepest first.
-    storage = storages.at(snapshot.directory)
     folders = {path.rpartition("/")[0] for path in snapshot.manifest.own_files} - {""}
     for folder in sorted(folders, key=len, reverse=True):
         storage.remove_directory(folder)
@@ -96,16 +97,17 @@ def delete_shared(
     storages: Storages, places: Iterable[str], confirm: Callable[[], None] = _always
 ) -> DeletionReport:
     """Deletes shared files that the registry let go."""
-    return _delete(storages, list(places), confirm)
+    return _delete({place: storages.locate_shared(place) for place in places}, confirm)
 
 
-def _delete(storages: Storages, places: list[str], confirm: Callable[[], None]) -> DeletionReport:
+def _delete(
+    files: Mapping[str, tuple[CheckpointStorage, str]], confirm: Callable[[], None]
+) -> DeletionReport:
     deleted: list[str] = []
     failed: list[tuple[str, str]] = []
-    for place in places:
+    for place, (storage, key) in files.items():
         confirm()
         try:
-            storage, key = storages.locate(place)
             storage.delete(key)
         except CheckpointError as error:
             failed.append((place, str(error)))

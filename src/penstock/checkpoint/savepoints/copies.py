@@ -30,7 +30,7 @@ def job_snapshot(loaded: LoadedSnapshot) -> JobSnapshot:
 def stored_files(storages: Storages, loaded: LoadedSnapshot) -> OpenContent:
     """Returns what finds the bytes of a stored snapshot's handles."""
     places = {
-        (handle.name, handle.sha256): loaded.url_of(handle)
+        (handle.name, handle.sha256): handle
         for handle in loaded.manifest.handles
         if handle.path is not None
     }
@@ -38,10 +38,10 @@ def stored_files(storages: Storages, loaded: LoadedSnapshot) -> OpenContent:
     def open_content(handle: StoredHandle) -> Content:
         if handle.inline is not None:
             return Content.of_bytes(handle.inline)
-        place = places.get((handle.name, handle.sha256))
-        if place is None:
+        stored = places.get((handle.name, handle.sha256))
+        if stored is None:
             raise ObjectMissingError(f"{loaded.directory} names no file {handle.name!r}.")
-        storage, key = storages.locate(place)
+        storage, key = loaded.locate(storages, stored)
         return storage.content(key, handle.size_bytes, handle.sha256)
 
     return open_content

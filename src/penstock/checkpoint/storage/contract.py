@@ -129,6 +129,10 @@ class CheckpointStorage(ABC):
 
     # -- the same for all ---------------------------------------------------------------------
 
+    def pinned(self) -> CheckpointStorage:
+        """Returns the same storage, bound to the directory that its links lead to now."""
+        return self
+
     def url_of(self, key: str) -> str:
         """Returns the absolute place of a key."""
         return f"{self.url}/{key}" if key else self.url

@@ -2,10 +2,14 @@
 
 A power cut between any two of them must leave every published checkpoint whole; the simulated disk
 (`penstock.testing.simulated_disk`) shows that by trying.
+
+Paths are given without links in them, and none is followed on the way: each part is opened below
+the one before. A directory that another user replaces by a link, at whatever moment, leads nowhere.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -16,6 +20,7 @@ from penstock.checkpoint.storage.content import PIECE_BYTES
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
+_PART: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Disk(Protocol):
         """Looks at a path; None when nothing is there."""
 
     def names(self, path: str) -> list[str]:
-        """Lists a directory."""
+        """Lists a directory, without the links in it."""
 
     def real_path(self, path: str) -> str:
         """Follows all symbolic links."""
@@ -75,7 +80,8 @@ class SystemDisk:
 
     def create(self, path: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(path, flags, FILE_MODE)
+        with _above(path) as (directory, name):
+            return os.open(name, flags, FILE_MODE, dir_fd=directory)
 
     def write(self, descriptor: int, data: memoryview) -> int:
         return os.write(descriptor, data)
@@ -87,26 +93,30 @@ class SystemDisk:
         os.close(descriptor)
 
     def link(self, existing: str, new: str) -> None:
-        os.link(existing, new)
+        with _above(existing) as (source, name), _above(new) as (target, new_name):
+            os.link(name, new_name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
 
     def unlink(self, path: str) -> None:
-        os.unlink(path)
+        with _above(path) as (directory, name):
+            os.unlink(name, dir_fd=directory)
 
     def make_directory(self, path: str) -> None:
-        os.mkdir(path, DIRECTORY_MODE)
+        with _above(path) as (directory, name):
+            os.mkdir(name, DIRECTORY_MODE, dir_fd=directory)
 
     def remove_directory(self, path: str) -> None:
-        os.rmdir(path)
+        with _above(path) as (directory, name):
+            os.rmdir(name, dir_fd=directory)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with _directory(path) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def pieces(self, path: str) -> Iterator[bytes]:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # A pipe that lies where a file should be is not waited for.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with _above(path) as (directory, name):
+            descriptor = os.open(name, flags, dir_fd=directory)
         try:
             while piece := os.read(descriptor, PIECE_BYTES):
                 yield piece
@@ -115,7 +125,8 @@ class SystemDisk:
 
     def entry(self, path: str) -> DiskEntry | None:
         try:
-            found = os.stat(path)
+            with _above(path) as (directory, name):
+                found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             # Where a part of the path is a file, nothing can be said of what should be there.
             return None
@@ -123,7 +134,35 @@ class SystemDisk:
         return DiskEntry(is_directory, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def names(self, path: str) -> list[str]:
-        return os.listdir(path)
+        with _directory(path) as descriptor, os.scandir(descriptor) as found:
+            return [entry.name for entry in found if not entry.is_symlink()]
 
     def real_path(self, path: str) -> str:
         return os.path.realpath(path)
+
+
+@contextlib.contextmanager
+def _above(path: str) -> Iterator[tuple[int, str]]:
+    """Opens the directory of a path, part by part; yields it and the name in it."""
+    assert path.startswith("/"), path
+    *parts, name = [part for part in path.split("/") if part] or ["."]
+    descriptor = os.open("/", _PART)
+    try:
+        for part in parts:
+            below = os.open(part, _PART, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _directory(path: str) -> Iterator[int]:
+    with _above(path) as (above, name):
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=above)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -53,14 +53,22 @@ class LocalStorage(CheckpointStorage):
     Args:
         directory: Absolute path. It is made when something is first written, 0700.
         disk: The file system.
+        real: Where the directory is for good; by default its own links are followed at each use,
+            because a volume may be mounted elsewhere while a job runs.
+
+    No link below the directory is followed.
     """
 
     capabilities = Capabilities(atomic_create=True, cas=False)
 
-    def __init__(self, directory: str, disk: Disk | None = None) -> None:
+    def __init__(self, directory: str, disk: Disk | None = None, real: str | None = None) -> None:
         assert directory.startswith("/"), directory
         self.url = posixpath.normpath(directory)
         self._disk = disk or SystemDisk()
+        self._real = real
+
+    def pinned(self) -> LocalStorage:
+        return LocalStorage(self.url, self._disk, self._root())
 
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
         path = self._path(key)
@@ -102,7 +110,7 @@ class LocalStorage(CheckpointStorage):
             _AFTER_DELETE.reach(path)
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        directory = self._path(prefix) if prefix else self.url
+        directory = self._path(prefix) if prefix else self._root()
         with self._errors("list", directory):
             found = self._disk.entry(directory)
             if found is None or not found.is_directory:
@@ -120,10 +128,10 @@ class LocalStorage(CheckpointStorage):
                 yield Entry(key, entry.size_bytes, entry.modified_ms)
 
     def flush(self, directory: str) -> None:
-        self._sync(self._path(directory) if directory else self.url)
+        self._sync(self._path(directory) if directory else self._root())
 
     def make_directory(self, key: str, *, exclusive: bool = False) -> None:
-        path = self._path(key) if key else self.url
+        path = self._path(key) if key else self._root()
         with self._errors("create", path):
             missing = []
             above = path
@@ -145,23 +153,30 @@ class LocalStorage(CheckpointStorage):
 
     def remove_directory(self, key: str) -> None:
         with contextlib.suppress(OSError):
-            self._disk.remove_directory(self._path(key))
+            self._disk.remove_directory(self._path(key) if key else self._root())
 
     # -- details ------------------------------------------------------------------------------
 
     def _path(self, key: str) -> str:
-        path = f"{self.url}/{check_key(key)}"
-        # A second net below `check_key`: a link planted inside must not lead outside.
+        path = f"{self._root().rstrip('/')}/{check_key(key)}"
+        above = posixpath.dirname(path)
+        # The disk refuses such a link too, without a race, but cannot say as well what is wrong.
         with self._errors("look at", path):
-            root = self._disk.real_path(self.url)
-            parent = self._disk.real_path(posixpath.dirname(path))
-        if parent != root and not parent.startswith(root.rstrip("/") + "/"):
+            found = self._disk.real_path(above)
+        if found != above:
             raise StorageError(
-                f"{path} leads through a symbolic link to {parent}, outside of {root}. "
-                "Replace the link by a directory, or configure its target.",
+                f"{self.url_of(key)} leads through a symbolic link to {found}; below a checkpoint "
+                "directory no link is followed. Replace it by a directory, or configure its "
+                "target.",
                 retryable=False,
             )
         return path
+
+    def _root(self) -> str:
+        if self._real is not None:
+            return self._real
+        with self._errors("look at", self.url):
+            return self._disk.real_path(self.url)
 
     def _sync_new(self, directory: str) -> None:
         """Makes the name of a new directory durable, or takes it back.

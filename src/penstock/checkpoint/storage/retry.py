@@ -50,6 +50,9 @@ class RetryingStorage(CheckpointStorage):
         self._sleep = sleep
         self._counts = counts or StorageCounts()
 
+    def pinned(self) -> CheckpointStorage:
+        return RetryingStorage(self.inner.pinned(), self._tries, self._sleep, self._counts)
+
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
         def put() -> None:
             try:

@@ -70,10 +70,15 @@ class Storages:
         root = self._root(scheme, f"{scheme}://{authority}")
         return self._retrying(ScopedStorage(root, prefix) if prefix else root)
 
-    def locate(self, url: str) -> tuple[CheckpointStorage, str]:
-        """Returns storage and key of a file given by its absolute place."""
+    def locate_shared(self, url: str) -> tuple[CheckpointStorage, str]:
+        """Returns storage and key of a shared file given by its absolute place.
+
+        The storage is that of the job: `shared` itself must not be a link, else whoever writes a
+        manifest could have files of that name deleted elsewhere.
+        """
         directory, name = split_url(url)
-        return self.at(directory), name
+        above, shared = split_url(directory)
+        return self.at(above), f"{shared}/{name}"
 
     def _root(self, scheme: str, url: str) -> CheckpointStorage:
         """Returns the storage of a bucket or host; it has connections and is kept."""
