@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.parallel import run_all
+from penstock.core.file_area import make_private
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -46,7 +47,7 @@ def download_files(
         ObjectMissingError: A stored file is gone.
     """
     folder = Path(directory)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     wanted = {
         handle.name: handle
         for handle in (loaded.manifest.handles if handles is None else handles)

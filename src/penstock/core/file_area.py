@@ -10,15 +10,57 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.core.errors import StateError
+from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.handles import FileHandle
 
 DEFAULT_INLINE_THRESHOLD_BYTES: Final = 20 * 1024
 _BUFFER_BYTES: Final = 1 << 20
+
+
+def make_private(directory: Path, own: Path | None = None) -> None:
+    """Makes a directory, and all that is missing above it, for this user alone.
+
+    Args:
+        directory: May exist.
+        own: Itself or a directory above it. From there on, what exists must be this user's own and
+            no link, and others must not be able to write to it: anybody can make a directory of
+            this name in a place such as /tmp.
+
+    Raises:
+        ConfigurationError: Another user made it, or could have changed it.
+        OSError: It cannot be made.
+    """
+    for level in (*reversed(directory.parents), directory):
+        is_ours = own is not None and level.is_relative_to(own)
+        if not level.is_dir() and not (is_ours and level.is_symlink()):
+            level.mkdir(mode=0o700, exist_ok=True)
+        if is_ours:
+            _check_private(level)
+
+
+def _check_private(directory: Path) -> None:
+    facts = directory.lstat()
+    mode = stat.S_IMODE(facts.st_mode)
+    problem = ""
+    if not stat.S_ISDIR(facts.st_mode):
+        problem = "is a link or a file"
+    elif facts.st_uid != os.geteuid():
+        problem = f"belongs to user {facts.st_uid} and not to {os.geteuid()}, who runs this"
+    elif mode & 0o022:
+        problem = f"has mode {mode:04o}, with which other users can change what is in it"
+    if problem:
+        raise ConfigurationError(
+            f"the working directory {directory} {problem}: state, programs and tokens would not "
+            "be safe there. Remove it if you can, or set io.tmp.dirs (without it, TMPDIR counts) "
+            "to a directory of your own."
+        )
+    if mode & 0o077:
+        directory.chmod(0o700)
 
 
 class FileArea:
@@ -36,7 +78,7 @@ class FileArea:
     ) -> None:
         self.directory = Path(directory)
         self.inline_threshold_bytes = inline_threshold_bytes
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.directory)
 
     def write(self, name: str, data: bytes, known: FileHandle | None = None) -> FileHandle:
         """Keeps `data`; the returned handle names the file, or holds the bytes when few.

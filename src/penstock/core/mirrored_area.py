@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.core.errors import StateError
-from penstock.core.file_area import DEFAULT_INLINE_THRESHOLD_BYTES, FileArea
+from penstock.core.file_area import DEFAULT_INLINE_THRESHOLD_BYTES, FileArea, make_private
 
 if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
@@ -37,7 +37,7 @@ class MirroredFileArea(FileArea):
     ) -> None:
         super().__init__(directory, inline_threshold_bytes)
         self.shared = Path(shared)
-        self.shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.shared)
 
     def write(self, name: str, data: bytes, known: FileHandle | None = None) -> FileHandle:
         handle = super().write(name, data, known)

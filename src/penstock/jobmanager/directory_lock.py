@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 from penstock.core.errors import ConfigurationError
-from penstock.jobmanager.job_directory import FILE_MODE, MODE
+from penstock.core.file_area import make_private
+from penstock.jobmanager.job_directory import FILE_MODE
 
 
 class DirectoryLock:
@@ -23,7 +24,7 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         path = directory / "lock"
         try:
-            directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+            make_private(directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._descriptor = os.open(path, flags, FILE_MODE)
         except OSError as error:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.configuration import Configuration
+from penstock.core.file_area import make_private
 from penstock.core.job import JobStatus
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.attempt_epochs import attempt_epoch
@@ -105,7 +106,7 @@ class JobDispatcher:
         """What keeps jobs from being looked after, by job id."""
         self._leadership = Leadership(False, 0, None)
         self._root = settings.directory / "jobs"
-        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._root)
         options = settings.configuration.to_dict()
         self._disposals = SavepointDisposals(options, self._is_running)
         self._clean_ups = CleanUps(clean, self._lock)

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from penstock.core.errors import PenstockError
+from penstock.core.file_area import make_private
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import RefusedError
 from penstock.jobmanager.job_records import (
@@ -32,7 +33,6 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 _DOCUMENT: Final = re.compile(r"[a-z0-9-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,2}")
 _ANY = TypeVar("_ANY")
 
-MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
 
@@ -76,7 +76,7 @@ class JobDirectory:
     def create(self) -> None:
         """Makes the directories."""
         for directory in (self.path, self.commands, self.results, self.documents):
-            directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+            make_private(directory)
 
     # -- one record each ------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class JobDirectory:
         if not is_document_name(name):
             raise PenstockError(f"{name!r} is not the name of a document.")
         path = self.documents / f"{name}.json"
-        path.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
+        make_private(path.parent)
         replace_file(path, data)
 
     def remove_document(self, name: str) -> None:

@@ -7,7 +7,9 @@ is fetched from the checkpoint, but output that waits for its commit may lie in 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +29,7 @@ def remove_earlier_attempts(own: Path, job_id: str) -> None:
     mine = _epoch(own.name, job_id)
     for path in own.parent.glob(f"{job_id}*"):
         epoch = _epoch(path.name, job_id)
-        if epoch is None or mine is None or epoch >= mine:
+        if epoch is None or mine is None or epoch >= mine or not _is_own(path):
             continue
         shutil.rmtree(path / "state", ignore_errors=True)
         for left in (path / "scratch").glob("*"):
@@ -38,6 +40,14 @@ def remove_earlier_attempts(own: Path, job_id: str) -> None:
         with contextlib.suppress(OSError):
             (path / "scratch").rmdir()
             path.rmdir()
+
+
+def _is_own(path: Path) -> bool:
+    """Says whether this user made it: in a directory of many, anybody can make one of this name."""
+    with contextlib.suppress(OSError):
+        facts = path.lstat()
+        return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid()
+    return False
 
 
 def _epoch(name: str, job_id: str) -> int | None:

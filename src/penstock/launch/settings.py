@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
 from penstock.core.configuration import Rank
 from penstock.core.errors import ConfigurationError
+from penstock.core.file_area import make_private
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.launch.attempt_directories import directory_name
 from penstock.launch.high_availability import Coordination, read_coordination
@@ -136,7 +137,9 @@ def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> Stat
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     directory = root / directory_name(job_id, leader_epoch)
     try:
-        (directory / "state").mkdir(parents=True, mode=0o700)
+        # A configured directory may be shared by users; the one that we name ourselves is ours.
+        make_private(directory, directory if base else root)
+        (directory / "state").mkdir(mode=0o700)
         (directory / "scratch").mkdir(mode=0o700)
     except OSError as error:
         raise ConfigurationError(

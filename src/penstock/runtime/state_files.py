@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.file_area import FileArea
+from penstock.core.file_area import FileArea, make_private
 from penstock.core.mirrored_area import MirroredFileArea
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ def open_area(state: StateSettings) -> FileArea:
     if state.local_directory is None:
         return FileArea(state.directory, threshold)
     # Spark gives each executor directories of its own, and removes them when it ends.
-    own = os.environ.get("SPARK_LOCAL_DIRS", state.local_directory).split(",")[0]
-    local = Path(own) / "penstock" / Path(state.directory).parent.name
+    above = os.environ.get("SPARK_LOCAL_DIRS", state.local_directory).split(",")[0]
+    own = Path(above) / f"penstock-{os.getuid()}"
+    local = own / Path(state.directory).parent.name
+    make_private(local, own)
     return MirroredFileArea(local, state.directory, threshold)
