@@ -6,6 +6,8 @@ import logging
 import sys
 from typing import Final
 
+from penstock.core.redaction import SecretlessFormatter
+
 LOGGER: Final = "penstock"
 
 
@@ -19,7 +21,7 @@ class ConsoleWarnings(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        self.setFormatter(SecretlessFormatter("%(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         if is_heard(record.name):

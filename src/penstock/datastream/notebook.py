@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.configuration import Rank
 from penstock.core.partitioning import Forward, KeyGroups
+from penstock.core.redaction import shown_value
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -23,13 +24,12 @@ _HEIGHT: Final = 44
 _GAP_X: Final = 110
 _GAP_Y: Final = 18
 _MARGIN: Final = 10
-_SECRETS: Final = ("password", "secret", "token", "key", "credential")
 
 
 def settings_html(title: str, configuration: Configuration) -> str:
     """Returns a table of the settings that somebody has set, with who did."""
     rows = "".join(
-        f"<tr><td>{escape(key)}</td><td>{escape(_shown(key, setting.value))}</td>"
+        f"<tr><td>{escape(key)}</td><td>{escape(shown_value(key, setting.value))}</td>"
         f"<td>{escape(str(setting))}</td></tr>"
         for key, setting in configuration.settings().items()
         if setting.rank is not Rank.DEFAULT
@@ -38,11 +38,6 @@ def settings_html(title: str, configuration: Configuration) -> str:
         rows = '<tr><td colspan="3">every setting has its default</td></tr>'
     head = "<tr><th>setting</th><th>value</th><th>source</th></tr>"
     return f"<table><caption>{escape(title)}</caption>{head}{rows}</table>"
-
-
-def _shown(key: str, value: str) -> str:
-    is_secret = any(word in part for word in _SECRETS for part in key.lower().split("."))
-    return "******" if is_secret else value
 
 
 def graph_svg(nodes: dict[int, Node], ends: Iterable[int]) -> str:

@@ -26,6 +26,7 @@ import msgspec
 from penstock.core.clock import SystemClock
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
+from penstock.core.redaction import SecretlessFormatter
 from penstock.core.setting_values import import_path, parse_list
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.processes import start_time
@@ -51,7 +52,8 @@ CHECKPOINTS: Final = "checkpoints"
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the job of a directory to its end."""
-    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
+    logging.basicConfig(level=logging.INFO)
+    logging.getLogger().handlers[0].setFormatter(SecretlessFormatter(_LOG_FORMAT))
     logging.getLogger("py4j").setLevel(logging.WARNING)
     sys.stdout = io.TextIOWrapper(_PrintedAndLogged(), encoding="utf-8", write_through=True)
     directory = JobDirectory(Path(arguments[0]))

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.redaction import SecretlessFormatter
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
@@ -204,7 +205,7 @@ class _LogLines(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._lines: collections.deque[str] = collections.deque(maxlen=_MOST_LOG_LINES)
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s  %(message)s"))
+        self.setFormatter(SecretlessFormatter("%(asctime)s %(levelname)-7s %(name)s  %(message)s"))
         logging.getLogger("penstock").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:

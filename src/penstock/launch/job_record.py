@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.core.job import JobStatus
+from penstock.core.redaction import without_secrets
 from penstock.launch.settings import IN_PROCESS
 from penstock.operators.errors import describe_exception
 from penstock.operators.simple import RESULTS_NONE
-from penstock.rest.views.configuration import without_secrets
 from penstock.rest.views.facts import EngineFacts, FailureRecord, JobFacts, StorageFacts
 from penstock.runtime.job_metrics import (
     LATE_DROPPED,

@@ -16,11 +16,12 @@ import msgspec
 
 from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
+from penstock.core.redaction import shown_value
 from penstock.jobmanager import documents
 from penstock.launch.job_record import MOST_FAILURES
 from penstock.rest.views.checkpoint_config import checkpoint_config_view
 from penstock.rest.views.checkpoints import checkpoints_view, details_view, record_view
-from penstock.rest.views.configuration import effective_config_view, shown_value
+from penstock.rest.views.configuration import effective_config_view
 from penstock.rest.views.earlier import (
     Earlier,
     read_earlier,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.core.naming import install_extra
+from penstock.core.redaction import SecretlessFormatter
 from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
@@ -147,7 +148,7 @@ def _log_to(directory: Path) -> logging.handlers.RotatingFileHandler:
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=2)
     path.chmod(0o600)
     for each in (handler, logging.StreamHandler(sys.stderr)):
-        each.setFormatter(logging.Formatter(_LOG_FORMAT))
+        each.setFormatter(SecretlessFormatter(_LOG_FORMAT))
         logging.getLogger().addHandler(each)
     logging.getLogger().setLevel(logging.INFO)
     return handler

@@ -10,8 +10,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from penstock.core.errors import PenstockError, ProgramError
+from penstock.core.redaction import without_secrets
 from penstock.jobmanager.dispatching import NotLeaderError, RefusedError, UnknownJobError
-from penstock.rest.views.configuration import without_secrets
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response

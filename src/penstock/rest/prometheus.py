@@ -11,6 +11,8 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.redaction import without_secrets
+
 if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import JobSummary, Leadership
 
@@ -81,7 +83,7 @@ def exposition(
     families.add("penstock_leader", host | {"epoch": str(leadership.epoch)}, leadership.is_leader)
     for summary in running:
         document = metrics.get(summary.job_id)
-        labels = host | {"job_id": summary.job_id, "job_name": summary.name}
+        labels = host | {"job_id": summary.job_id, "job_name": without_secrets(summary.name)}
         if document is None or "job" not in document:
             families.add("flink_jobmanager_job_numRestarts", labels, summary.restarts)
             continue

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from penstock.core.redaction import without_secrets
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
@@ -23,7 +24,6 @@ from penstock.rest.context import HEX_32, JobId, TriggerId
 from penstock.rest.errors import problem
 from penstock.rest.routes_jobs import Context
 from penstock.rest.savepoint_roots import check_place
-from penstock.rest.views.configuration import without_secrets
 
 if TYPE_CHECKING:
     from fastapi.responses import Response

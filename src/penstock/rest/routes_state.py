@@ -17,9 +17,9 @@ from fastapi import APIRouter, Query
 from starlette.exceptions import HTTPException
 
 from penstock.core.errors import PenstockError
+from penstock.core.redaction import without_secrets
 from penstock.rest.context import JobId, RestContext
 from penstock.rest.routes_jobs import Context
-from penstock.rest.views.configuration import without_secrets
 
 if TYPE_CHECKING:
     from penstock.rest.settings import SnapshotReader

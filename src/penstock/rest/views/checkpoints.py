@@ -20,7 +20,7 @@ from penstock.checkpoint.statistics import (
     subtask_summary,
 )
 from penstock.checkpoint.summary import Summary
-from penstock.rest.views.configuration import without_secrets
+from penstock.core.redaction import without_secrets
 
 if TYPE_CHECKING:
     from penstock.checkpoint.figures import SubtaskFigures, TaskFigures
@@ -148,7 +148,7 @@ def _task(record: CheckpointRecord, task: TaskFigures) -> dict[str, Any]:
         "num_subtasks": len(rows),
         "num_acknowledged_subtasks": len(rows),
         # Ours.
-        "name": task.name,
+        "name": without_secrets(task.name),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.job import JobStatus
+from penstock.core.redaction import without_secrets
 from penstock.rest.views.facts import TASK_STATES
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def overview_row(summary: JobSummary, now_ms: int) -> dict[str, Any]:
         tasks["total"] = sum(tasks.values())
     return {
         "jid": summary.job_id,
-        "name": summary.name,
+        "name": without_secrets(summary.name),
         "start-time": summary.started_ms,
         "end-time": -1 if ended_ms is None else ended_ms,
         "duration": (now_ms if ended_ms is None else ended_ms) - summary.started_ms,
@@ -60,7 +61,7 @@ def stub_job(summary: JobSummary, now_ms: int) -> dict[str, Any]:
     timestamps[summary.status.name] = summary.changed_ms or summary.started_ms
     return {
         "jid": summary.job_id,
-        "name": summary.name,
+        "name": without_secrets(summary.name),
         "isStoppable": False,
         "state": summary.status.name,
         "job-type": "STREAMING",
@@ -72,7 +73,12 @@ def stub_job(summary: JobSummary, now_ms: int) -> dict[str, Any]:
         "timestamps": timestamps,
         "vertices": [],
         "status-counts": dict.fromkeys(TASK_STATES, 0),
-        "plan": {"jid": summary.job_id, "name": summary.name, "type": "STREAMING", "nodes": []},
+        "plan": {
+            "jid": summary.job_id,
+            "name": without_secrets(summary.name),
+            "type": "STREAMING",
+            "nodes": [],
+        },
         "stream-graph": {},
         "pending-operators": 0,
         "schedulerType": "Default",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.job import JobStatus
 from penstock.core.partitioning import KeyGroups, PartialAggregates
+from penstock.core.redaction import shown_value, without_secrets
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.rest.views.facts import stage_counts, stage_state, task_state
 from penstock.runtime.job_metrics import Rates, SubtaskTotals
@@ -32,7 +33,7 @@ def job_view(facts: JobFacts, now_ms: int) -> dict[str, Any]:
     rates = facts.metrics.rates(facts.rates_at_ms)
     return {
         "jid": facts.job_id,
-        "name": graph.job_name,
+        "name": without_secrets(graph.job_name),
         "isStoppable": False,
         "state": facts.status.name,
         "job-type": "STREAMING",
@@ -85,7 +86,7 @@ def _vertex(facts: JobFacts, stage: Stage, rates: Rates, now_ms: int) -> dict[st
     return {
         "id": stage.vertex_id,
         "slotSharingGroupId": "0" * 32,
-        "name": stage.name,
+        "name": without_secrets(stage.name),
         "maxParallelism": stage.max_parallelism,
         "parallelism": stage.parallelism,
         "status": state,
@@ -174,7 +175,7 @@ def vertex_view(facts: JobFacts, stage: Stage, now_ms: int) -> dict[str, Any]:
     rates = facts.metrics.rates(facts.rates_at_ms)
     return {
         "id": stage.vertex_id,
-        "name": stage.name,
+        "name": without_secrets(stage.name),
         "parallelism": stage.parallelism,
         "maxParallelism": stage.max_parallelism,
         "now": now_ms,
@@ -186,7 +187,7 @@ def vertex_view(facts: JobFacts, stage: Stage, now_ms: int) -> dict[str, Any]:
             {
                 "uid": operator.uid,
                 "uid-is-generated": operator.uid_is_generated,
-                "name": operator.name,
+                "name": without_secrets(operator.name),
                 "kind": operator.kind.value,
             }
             for operator in stage.operators
@@ -246,7 +247,7 @@ def plan_view(job_id: str, graph: JobGraph) -> dict[str, Any]:
     stages = graph.stages
     return {
         "jid": job_id,
-        "name": graph.job_name,
+        "name": without_secrets(graph.job_name),
         "type": "STREAMING",
         "nodes": [
             {
@@ -286,7 +287,7 @@ def config_view(
     """Returns the execution configuration."""
     return {
         "jid": job_id,
-        "name": graph.job_name,
+        "name": without_secrets(graph.job_name),
         "execution-config": {
             "execution-mode": "PIPELINED",
             "restart-strategy": restart_strategy,
@@ -302,7 +303,7 @@ def accumulators_view(values: dict[str, Any]) -> dict[str, Any]:
     return {
         "job-accumulators": [],
         "user-task-accumulators": [
-            {"name": name, "type": type(value).__name__, "value": str(value)}
+            {"name": name, "type": type(value).__name__, "value": shown_value(name, str(value))}
             for name, value in sorted(values.items())
         ],
         "serialized-user-task-accumulators": {},

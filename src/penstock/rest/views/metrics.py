@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.job import JobStatus
+from penstock.core.redaction import without_secrets
 from penstock.rest.views.job import state_bytes, watermark
 from penstock.runtime.job_metrics import LATE_DROPPED, OperatorTotals, Rates, SubtaskTotals
 
@@ -106,8 +107,13 @@ def _vertex(facts: JobFacts, stage: Stage, rates: Rates) -> dict[str, Any]:
                 },
             }
         )
-    names = {operator.uid: operator.name for operator in stage.operators}
-    return {"id": stage.vertex_id, "name": stage.name, "operators": names, "subtasks": subtasks}
+    names = {operator.uid: without_secrets(operator.name) for operator in stage.operators}
+    return {
+        "id": stage.vertex_id,
+        "name": without_secrets(stage.name),
+        "operators": names,
+        "subtasks": subtasks,
+    }
 
 
 def _task(totals: SubtaskTotals, growth: SubtaskTotals, rates: Rates) -> dict[str, Any]:
