@@ -8,6 +8,7 @@ Run as a program it serves one look until it is stopped:
 from __future__ import annotations
 
 import email.utils
+import hmac
 import json
 import mimetypes
 import sys
@@ -35,6 +36,10 @@ class UiServer:
         """What changing requests are answered with, if not with success."""
         self.token: str | None = None
         """What documents are only shown with, if anything."""
+        self.proves_with: str | None = None
+        """Another token, of a program that has taken the port."""
+        self.tokens: list[str] = []
+        """What was sent as a token."""
         self.leader: str | None = None
         """Who leads instead of this service, and does not answer; if anybody."""
         self.fetched: list[str] = []
@@ -55,6 +60,10 @@ class UiServer:
         self._port = self._http.server_port
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     @property
     def url(self) -> str:
@@ -117,7 +126,11 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.split("?")[0].strip("/")
         look = self.ui.look
         token = self.ui.token
-        if path in look.documents and self.ui.leader is not None:
+        if self.headers["Authorization"]:
+            self.ui.tokens.append(self.headers["Authorization"])
+        if path == "health/live":
+            self._live()
+        elif path in look.documents and self.ui.leader is not None:
             self._json(503, {"errors": ["The leader does not answer."]})
         elif (
             path in look.documents and token and f"Bearer {token}" != self.headers["Authorization"]
@@ -140,6 +153,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(404, {"errors": [f"Not found: {path}"]})
         else:
             self._file(path or "index.html")
+
+    def _live(self) -> None:
+        """Answers as the service does: with a proof that it holds the token."""
+        message = f"penstock job manager at port {self.ui.port}: "
+        message += self.headers["X-Penstock-Challenge"]
+        key = (self.ui.proves_with or self.ui.token or "none").encode()
+        self.send_response(200)
+        self.send_header("X-Penstock-Proof", hmac.digest(key, message.encode(), "sha256").hex())
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def _events(self) -> None:
         self.send_response(200)

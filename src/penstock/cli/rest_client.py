@@ -14,13 +14,16 @@ import json
 import secrets
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from penstock.cli.failures import NoManagerError, RequestFailedError
+from penstock.rest.token_file import TLS_ADVICE as TLS_IN_CLEAR
+from penstock.rest.token_file import has_proved, is_loopback
 
 LEADER_HEADER: Final = "X-Penstock-Leader"
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
@@ -47,11 +50,17 @@ class Answer:
 
 
 class _Unreachable(Exception):
-    """No answer came; `was_sent` says whether the request may have arrived."""
+    """No answer came.
 
-    def __init__(self, cause: BaseException, *, was_sent: bool) -> None:
+    Attributes:
+        was_reached: Something listens there.
+        was_sent: The request may have arrived.
+    """
+
+    def __init__(self, cause: BaseException, *, was_reached: bool, was_sent: bool) -> None:
         super().__init__(str(cause) or type(cause).__name__)
         self.cause = cause
+        self.was_reached = was_reached
         self.was_sent = was_sent
 
 
@@ -68,9 +77,17 @@ class RestClient:
     now: Callable[[], float] = time.monotonic  # Monotonic seconds.
     # Looks the leader up again; None without high availability.
     find_leader: Callable[[], str | None] | None = None
+    token_in_clear: bool = False  # Whether the token may travel without TLS.
     # Returns whom to trust, where the manager speaks TLS.
     trusted: Callable[[], ssl.SSLContext] = ssl.create_default_context
     _has_answered: bool = field(default=False, init=False)
+
+    def page(self, path: str) -> str:
+        """Returns the address of a page; on a terminal, which is no log, it has the token."""
+        parts = urlsplit(self.url)
+        token = self.token_of(parts.hostname or "localhost", parts.port or 8081)
+        shown = f"token={token}" if token and sys.stdout.isatty() and sys.stderr.isatty() else ""
+        return f"{self.url}/#{shown}{path}"
 
     def get(self, path: str) -> Any:
         """Returns the JSON document at a path."""
@@ -158,7 +175,7 @@ class RestClient:
                     ) from None
                 is_awaited = self._has_answered or self.find_leader is not None
                 if not is_awaited or self.now() >= deadline:
-                    advice = TLS_ADVICE if error.was_sent else START_ADVICE
+                    advice = TLS_ADVICE if error.was_reached else START_ADVICE
                     raise NoManagerError(
                         f"No job manager answers at {self.url} ({error}). {advice}"
                     ) from None
@@ -194,21 +211,46 @@ class RestClient:
             headers["Content-Type"] = "application/json"
         headers |= dict(more)
         token = self.token_of(host, port)
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        was_sent = False
+        was_reached = was_sent = False
         try:
             connection.connect()
+            was_reached = True
+            if token is not None:
+                self._check_holder(connection, token, parts)
+                headers["Authorization"] = f"Bearer {token}"
             was_sent = True
             connection.request(method, f"{parts.path}/v1{path}", body, headers)
             response = connection.getresponse()
             content = response.read(MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException, socket.gaierror) as error:
-            raise _Unreachable(error, was_sent=was_sent) from None
+            raise _Unreachable(error, was_reached=was_reached, was_sent=was_sent) from None
         finally:
             connection.close()
         found = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, found, self._json(content, response.status))
+
+    def _check_holder(
+        self, connection: http.client.HTTPConnection, token: str, parts: SplitResult
+    ) -> None:
+        """Checks that the token goes to a job manager that holds it, and through no open network.
+
+        Raises:
+            NoManagerError: It does not; nothing was sent.
+        """
+        if parts.scheme == "https" or self.token_in_clear:
+            return
+        if not is_loopback(connection.host):
+            raise NoManagerError(
+                f"The token is not sent to {self.url}, which is reached without TLS. {TLS_IN_CLEAR}"
+            )
+        if not has_proved(connection, token, parts.path):
+            raise NoManagerError(
+                f"What listens at {self.url} did not prove that it holds the token of this user's "
+                "job manager, so nothing was sent to it. Another program or another user's job "
+                "manager has the port; name the address of yours with -m host:port. If it is that "
+                "of another user or a tunnel, penstock.rest.token-file names its token, and both "
+                "ends of the tunnel have the same port."
+            )
 
     def _json(self, content: bytes, status: int) -> Any:
         try:

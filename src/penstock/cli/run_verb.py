@@ -153,7 +153,7 @@ def _run_remotely(
     report.line(f"Job has been submitted with JobID {job_id}")
     if report.for_people:
         place = "; what it prints is in its log" if options["detached"] else ""
-        report.notice(f"Follow it at {client.url}/#/jobs/{job_id}{place}.")
+        report.notice(f"Follow it at {client.page(f'/jobs/{job_id}')}{place}.")
     if options["detached"]:
         report.result(job_id)
         report.document({"job_id": job_id})

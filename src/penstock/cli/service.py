@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from penstock.cli.failures import WrongUsageError
@@ -52,13 +52,16 @@ def configuration_with(settings: dict[str, str]) -> Configuration:
 def open_client(configuration: Configuration, address: str | None) -> RestClient:
     """Returns a client of the job manager, which is not asked yet."""
     token_of, scheme = _token_finder(configuration), rest_scheme(configuration)
-    trusted = partial(client_context, configuration)
+    tls: dict[str, Any] = {
+        "trusted": partial(client_context, configuration),
+        "token_in_clear": configuration.get_boolean("penstock.rest.token-in-clear"),
+    }
     if address:
-        return RestClient(base_url(address, scheme), token_of, trusted=trusted)
+        return RestClient(base_url(address, scheme), token_of, **tls)
     host, port = configuration.get_string("rest.address"), configuration.get_integer("rest.port")
     url = base_url(f"{host}:{port}", scheme)
     if configuration.get_enum("high-availability.type") == "NONE":
-        return RestClient(url, token_of, trusted=trusted)
+        return RestClient(url, token_of, **tls)
     from penstock.launch.leader_lookup import find_leader_url
 
     def find_leader() -> str | None:
@@ -71,9 +74,7 @@ def open_client(configuration: Configuration, address: str | None) -> RestClient
             return find_leader()
         return None
 
-    return RestClient(
-        find_leader() or url, token_of, find_leader=find_leader_again, trusted=trusted
-    )
+    return RestClient(find_leader() or url, token_of, find_leader=find_leader_again, **tls)
 
 
 def base_url(address: str, scheme: str = "http") -> str:

@@ -262,6 +262,8 @@ _CLUSTER: Final = (
     Option("jobstore.max-capacity", "integer", "100"),
     Option("penstock.progress", "enum", "auto", choices=("auto", "lines", "off")),
     Option("penstock.rest.token-file"),
+    Option("penstock.rest.require-token", "boolean", "true"),
+    Option("penstock.rest.token-in-clear", "boolean", "false"),
     Option("penstock.rest.allowed-hosts", "list"),
     Option("penstock.rest.savepoint-roots", "list"),
     Option("penstock.rest.state-rows", "boolean", "true"),

@@ -20,7 +20,7 @@ from penstock.core.configuration import Rank
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
 from penstock.demo.show import Show
-from penstock.launch.embedded_service import current_url
+from penstock.launch.embedded_service import current_address
 
 _EVENTS_PER_SECOND = 150_000
 _PAGE_SECONDS = 600.0
@@ -58,8 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.is_quiet:
             print(outcome["counted"])
         if options.page:
-            page = f"{current_url()}/#/jobs/{results.get_job_client().get_job_id()}/checkpoints"
-            _linger(console, page)
+            job_id = results.get_job_client().get_job_id()
+            _linger(console, current_address(f"/jobs/{job_id}/checkpoints") or "")
     return 0 if outcome["is_exact"] else 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +38,10 @@ class EmbeddedService:
         self._server.start()
         self.url = self._server.url
 
+    def address(self, page: str = "") -> str:
+        """Returns where a page is, for people: with the token where no log is written."""
+        return address_for_people(self._server, page)
+
     def close(self) -> None:
         """Ends the service, and takes its token away."""
         self._dispatcher.close()
@@ -52,13 +57,23 @@ def serve(job: LocalJob, configuration: Configuration) -> EmbeddedService:
     service = EmbeddedService(job, configuration)
     _services.append(service)
     # People look at what is printed, and a notebook shows no log.
-    print(f"Web interface of job {job.job_id}: {service.url}", flush=True)
+    print(f"Web interface of job {job.job_id}: {service.address()}", flush=True)
     return service
 
 
-def current_url() -> str | None:
-    """Returns where the page of this process is, if it has one."""
-    return _services[-1].url if _services else None
+def current_address(page: str = "") -> str | None:
+    """Returns where a page of this process is, if it has any."""
+    return _services[-1].address(page) if _services else None
+
+
+def address_for_people(server: RestServer, page: str = "") -> str:
+    """Returns the address of a page, with the token if a terminal or a notebook shows it.
+
+    Anything else may be a log, which others read later: there it is the file of the token.
+    """
+    if sys.stdout.isatty() or "ipykernel" in sys.modules:
+        return f"{server.page_url}{page}"
+    return f"{server.url}{'/#' if page else ''}{page} (token: {server.settings.token_place})"
 
 
 def close_all() -> None:

@@ -27,6 +27,7 @@ from penstock.core.redaction import SecretlessFormatter
 from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
+from penstock.launch.embedded_service import address_for_people
 from penstock.launch.ended_jobs import clean_up
 from penstock.launch.ha_member import join_cluster, url_for_others
 from penstock.launch.snapshots.pages import SnapshotPages
@@ -84,6 +85,7 @@ def run_job_manager(
         else:
             member.start(dispatcher, url_for_others(configuration, server.url))
         print(f"Penstock job manager at {server.url}, jobs in {directory}", flush=True)
+        print(f"Web page: {address_for_people(server)}", flush=True)
         try:
             server.run()
         finally:

@@ -1,13 +1,15 @@
 """Who may do what: one pure decision about a request's method, path and headers.
 
 1. The `Host` must be one of ours, so that a rebound name of a stranger's page is refused.
-2. A token that is sent must be right. Behind an address that others can reach every request needs
-   it, except health and the files of the page.
+2. A token that is sent must be right. Every request needs it, except health and the files of the
+   page: other users of this machine reach loopback too, and so does a proxy on it.
 3. What changes something must be JSON, which a stranger's page cannot send without asking first,
-   and must come from where the page came from. It needs the token, or the header that our page and
-   command line send, or must be Flink's own Java client, which no browser can pass for: it sends
-   no `User-Agent`.
-4. To submit a job is to run code: it needs the token, unless `web.submit.enable` says otherwise.
+   and must come from where the page came from.
+
+With `penstock.rest.require-token: false`, on loopback and not through a proxy, reading needs no
+token. What changes something needs it, or the header that our page and command line send, or must
+be Flink's own Java client, which no browser can pass for: it sends no `User-Agent`. To submit a job
+is to run code: it needs the token, unless `web.submit.enable` says otherwise.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 HEALTH: Final = frozenset({"/health/live", "/health/ready"})
 SUBMISSION_TYPES: Final = ("application/json", "multipart/form-data", "application/zip")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[\w.-]+)(?::\d{1,5})?", re.ASCII)
+_PROXIED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _FETCHED_HERE: Final = ("same-origin", "none")
 
 
@@ -78,10 +81,21 @@ def refusal(
             "penstock.rest.allowed-hosts if it is yours.",
         )
     trusted = has_token(headers, settings)
+    where = f"It is in the file {settings.token_place or 'of penstock.rest.token-file'}."
     if "authorization" in headers and not trusted:
-        return Refusal(401, "The token is not the one of this job manager.")
-    if settings.is_open_to_network and not trusted and not (is_page or path in HEALTH):
-        return Refusal(401, "Send the job manager's token: Authorization: Bearer <token>.")
+        return Refusal(401, f"The token is not the one of this job manager. {where}")
+    needs_token = (
+        settings.require_token
+        or settings.is_open_to_network
+        or any(mark in headers for mark in _PROXIED)
+    )
+    if needs_token and not trusted and not (is_page or path in HEALTH):
+        return Refusal(
+            401,
+            f"This service answers only to its token. {where} Commands of the user who started it "
+            "find it by themselves. In a browser, add #token=<token> to the address of the page; "
+            "elsewhere send the header Authorization: Bearer <token>.",
+        )
     if method in READING:
         return None
     return _refusal_of_change(method, path, headers, settings, trusted=trusted)

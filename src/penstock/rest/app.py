@@ -61,9 +61,7 @@ def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
     app.include_router(routes_cluster.plain_router)
     page = Page()
     app.add_route("/{path:path}", lambda request: page.answer(request.scope["path"]), ["GET"])
-    app.add_middleware(
-        ToLeader, dispatcher=dispatcher, is_own=page.holds, configuration=settings.configuration
-    )
+    app.add_middleware(ToLeader, dispatcher=dispatcher, is_own=page.holds, settings=settings)
     app.add_middleware(Guard, settings=settings, is_page=page.holds)
     return app
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.exceptions import HTTPException
 
 from penstock.rest.access import is_submission, refusal
+from penstock.rest.token_file import CHALLENGE_HEADER, PROOF_HEADER, PROOF_PATH, proof
 
 if TYPE_CHECKING:
     from penstock.rest.settings import RestSettings
@@ -76,30 +77,38 @@ class Guard:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = True
-                headers = [*message.get("headers", ()), *_ALWAYS]
+                headers = [*message.get("headers", ()), *_ALWAYS, *self._proof(path, given)]
                 if not is_page:
                     headers.append((b"cache-control", b"no-store"))
                 message["headers"] = headers
             await send(message)
 
-        headers = {
+        given = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
         if _is_too_large(scope["headers"], path):
             await _answer(send_with_headers, 431, "The request has too many or too long headers.")
             return
-        refused = refusal(method, path, headers, self._settings, is_page=is_page)
+        refused = refusal(method, path, given, self._settings, is_page=is_page)
         if refused is not None:
             _log.info("%s %s refused with %d.", method, path, refused.status)
             await _answer(send_with_headers, refused.status, refused.message)
             return
-        bounded = _Body(receive, headers, self._settings, submits=is_submission(method, path))
+        bounded = _Body(receive, given, self._settings, submits=is_submission(method, path))
         try:
             await self._app(scope, bounded, send_with_headers)
         except _RefusedError as error:
             if not answered:
                 await _answer(send_with_headers, error.status_code, error.detail)
+
+    def _proof(self, path: str, given: dict[str, str]) -> list[tuple[bytes, bytes]]:
+        """Returns the header that shows a client that this service holds the token."""
+        challenge = given.get(CHALLENGE_HEADER.lower())
+        token, port = self._settings.token, self._settings.port
+        if path != PROOF_PATH or challenge is None or not token:
+            return []
+        return [(PROOF_HEADER.lower().encode(), proof(token, port, challenge).encode())]
 
 
 class _Body:

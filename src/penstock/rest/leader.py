@@ -15,10 +15,11 @@ from starlette.responses import Response
 
 from penstock.core.tls import client_context
 from penstock.rest.errors import LEADER_HEADER, problem
+from penstock.rest.token_file import TLS_ADVICE, has_proved, is_loopback
 
 if TYPE_CHECKING:
-    from penstock.core.configuration import Configuration
     from penstock.jobmanager.dispatching import Dispatcher
+    from penstock.rest.settings import RestSettings
 
     Message = MutableMapping[str, Any]
     Receive = Callable[[], Awaitable[Message]]
@@ -38,7 +39,7 @@ class ToLeader:
         app: Serves when this process leads.
         dispatcher: Knows who leads.
         is_own: Whether a path is a file of the page, which a standby has too.
-        configuration: Says whom to trust, where the leader speaks TLS.
+        settings: Has the token, and says whom to trust, where the leader speaks TLS.
     """
 
     def __init__(
@@ -46,10 +47,10 @@ class ToLeader:
         app: Application,
         dispatcher: Dispatcher,
         is_own: Callable[[str], bool],
-        configuration: Configuration,
+        settings: RestSettings,
     ) -> None:
         self._app = app
-        self._configuration = configuration
+        self._settings = settings
         self._dispatcher = dispatcher
         self._is_own = is_own
 
@@ -87,12 +88,23 @@ class ToLeader:
         if scope["query_string"]:
             path += "?" + scope["query_string"].decode("latin-1")
         kept = {name: headers[name] for name in _KEPT if name in headers} | {_PASSED_ON: "1"}
+        if "authorization" in kept and not self._may_be_told(leader_url):
+            text = (
+                f"This job manager is a standby; the leader is {leader_url}, to which it does not "
+                f"pass the token on without TLS. {TLS_ADVICE}"
+            )
+            return problem(503, text, leader_url=leader_url)
         try:
             return await run_in_threadpool(self._ask, leader_url, scope["method"], path, body, kept)
         except (OSError, http.client.HTTPException) as error:
             return problem(
                 503, f"The leader {leader_url} does not answer: {error}.", leader_url=leader_url
             )
+
+    def _may_be_told(self, url: str) -> bool:
+        parts = urlsplit(url)
+        is_safe = parts.scheme == "https" or is_loopback(parts.hostname or "")
+        return is_safe or self._settings.token_in_clear
 
     def _ask(
         self, url: str, method: str, path: str, body: bytes, headers: dict[str, str]
@@ -101,11 +113,27 @@ class ToLeader:
         host, port = parts.hostname or "localhost", parts.port
         connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
         if parts.scheme == "https":
-            trusted = client_context(self._configuration)
+            trusted = client_context(self._settings.configuration)
             connection = http.client.HTTPSConnection(
                 host, port, timeout=_TIMEOUT_S, context=trusted
             )
-        return _answer(connection, method, path, body, headers)
+        token = self._settings.token
+        try:
+            if (
+                parts.scheme == "http"
+                and "authorization" in headers
+                and not self._settings.token_in_clear
+                and not (token and has_proved(connection, token))
+            ):
+                return problem(
+                    503,
+                    f"What listens at {url}, where the leader was, does not hold the token of this "
+                    "job manager, so it was not passed on. All job managers need the same "
+                    "penstock.rest.token-file.",
+                )
+            return _answer(connection, method, path, body, headers)
+        finally:
+            connection.close()
 
 
 def _answer(
@@ -115,19 +143,16 @@ def _answer(
     body: bytes,
     headers: dict[str, str],
 ) -> Response:
-    try:
-        # Without a user agent, should the client have none: the leader goes by that.
-        connection.putrequest(method, path, skip_accept_encoding=True)
-        for name, value in headers.items():
-            connection.putheader(name, value)
-        connection.putheader("content-length", str(len(body)))
-        connection.endheaders(body)
-        answer = connection.getresponse()
-        content = answer.read()
-        passed = {"content-type": answer.getheader("content-type") or "application/json"}
-        leader = answer.getheader(LEADER_HEADER)
-        if leader is not None:
-            passed[LEADER_HEADER] = leader
-        return Response(content, answer.status, passed)
-    finally:
-        connection.close()
+    # Without a user agent, should the client have none: the leader goes by that.
+    connection.putrequest(method, path, skip_accept_encoding=True)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.putheader("content-length", str(len(body)))
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    content = answer.read()
+    passed = {"content-type": answer.getheader("content-type") or "application/json"}
+    leader = answer.getheader(LEADER_HEADER)
+    if leader is not None:
+        passed[LEADER_HEADER] = leader
+    return Response(content, answer.status, passed)

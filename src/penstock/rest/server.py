@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.core.errors import ConfigurationError
 from penstock.rest.app import create_app
-from penstock.rest.token_file import remove_token, write_token
+from penstock.rest.token_file import remove_token, token_path, write_token
 
 if TYPE_CHECKING:
     import asyncio
@@ -70,6 +70,8 @@ class RestServer:
     Attributes:
         settings: With the port that was bound and the token that counts.
         url: For people.
+        page_url: The same with the token, which a browser keeps to itself: it is no part of what
+            is asked for. For terminals and notebooks, and not for logs.
     """
 
     def __init__(
@@ -78,14 +80,16 @@ class RestServer:
         port = bound.getsockname()[1]
         self._bound = bound
         self._own_token: str | None = None
-        token = settings.token
+        token, place = settings.token, settings.token_place
         if token is None:
-            token = self._own_token = write_token(port)
-        self.settings = dataclasses.replace(settings, port=port, token=token)
+            token, place = write_token(port), str(token_path(port))
+            self._own_token = token
+        self.settings = dataclasses.replace(settings, port=port, token=token, token_place=place)
         scheme, certificate, key = (
             ("https", *settings.tls) if settings.tls else ("http", None, None)
         )
         self.url = f"{scheme}://{settings.advertised}:{port}"
+        self.page_url = f"{self.url}/#token={token}"
         self.app = create_app(dispatcher, self.settings)
         self._server = _Server(
             uvicorn.Config(

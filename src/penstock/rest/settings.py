@@ -35,13 +35,18 @@ class RestSettings:
     host: str = "127.0.0.1"  # Address that is bound.
     port: int = 8081  # Port that is bound; 0 for a free one.
     advertised: str = "localhost"  # Name or address by which others reach it.
-    # What whoever submits a job must hold; None when nobody can.
+    # What a client must hold; None when nobody can.
     token: str | None = field(default=None, repr=False)
     tls: tuple[str, str] | None = None  # Files of certificate and private key; None without TLS.
     # Names by which a browser or client may call this service.
     allowed_hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
     # Below which savepoints may be asked for; empty for anywhere.
     savepoint_roots: tuple[str, ...] = ()
+    # Where the token is, for people; empty while it is not known.
+    token_place: str = ""
+    # Whether all that shows or changes something needs the token, on this machine too.
+    require_token: bool = True
+    token_in_clear: bool = False  # Whether the token may travel without TLS.
     submit_enabled: bool = False  # Whether a job may be submitted without the token.
     cancel_enabled: bool = True  # Whether jobs may be cancelled.
     refresh_interval_ms: int = 3_000  # How often pages ask.
@@ -89,6 +94,9 @@ def rest_settings(
         port=port,
         advertised=advertised,
         token=read_token(Path(file)) if file else None,
+        token_place=file or "",
+        require_token=bool(configuration.get_boolean("penstock.rest.require-token")),
+        token_in_clear=bool(configuration.get_boolean("penstock.rest.token-in-clear")),
         tls=server_files(configuration),
         allowed_hosts=_allowed_hosts(
             host, address, advertised, *configuration.get_list("penstock.rest.allowed-hosts")

@@ -1,30 +1,54 @@
-"""The manager's token: made at its start, in a file that only its own user can read.
+"""The manager's token: where it lies, and whom it is shown to.
 
-Whoever holds the token may submit jobs, and that is to run code. On one machine no set-up is
-needed: `penstock jobmanager` writes the file, `penstock run` of the same user finds it by the port.
+1. `penstock jobmanager` makes a token at its start, in a file that only its own user can read;
+   commands of that user find it by the port. A token file that is configured counts for any place.
+2. The token travels over TLS, or over loopback to a process that has proved that it holds the same
+   token. After a crash another user's process may have taken the port.
+3. The proof is an HMAC of the token over the client's random challenge and the port that is bound,
+   so a process cannot have it answered by a job manager on another port. Client and server use the
+   connection of the proof for the request: nobody can take that over.
+
 The standard library is enough for this, so the command line can import it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import os
 import secrets
 import stat
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import ConfigurationError
+from penstock.core.file_area import make_private
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 MIN_CHARACTERS: Final = 16
+CHALLENGE_HEADER: Final = "X-Penstock-Challenge"
+PROOF_HEADER: Final = "X-Penstock-Proof"
+PROOF_PATH: Final = "/health/live"
+TLS_ADVICE: Final = (
+    "Set security.ssl.rest.enabled there and here; or go through a tunnel to the same port of this "
+    "machine (ssh -L 8081:localhost:8081 host); or set penstock.rest.token-in-clear on a network "
+    "that you trust."
+)
 _MAX_BYTES: Final = 4096
 
 
 def token_path(port: int) -> Path:
     """Returns where the token of the manager on a port of this machine is."""
+    return _places(port)[0]
+
+
+def _places(port: int) -> list[Path]:
+    """Returns where a manager may have written it: one that a service starts has only a home."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    base = Path(runtime) / "penstock" if runtime else Path.home() / ".penstock"
-    return base / f"rest-{port}.token"
+    bases = [Path(runtime) / "penstock"] if runtime else []
+    return [base / f"rest-{port}.token" for base in (*bases, Path.home() / ".penstock")]
 
 
 def write_token(port: int) -> str:
@@ -36,7 +60,7 @@ def write_token(port: int) -> str:
     path = token_path(port)
     token = secrets.token_urlsafe(32)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         _check_directory(path.parent)
         draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -100,9 +124,42 @@ def find_token(host: str, port: int, token_file: str | None = None) -> str | Non
         return read_token(Path(token_file))
     if not is_loopback(host):
         return None
-    with contextlib.suppress(ConfigurationError):
-        return read_token(token_path(port))
+    # A manager that was killed leaves its file; the last one that was started counts.
+    for place in sorted(filter(Path.exists, _places(port)), key=_modified, reverse=True):
+        with contextlib.suppress(ConfigurationError):
+            return read_token(place)
     return None
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def proof(token: str, port: int, challenge: str) -> str:
+    """Returns what only a holder of the token that listens at the port can answer."""
+    message = f"penstock job manager at port {port}: {challenge}"
+    return hmac.digest(token.encode(), message.encode(), "sha256").hex()
+
+
+def has_proved(connection: HTTPConnection, token: str, path: str = "") -> bool:
+    """Asks who is at the other end of an open connection, which stays open.
+
+    Args:
+        connection: Without requests under way.
+        token: What the other end should hold; it is not sent.
+        path: Below which the service is, when it is behind a proxy.
+    """
+    challenge = secrets.token_hex(32)
+    connection.request("GET", f"{path}{PROOF_PATH}", headers={CHALLENGE_HEADER: challenge})
+    answer = connection.getresponse()
+    answer.read()
+    # Else the next request would go to whoever listens there by then.
+    connection.auto_open = 0
+    given = answer.getheader(PROOF_HEADER) or ""
+    return hmac.compare_digest(given.encode(), proof(token, connection.port, challenge).encode())
 
 
 def is_loopback(host: str) -> bool:

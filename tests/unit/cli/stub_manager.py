@@ -5,6 +5,7 @@ Small, without Penstock, and strict: what the command line must not send is an e
 
 from __future__ import annotations
 
+import hmac
 import json
 import threading
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ class StubManager:
         polls: How many polls of an operation answer IN_PROGRESS first.
         failure: Text of the failure that every operation ends with.
         answers: Fixed answers by `METHOD path`; each is used as often as it stands there.
-        token: What submissions must carry.
+        token: What it proves that it holds.
         requests: `METHOD path`, headers and body of everything asked.
     """
 
@@ -179,6 +180,17 @@ def handler_of(manager: StubManager) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             parts = urlsplit(self.path)
             path = parts.path.removeprefix("/v1")
+            if path == "/health/live":
+                # The proof is written out here as the documentation has it.
+                challenge = self.headers["X-Penstock-Challenge"]
+                port = self.server.server_address[1]
+                message = f"penstock job manager at port {port}: {challenge}".encode()
+                key = (manager.token or "none").encode()
+                self.send_response(200)
+                self.send_header("X-Penstock-Proof", hmac.digest(key, message, "sha256").hex())
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             shown = f"{path}?{parts.query}" if parts.query else path
             manager.requests.append((f"{self.command} {shown}", dict(self.headers), body))
             status, headers, document = manager.answer(self.command, path, body)

@@ -46,6 +46,8 @@ def test_the_leader_is_followed_with_its_own_token(manager: StubManager) -> None
         standby.answers[f"GET {PATH}"] = [
             (503, {"X-Penstock-Leader": f"http://{manager.url}"}, {"errors": ["standby"]})
         ]
+        for stub in (standby, manager):
+            stub.token = f"token-of-{stub.url.replace(':', '-')}"
         client = client_of(standby, token_of=lambda host, port: f"token-of-{host}-{port}")
         assert client.get(PATH)["jobs"][0]["jid"] == ID_RUNNING
         assert client.url == f"http://{manager.url}"
@@ -90,7 +92,7 @@ def test_a_manager_that_went_away_is_asked_again(manager: StubManager) -> None:
 
     def once(self: RestClient, *request: Any) -> Any:
         if failures:
-            raise _Unreachable(failures.pop(), was_sent=True)
+            raise _Unreachable(failures.pop(), was_reached=True, was_sent=True)
         return real_once(*request)
 
     class Flaky(RestClient):
@@ -148,7 +150,7 @@ def test_a_store_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_submission_is_not_sent_twice(manager: StubManager) -> None:
     class Lost(RestClient):
         def _once(self, *_request: Any) -> Any:
-            raise _Unreachable(OSError("reset"), was_sent=True)
+            raise _Unreachable(OSError("reset"), was_reached=True, was_sent=True)
 
     lost = Lost(f"http://{manager.url}", sleep=lambda _: None)
     lost._has_answered = True

@@ -77,16 +77,18 @@ class Page:
         match = re.search(r"Web interface of job ([0-9a-f]{32}): (http://localhost:(\d+))", output)
         assert match is not None, output
         self.job_id, self.url, self.port = match[1], match[2], int(match[3])
+        self.headers = {"Authorization": f"Bearer {find_token('localhost', self.port)}"}
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self.url}/v1{path}", timeout=200) as answer:
+        request = urllib.request.Request(f"{self.url}/v1{path}", headers=self.headers)
+        with urllib.request.urlopen(request, timeout=200) as answer:
             return json.load(answer)
 
     def post(self, path: str, body: dict[str, Any], method: str = "POST") -> Any:
         request = urllib.request.Request(
             f"{self.url}{path}",
             json.dumps(body).encode(),
-            {"Content-Type": "application/json", "X-Requested-With": "penstock"},
+            {"Content-Type": "application/json", **self.headers},
             method=method,
         )
         with urllib.request.urlopen(request, timeout=200) as answer:

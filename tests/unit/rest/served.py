@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import Dispatcher
 
 TOKEN = "a-token-of-some-length"
-PAGE = {"User-Agent": "Mozilla/5.0", "X-Requested-With": "penstock"}
+PAGE = {
+    "User-Agent": "Mozilla/5.0",
+    "X-Requested-With": "penstock",
+    "Authorization": f"Bearer {TOKEN}",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 import pytest
-from served import served
+from served import TOKEN, served
 from stored_jobs_dispatcher import JOB_ID, TRIGGER_ID, MemoryDispatcher
 
 from penstock.core.job import JobStatus
@@ -24,8 +24,13 @@ from penstock.jobmanager.dispatching import (
     OperationStatus,
 )
 
-# It names no user agent, and sends a body with every request.
-HEADERS = {"connection": "close", "content-type": "application/json; charset=UTF-8"}
+# It names no user agent, and sends a body with every request. The token comes from its
+# environment: FLINK_REST_CLIENT_HEADERS="Authorization:Bearer …".
+HEADERS = {
+    "connection": "close",
+    "content-type": "application/json; charset=UTF-8",
+    "Authorization": f"Bearer {TOKEN}",
+}
 JOB = f"/v1/jobs/{JOB_ID}"
 DONE = Operation(TRIGGER_ID, OperationStatus.COMPLETED, location="/s/savepoint-40dcc6-1")
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKEN = "a-token-of-some-length"
-LOCAL = RestSettings(token=TOKEN)
+LOCAL = RestSettings(token=TOKEN, token_place="/run/token")
+RELAXED = replace(LOCAL, require_token=False)
+"""What an operator may choose for a machine of one's own."""
 OPEN = replace(
     LOCAL,
     host="0.0.0.0",
@@ -36,7 +38,7 @@ SAVEPOINT = "/v1/jobs/0/savepoints"
 
 
 def status(
-    method: str, path: str, headers: dict[str, str], settings: RestSettings = LOCAL
+    method: str, path: str, headers: dict[str, str], settings: RestSettings = RELAXED
 ) -> int | None:
     found = refusal(method, path, headers, settings, is_page=path == "/")
     return None if found is None else found.status
@@ -103,16 +105,16 @@ def test_changes_come_from_here(headers: dict[str, str], expected: int | None) -
 @pytest.mark.parametrize(
     ("headers", "settings", "expected"),
     [
-        (FORM | BEARER | AGENT, LOCAL, None),
-        (JSON | BEARER | AGENT, LOCAL, None),
-        (FORM | OURS | AGENT, LOCAL, 403),
-        (JSON, LOCAL, 403),
-        (FORM | AGENT | {"authorization": "Bearer no"}, LOCAL, 401),
-        (FORM | OURS | AGENT, replace(LOCAL, submit_enabled=True), None),
-        (FORM | OURS | AGENT | THERE, replace(LOCAL, submit_enabled=True), 403),
-        (FORM | AGENT, replace(LOCAL, submit_enabled=True), 403),
-        (FORM | BEARER | AGENT, replace(LOCAL, token=None), 401),
-        ({"content-type": "text/plain"} | BEARER, LOCAL, 415),
+        (FORM | BEARER | AGENT, RELAXED, None),
+        (JSON | BEARER | AGENT, RELAXED, None),
+        (FORM | OURS | AGENT, RELAXED, 403),
+        (JSON, RELAXED, 403),
+        (FORM | AGENT | {"authorization": "Bearer no"}, RELAXED, 401),
+        (FORM | OURS | AGENT, replace(RELAXED, submit_enabled=True), None),
+        (FORM | OURS | AGENT | THERE, replace(RELAXED, submit_enabled=True), 403),
+        (FORM | AGENT, replace(RELAXED, submit_enabled=True), 403),
+        (FORM | BEARER | AGENT, replace(RELAXED, token=None), 401),
+        ({"content-type": "text/plain"} | BEARER, RELAXED, 415),
     ],
 )
 def test_a_job_is_submitted_with_the_token(
@@ -121,6 +123,31 @@ def test_a_job_is_submitted_with_the_token(
     for path in ("/jobs", "/v1/jobs", "/v1/jobs/"):
         assert is_submission("POST", path)
         assert status("POST", path, HOST | headers, settings) == expected
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/v1/jobs/0/log", "/metrics", "/jobmanager/config"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE", "OPTIONS", "HEAD"])
+def test_on_loopback_too_everything_needs_the_token(method: str, path: str) -> None:
+    """Other users of the machine, Flink's client among them, and a proxy reach it as well."""
+    for more in ({}, AGENT, AGENT | OURS, AGENT | OURS | HERE, {"x-forwarded-for": "10.0.0.1"}):
+        found = refusal(method, path, HOST | JSON | more, LOCAL, is_page=False)
+        assert found is not None
+        assert found.status == 401
+        assert "/run/token" in found.message
+        assert TOKEN not in found.message
+        assert refusal(method, path, HOST | JSON | BEARER | more, LOCAL, is_page=False) is None
+    for path_of_all in ("/", "/health/live", "/health/ready"):
+        assert status("GET", path_of_all, HOST | AGENT, LOCAL) is None
+
+
+@pytest.mark.parametrize(
+    "mark", ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"]
+)
+def test_a_proxy_opens_nothing_where_no_token_is_asked_for(mark: str) -> None:
+    proxied = HOST | AGENT | JSON | OURS | {mark: "anything"}
+    assert status("GET", "/jobs", proxied) == 401
+    assert status("POST", SAVEPOINT, proxied) == 401
+    assert status("POST", SAVEPOINT, proxied | BEARER) is None
 
 
 def test_behind_an_open_address_everything_needs_the_token() -> None:

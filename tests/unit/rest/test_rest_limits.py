@@ -207,6 +207,7 @@ def test_clients_that_dawdle_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> Non
         assert sent_slowly(service.port, b"GET /jobs HTTP/1.1\r\nHost: local") == b""
         head = (
             f"POST /jobs/{JOB_ID}/stop HTTP/1.1\r\nHost: localhost\r\nX-Requested-With: x\r\n"
+            f"Authorization: Bearer {TOKEN}\r\n"
             "Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
         )
         assert sent_slowly(service.port, head.encode()).startswith(b"HTTP/1.1 408 ")

@@ -14,7 +14,11 @@ from penstock.jobmanager.dispatching import (
     OperationStatus,
 )
 
-FLINK = {"connection": "close", "content-type": "application/json; charset=UTF-8"}
+FLINK = {
+    "connection": "close",
+    "content-type": "application/json; charset=UTF-8",
+    "Authorization": PAGE["Authorization"],
+}
 
 
 def test_a_standby_passes_requests_on_to_the_leader() -> None:

@@ -28,13 +28,47 @@ export function setToken(token) {
   else sessionStorage.removeItem(TOKEN_KEY);
 }
 
+/** Takes the token out of an address such as `#token=…/jobs/…`; returns what is left of it. */
+export function takeToken(hash) {
+  const found = /^#token=([^/&]+)(.*)$/.exec(hash);
+  if (found === null) return hash;
+  setToken(decodeURIComponent(found[1]));
+  return `#${found[2] || "/"}`;
+}
+
 /** Whether this tab has a token, right or wrong. */
 export const hasToken = () => sessionStorage.getItem(TOKEN_KEY) !== null;
 
-export function headers(extra = {}) {
+/** Headers of a request, with the token if there is one and the service still has it too. */
+export async function headers(extra = {}) {
   const token = sessionStorage.getItem(TOKEN_KEY);
-  return { ...(token ? { Authorization: `Bearer ${token}` } : {}), ...extra };
+  if (!token) return extra;
+  if (!isSure) await makeSure(token);
+  return { Authorization: `Bearer ${token}`, ...extra };
 }
+
+// After the service was away, another program may have its port. It sees no token before it has
+// shown that it holds the same one; a service that never could, behind a tunnel, is not asked again.
+let isSure = false;
+let hasProved = false;
+
+async function makeSure(token) {
+  if (location.protocol !== "http:" || !crypto.subtle) return;
+  const challenge = newTriggerId();
+  const ask = { cache: "no-store", headers: { "X-Penstock-Challenge": challenge } };
+  const answer = await fetch("health/live", { ...ask, signal: AbortSignal.timeout(ANSWER_MS) });
+  const bytes = (text) => new TextEncoder().encode(text);
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", bytes(token), algorithm, false, ["sign"]);
+  const message = `penstock job manager at port ${location.port || 80}: ${challenge}`;
+  const wanted = await crypto.subtle.sign("HMAC", key, bytes(message));
+  const isProved = answer.headers.get("X-Penstock-Proof") === hex(new Uint8Array(wanted));
+  if (hasProved && !isProved) throw new AwayError("another program has its port");
+  hasProved ||= isProved;
+  isSure = true;
+}
+
+const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 async function request(path, options = {}) {
   let answer;
@@ -44,9 +78,10 @@ async function request(path, options = {}) {
       credentials: "same-origin",
       signal: AbortSignal.timeout(ANSWER_MS),
       ...options,
-      headers: headers(options.headers),
+      headers: await headers(options.headers),
     });
   } catch (error) {
+    isSure = false;
     throw new AwayError(error.name === "TimeoutError" ? "no answer in time" : "not reached");
   }
   readClock(answer);
@@ -108,8 +143,7 @@ export async function change(method, path, body) {
 
 /** 32 hex digits, so that an operation asked for twice is done once. */
 export function newTriggerId() {
-  const random = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex(crypto.getRandomValues(new Uint8Array(16)));
 }
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

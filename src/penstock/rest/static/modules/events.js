@@ -25,7 +25,8 @@ export function follow(path, { onOpen, onClose, onEvent }) {
 
 async function readStream(path, signal, onOpen, onEvent) {
   try {
-    const answer = await fetch(path, { signal, headers: headers({ Accept: "text/event-stream" }) });
+    const sent = await headers({ Accept: "text/event-stream" });
+    const answer = await fetch(path, { signal, headers: sent });
     if (!answer.ok) return answer.status >= 500;
     onOpen();
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -20,7 +20,7 @@ export class Live {
     this.intervalMs = 3_000;
     this.data = {};
     this.errors = {};
-    this.connection = { state: "connecting", lastMs: null, leader: null, needsToken: false };
+    this.connection = { state: "connecting", lastMs: null, leader: null, refusal: null };
     this.resources = {};
     this.eventsPath = null;
     this.failures = 0;
@@ -131,8 +131,9 @@ export class Live {
       this.connection = { ...this.connection, state: "away", leader: away.leader };
     } else if (asked) {
       this.failures = 0;
-      const needsToken = Object.values(this.errors).some((error) => error.status === 401);
-      this.connection = { state: "live", lastMs: Date.now(), leader: null, needsToken };
+      const refused = Object.values(this.errors).find((error) => error.status === 401);
+      const refusal = refused?.message ?? null;
+      this.connection = { state: "live", lastMs: Date.now(), leader: null, refusal };
     }
   }
 

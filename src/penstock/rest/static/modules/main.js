@@ -1,6 +1,6 @@
 // Starts the pages: address -> page -> documents -> description -> screen.
 
-import { clock, hasToken, setToken } from "./api.js";
+import { clock, hasToken, setToken, takeToken } from "./api.js";
 import { patch, h } from "./dom.js";
 import { Live } from "./live.js";
 import { drawNotices, onNotices } from "./notices.js";
@@ -18,10 +18,17 @@ const live = new Live(schedule);
 const places = Object.fromEntries(
   ["top", "connection", "main", "notices"].map((id) => [id, document.getElementById(id)]),
 );
-let route = parse(location.hash);
+let route = parse(ownAddress());
 let local = {};
 let isDue = false;
 let shownPlace = "";
+
+/** Returns the address after `#`; a token in it leaves the address bar and the history. */
+function ownAddress() {
+  const address = takeToken(location.hash);
+  if (address !== location.hash) history.replaceState(null, "", address);
+  return address;
+}
 
 /** Draws at the next frame, however often it is asked for until then. */
 function schedule() {
@@ -59,7 +66,7 @@ function draw() {
   places.main.classList.toggle("away", isAway);
   patch(places.top, topBar(page));
   patch(places.connection, connectionBar(page, retry));
-  patch(places.main, live.connection.needsToken ? tokenForm() : content);
+  patch(places.main, live.connection.refusal ? tokenForm() : content);
   patch(places.notices, drawNotices());
   showTabs();
 }
@@ -87,14 +94,9 @@ function tokenForm() {
     h(
       "p",
       null,
-      "It was written to a file of the user who started the job manager; the first lines of its log name the file. The token stays in this tab.",
+      "The address that was printed when it started has the token behind #token=. The token stays in this tab.",
     ),
-    hasToken() &&
-      h(
-        "p",
-        { class: "failure", role: "alert" },
-        "The token that was given is not the one of this service.",
-      ),
+    h("p", hasToken() ? { class: "failure", role: "alert" } : null, live.connection.refusal),
     h(
       "label",
       null,
@@ -107,7 +109,9 @@ function tokenForm() {
 
 function navigate() {
   const before = route;
-  route = parse(location.hash);
+  const had = location.hash;
+  route = parse(ownAddress());
+  if (location.hash !== had) live.restart();
   const isOther = before.page !== route.page || before.job !== route.job;
   if (isOther) local = {};
   follow();
