@@ -81,6 +81,11 @@ class Manager:
         match = re.search(r"job manager at (http://\S+),", self.said())
         return match[1] if match else None
 
+    @property
+    def token(self) -> str:
+        port = self.url.rpartition(":")[2]
+        return (self.home / "penstock" / f"rest-{port}.token").read_text().strip()
+
     def said(self) -> str:
         # It may be in the middle of a character.
         return self.log.read_text(errors="replace")
@@ -111,13 +116,11 @@ class Manager:
         return answer
 
     def ask(self, path: str, body: Any = None, method: str | None = None) -> tuple[int, Any]:
-        port = self.url.rpartition(":")[2]
-        token = (self.home / "penstock" / f"rest-{port}.token").read_text().strip()
         request = urllib.request.Request(
             f"{self.url}/v1{path}",
             data=None if body is None else json.dumps(body).encode(),
             method=method,
-            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
         )
         try:
             with urllib.request.urlopen(request, timeout=120) as reply:

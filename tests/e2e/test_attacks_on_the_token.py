@@ -107,7 +107,7 @@ def test_the_refusal_says_where_the_token_is_and_the_file_is_closed(manager: Man
 
 def test_what_is_written_to_a_log_has_no_token(manager: Manager) -> None:
     """Its standard output is a file here, as below a service manager."""
-    token = (manager.home / "penstock" / f"rest-{port_of(manager)}.token").read_text().strip()
+    token = manager.token
     manager.call("/jobs")
     assert token not in manager.said()
     assert token not in (manager.directory / "jobmanager.log").read_text()
@@ -216,7 +216,7 @@ def test_who_took_the_port_after_a_crash_gets_neither_token_nor_program(
     killed = Manager(tmp_path / "state")
     try:
         port = port_of(killed)
-        token = (killed.home / "penstock" / f"rest-{port}.token").read_text().strip()
+        token = killed.token
         write_token(token_path(port), token)
         client = RestClient(f"http://localhost:{port}", find_token, patience_seconds=0)
         assert client.get("/jobs") == {"jobs": []}

@@ -62,7 +62,11 @@ def flink(manager: Manager, *arguments: str, expect: int = 0) -> str:
         text=True,
         timeout=280,
         check=False,
-        env={**os.environ, "JAVA_HOME": java_home() or ""},
+        env={
+            **os.environ,
+            "JAVA_HOME": java_home() or "",
+            "FLINK_REST_CLIENT_HEADERS": f"Authorization:Bearer {manager.token}",
+        },
     )
     assert done.returncode == expect, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if not line.startswith("WARNING")]

@@ -199,3 +199,42 @@ def test_a_token_is_asked_for_and_sent(
     tab.page.get_by_label("Token").fill("s3cret")
     press(tab, "Continue")
     tab.page.get_by_role("link", name="minutes per channel").wait_for()
+
+
+def test_the_token_in_the_address_is_kept_by_the_tab_alone(
+    serve: Callable[..., Any], open_tab: Callable[..., Any]
+) -> None:
+    server = serve("normal")
+    server.token = "s3cret"
+    tab = open_tab(server.url, "#token=s3cret/jobmanager")
+    tab.page.get_by_role("heading", name="Job manager").wait_for()
+    assert tab.page.evaluate("location.href") == f"{server.url}/#/jobmanager"
+    assert tab.page.evaluate("document.cookie + JSON.stringify(localStorage)") == "{}"
+    assert set(server.tokens) == {"Bearer s3cret"}
+    assert not [path for path in server.fetched if "s3cret" in path]
+    # An address with another token, opened in the same tab, is heard too.
+    server.token = server.proves_with = "another"
+    tab.go(f"{server.url}/#token=another")
+    tab.page.get_by_role("link", name="minutes per channel").wait_for()
+    assert tab.page.evaluate("location.hash") == "#/"
+
+
+def test_a_program_that_took_the_port_is_shown_no_token(
+    serve: Callable[..., Any], open_tab: Callable[..., Any]
+) -> None:
+    server = serve("normal")
+    server.token = "s3cret"
+    tab = open_tab(server.url, "#token=s3cret", may_complain=True)
+    tab.page.get_by_role("link", name="minutes per channel").wait_for()
+    server.stop()
+    tab.until(lambda: "Reconnecting" in tab.text("body"), "it does not notice")
+    server.proves_with = "what the program made up"
+    server.tokens.clear()
+    asked = server.challenges
+    server.start_again()
+    tab.until(lambda: server.challenges > asked + 1, "it does not ask who is there")
+    assert server.tokens == []
+    assert "Reconnecting" in tab.text("body")
+    server.proves_with = None
+    tab.until(lambda: "Reconnecting" not in tab.text("body"), "it does not come back")
+    assert "Bearer s3cret" in server.tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from service_kit import Manager, wait_for
@@ -87,7 +87,7 @@ def test_a_job_is_watched_saved_and_cancelled(
     job = manager.submit(PROGRAM, tmp_path / "bad")
     job.wait_for_state("RUNNING")
     job.wait_for_checkpoint()
-    tab = open_tab(manager.url, made_up=False)
+    tab = open_tab(manager.url, f"#token={manager.token}", made_up=False)
     tab.page.get_by_role("link", name=f"job {MARKUP}").click()
     tab.page.locator("h1", has_text=f"job {MARKUP}").wait_for()
 
@@ -160,13 +160,14 @@ def test_every_page_of_a_real_job_is_whole(
         "#/jobmanager": "penstock.jobmanager.directory",
         "#/jobmanager/logs": job.job_id,
     }
-    tab = open_tab(manager.url, made_up=False)
+    tab = open_tab(manager.url, f"#token={manager.token}", made_up=False)
     for address, text in expected.items():
         tab.go(f"{manager.url}/{address}")
         tab.until(lambda text=text: text in tab.text(), f"{address} does not show {text}")
 
     def missing() -> list[str]:
-        with urlopen(f"{manager.url}/metrics", timeout=120) as answer:
+        headers = {"Authorization": f"Bearer {manager.token}"}
+        with urlopen(Request(f"{manager.url}/metrics", headers=headers), timeout=120) as answer:
             told = answer.read().decode()
         return [name for name in OUR_METRICS if f"\npenstock_{name}{{" not in told]
 

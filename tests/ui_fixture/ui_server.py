@@ -38,6 +38,8 @@ class UiServer:
         """What documents are only shown with, if anything."""
         self.proves_with: str | None = None
         """Another token, of a program that has taken the port."""
+        self.challenges = 0
+        """How often it was asked for a proof."""
         self.tokens: list[str] = []
         """What was sent as a token."""
         self.leader: str | None = None
@@ -156,6 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _live(self) -> None:
         """Answers as the service does: with a proof that it holds the token."""
+        self.ui.challenges += 1
         message = f"penstock job manager at port {self.ui.port}: "
         message += self.headers["X-Penstock-Challenge"]
         key = (self.ui.proves_with or self.ui.token or "none").encode()

@@ -32,16 +32,19 @@ _VALUE: Final = (
     r"(?:\"[^\"\n]*+|'[^'\n]*+"
     r"|(?!None\b)[^\s\"',;&)](?:[^\s\"',;&)]|[,;)](?![\s,;)\]}]|[\w.-]{1,64}[=:]|\Z))*+)"
 )
+_PRIVATE_KEY: Final = re.compile(
+    r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?:[^-]++|-(?!----END))*+"
+)
+# Without one of these, in small letters, none of the patterns below finds anything.
+_HINTS: Final = (
+    *("://", "auth", "bearer", "eyj", "sig", "token", "key", "pass", "pwd", "secret", "sas"),
+    *("credential", "jaas"),
+)
 _TEXTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
         # scheme://user:password@host
         (r"(?<![\w+.-])([\w+.-]++://)(?:[^/\s@]*+@)++", rf"\g<1>{REDACTED}@"),
-        # -----BEGIN PRIVATE KEY----- …
-        (
-            r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?:[^-]++|-(?!----END))*+",
-            rf"\g<1>{REDACTED}",
-        ),
         # Authorization: Bearer …, and a bearer's token anywhere
         (
             r"(?<![\w-])((?:proxy-)?authorization[\"']?\s*+[=:]\s*+[\"']?(?:[a-z]++\s++)?)"
@@ -82,8 +85,38 @@ def is_secret(key: str) -> bool:
 
 def without_secrets(text: str) -> str:
     """Returns a text without passwords in addresses, tokens, signatures, values of secret names."""
-    for pattern, replacement in _TEXTS:
-        text = pattern.sub(replacement, text)
+    if "PRIVATE KEY-----" in text:
+        text = _PRIVATE_KEY.sub(rf"\g<1>{REDACTED}", text)
+    lines = text.split("\n")
+    if len(lines) == 1:
+        return _cleaned(text)
+    # Most lines of a log hold nothing, and are not worth a dozen searches. A value may stand on the
+    # line below its name.
+    found: list[str] = []
+    block: list[str] = []
+    is_near = False
+    for line in lines:
+        is_hot = _may_hold_any(line)
+        if is_hot or is_near:
+            block.append(line)
+        else:
+            found += (_cleaned("\n".join(block)), line) if block else (line,)
+            block = []
+        is_near = is_hot
+    if block:
+        found.append(_cleaned("\n".join(block)))
+    return "\n".join(found)
+
+
+def _may_hold_any(text: str) -> bool:
+    text = text.lower()
+    return any(hint in text for hint in _HINTS)
+
+
+def _cleaned(text: str) -> str:
+    if _may_hold_any(text):
+        for pattern, replacement in _TEXTS:
+            text = pattern.sub(replacement, text)
     return text
 
 

@@ -43,7 +43,7 @@ def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
         responses=_ERRORS,
     )
     hub = EventHub(dispatcher, settings.max_streams)
-    app.state.context = RestContext(dispatcher, settings, hub)
+    app.state.context = RestContext(dispatcher, settings, hub, routes_submission.Spool())
     errors.install(app)
     routes = APIRouter()
     # In this order: a fixed path is tried before one with a trigger id in its place.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.jobmanager.dispatching import Dispatcher, JobSummary
     from penstock.rest.event_hub import EventHub
+    from penstock.rest.routes_submission import Spool
     from penstock.rest.settings import RestSettings
 
 HEX_32: Final = r"^[0-9a-f]{32}$"
@@ -40,6 +41,7 @@ class RestContext:
     dispatcher: Dispatcher
     settings: RestSettings
     hub: EventHub
+    spool: Spool
     clock: Clock = field(default_factory=SystemClock)
 
     def summary(self, job_id: str) -> JobSummary:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.rest")
 
 BODY_TIMEOUT_S: Final = 30.0
+PIECE_BYTES: Final = 64 * 1024
 PACKAGE_TIMEOUT_S: Final = 300.0
 MAX_HEADERS: Final = 100
 MAX_HEADER_BYTES: Final = 16 * 1024
@@ -81,6 +82,14 @@ class Guard:
                 if not is_page:
                     headers.append((b"cache-control", b"no-store"))
                 message["headers"] = headers
+            body = message.get("body", b"")
+            last = (len(body) - 1) // PIECE_BYTES * PIECE_BYTES
+            # Piece by piece, so that the time that a reader has is for a piece.
+            for start in range(0, last, PIECE_BYTES):
+                piece = body[start : start + PIECE_BYTES]
+                await send({**message, "body": piece, "more_body": True})
+            if last > 0:
+                message = {**message, "body": body[last:]}
             await send(message)
 
         given = {

@@ -6,10 +6,13 @@ A request is passed on once and no further. Without a leader the answer is 503.
 from __future__ import annotations
 
 import http.client
+import tempfile
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import Dispatcher
     from penstock.rest.settings import RestSettings
 
+    Body = tempfile.SpooledTemporaryFile[bytes]
     Message = MutableMapping[str, Any]
     Receive = Callable[[], Awaitable[Message]]
     Send = Callable[[Message], Awaitable[None]]
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 _PASSED_ON: Final = "x-penstock-passed-on"
 _TIMEOUT_S: Final = 30.0
+_MOST_THREADS: Final = 16
+_SPOOL_BYTES: Final = 1024 * 1024
 _OWN: Final = ("/health/", "/metrics", "/openapi.json")
 _KEPT: Final = ("authorization", "content-type", "accept", "user-agent", "x-requested-with")
 
@@ -51,6 +57,7 @@ class ToLeader:
     ) -> None:
         self._app = app
         self._settings = settings
+        self._threads: CapacityLimiter | None = None
         self._dispatcher = dispatcher
         self._is_own = is_own
 
@@ -78,12 +85,6 @@ class ToLeader:
             if leader_url is not None:
                 text = f"This job manager is a standby; the leader is {leader_url}."
             return problem(503, text, leader_url=leader_url)
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body", False):
-                break
         path = scope["raw_path"].decode("latin-1")
         if scope["query_string"]:
             path += "?" + scope["query_string"].decode("latin-1")
@@ -94,8 +95,19 @@ class ToLeader:
                 f"pass the token on without TLS. {TLS_ADVICE}"
             )
             return problem(503, text, leader_url=leader_url)
+        if self._threads is None:
+            self._threads = CapacityLimiter(_MOST_THREADS)
         try:
-            return await run_in_threadpool(self._ask, leader_url, scope["method"], path, body, kept)
+            # The guard bounds the body; a package waits in a file, and not in memory.
+            with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as body:
+                while True:
+                    message = await receive()
+                    body.write(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        break
+                ask = partial(self._ask, leader_url, scope["method"], path, body, kept)
+                # Of its own: a leader that hangs must not keep health and the page from answering.
+                return await to_thread.run_sync(ask, limiter=self._threads)
         except (OSError, http.client.HTTPException) as error:
             return problem(
                 503, f"The leader {leader_url} does not answer: {error}.", leader_url=leader_url
@@ -107,7 +119,7 @@ class ToLeader:
         return is_safe or self._settings.token_in_clear
 
     def _ask(
-        self, url: str, method: str, path: str, body: bytes, headers: dict[str, str]
+        self, url: str, method: str, path: str, body: Body, headers: dict[str, str]
     ) -> Response:
         parts = urlsplit(url)
         host, port = parts.hostname or "localhost", parts.port
@@ -140,14 +152,15 @@ def _answer(
     connection: http.client.HTTPConnection,
     method: str,
     path: str,
-    body: bytes,
+    body: Body,
     headers: dict[str, str],
 ) -> Response:
     # Without a user agent, should the client have none: the leader goes by that.
     connection.putrequest(method, path, skip_accept_encoding=True)
     for name, value in headers.items():
         connection.putheader(name, value)
-    connection.putheader("content-length", str(len(body)))
+    connection.putheader("content-length", str(body.tell()))
+    body.seek(0)
     connection.endheaders(body)
     answer = connection.getresponse()
     content = answer.read()

@@ -215,7 +215,7 @@ async def job_events(job_id: JobId, context: Context) -> Response:
 
 
 @plain_router.get("/health/live")
-def live() -> dict[str, str]:
+async def live() -> dict[str, str]:
     """The process answers."""
     return {"status": "UP"}
 

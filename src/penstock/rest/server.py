@@ -1,7 +1,8 @@
 """Serves the REST interface: binds the port, makes the token, runs uvicorn.
 
-A client that is slow with its headers is cut off by a timer of the connection, one that is slow
-with its body by the guard.
+A client that is slow with its headers, or with taking what it is sent, is cut off by timers of the
+connection, one that is slow with its body by the guard. Of connections that have not said anything
+yet there are a few: the oldest makes room for a new one, so that idle ones keep nobody out.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.rest")
 
 HEADER_TIMEOUT_S: Final = 10.0
+READER_TIMEOUT_S: Final = 30.0
+MOST_SILENT: Final = 100
 _MOST_CONNECTIONS: Final = 500
 _BACKLOG: Final = 128
 _HEADER_BYTES: Final = 16 * 1024
@@ -37,19 +40,50 @@ _STOP_TIMEOUT_S: Final = 5
 
 
 class _ImpatientProtocol(H11Protocol):
-    """Closes a connection whose first request does not come."""
+    """Closes a connection whose first request does not come, or whose reader takes nothing.
+
+    Attributes:
+        silent: Connections of the service that have sent no request yet, oldest first.
+    """
+
+    silent: dict[_ImpatientProtocol, None]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._patience = self.loop.call_later(HEADER_TIMEOUT_S, self._give_up)
+        self._reader: asyncio.TimerHandle | None = None
+        self.silent[self] = None
+        if len(self.silent) > MOST_SILENT:
+            next(iter(self.silent))._give_up()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None:
+            self.silent.pop(self, None)
 
     def _give_up(self) -> None:
+        self.silent.pop(self, None)
         if self.cycle is None and not self.transport.is_closing():
             self.transport.close()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # What is written at once is small, so a reader who is only slow resumes in time.
+        self._reader = self.loop.call_later(READER_TIMEOUT_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_waiting()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._patience.cancel()
+        self._stop_waiting()
+        self.silent.pop(self, None)
         super().connection_lost(exc)
+
+    def _stop_waiting(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
 
 
 class _Server(uvicorn.Server):
@@ -94,7 +128,7 @@ class RestServer:
         self._server = _Server(
             uvicorn.Config(
                 self.app,
-                http=_ImpatientProtocol,
+                http=type("Protocol", (_ImpatientProtocol,), {"silent": {}}),
                 ssl_certfile=certificate,
                 ssl_keyfile=key,
                 ws="none",
@@ -112,6 +146,11 @@ class RestServer:
             self.app.state.context.hub,
         )
         self._thread: threading.Thread | None = None
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.server_state.connections)
 
     def run(self) -> None:
         """Serves until SIGTERM, SIGINT or `stop`, in the calling thread."""

@@ -38,6 +38,7 @@ class MemoryDispatcher:
         self.leads = Leadership(True, 7, "http://localhost:8081")
         self.summaries: dict[str, JobSummary] = {}
         self.documents: dict[tuple[str, str], bytes] = {}
+        self.log = b"a line with password=hunter2\n"
         self.commands: list[tuple[str, str, Command]] = []
         self.operations: dict[str, Operation] = {}
         self.disposed: list[str] = []
@@ -103,7 +104,7 @@ class MemoryDispatcher:
 
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         self._check(job_id)
-        return b"a line with password=hunter2\n"[-max_bytes:]
+        return self.log[-max_bytes:]
 
     def output(self, job_id: str, cursor: str, max_bytes: int) -> OutputPiece:
         self._check(job_id)
