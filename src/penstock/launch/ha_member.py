@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.paths import canonical_url
 from penstock.core.clock import SystemClock
+from penstock.core.tls import rest_scheme
 from penstock.jobmanager.high_availability.cluster import ClusterJobs
 from penstock.launch.high_availability import open_high_availability
+from penstock.rest.token_file import TLS_ADVICE, is_loopback
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -99,5 +101,14 @@ def member_warnings(settings: HaSettings, configuration: Configuration) -> list[
         found.append(
             "each job manager makes a token of its own, so what a standby passes on to the leader "
             "is refused there. Set penstock.rest.token-file to the same token on all of them."
+        )
+    bound = configuration.get_string("rest.bind-address")
+    is_clear = rest_scheme(configuration) == "http"
+    if is_clear and not (
+        is_loopback(bound) or configuration.get_boolean("penstock.rest.token-in-clear")
+    ):
+        found.append(
+            f"rest.bind-address is {bound}, and without TLS a standby passes no request with the "
+            f"token on to a leader on another machine. {TLS_ADVICE}"
         )
     return found

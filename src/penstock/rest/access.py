@@ -81,9 +81,11 @@ def refusal(
             "penstock.rest.allowed-hosts if it is yours.",
         )
     trusted = has_token(headers, settings)
-    where = f"It is in the file {settings.token_place or 'of penstock.rest.token-file'}."
+    place = settings.token_place or "that penstock.rest.token-file names"
     if "authorization" in headers and not trusted:
-        return Refusal(401, f"The token is not the one of this job manager. {where}")
+        return Refusal(
+            401, f"The token is not the one of this service; that is in the file {place}."
+        )
     needs_token = (
         settings.require_token
         or settings.is_open_to_network
@@ -92,9 +94,9 @@ def refusal(
     if needs_token and not trusted and not (is_page or path in HEALTH):
         return Refusal(
             401,
-            f"This service answers only to its token. {where} Commands of the user who started it "
-            "find it by themselves. In a browser, add #token=<token> to the address of the page; "
-            "elsewhere send the header Authorization: Bearer <token>.",
+            f"Every request needs the token of this service. It is in the file {place}; commands "
+            "of the user who started it find it there. In a browser, add #token=<token> to the "
+            "address of the page; elsewhere, send the header Authorization: Bearer <token>.",
         )
     if method in READING:
         return None

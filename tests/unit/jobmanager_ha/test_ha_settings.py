@@ -152,6 +152,10 @@ def test_what_an_operator_is_told_before_the_first_failover(
         "high-availability.storageDir is /somewhere/tmp/ha"
     ]
     assert told(**{directory: str(tmp_path)}) == ["each job manager makes a token of its own"]
+    elsewhere = durable | {"rest.bind-address": "0.0.0.0"}
+    assert told(**elsewhere) == ["rest.bind-address is 0.0.0.0"]
+    assert told(**elsewhere, **{"security.ssl.rest.enabled": "true"}) == []
+    assert told(**elsewhere, **{"penstock.rest.token-in-clear": "true"}) == []
 
 
 def test_where_others_reach_a_job_manager() -> None:
