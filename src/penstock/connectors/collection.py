@@ -20,6 +20,7 @@ from penstock.connectors.source import (
     SourceReader,
     Split,
 )
+from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError
 
 _CHUNK: Final = 8192
@@ -38,7 +39,7 @@ class CollectionSource(Source):
     def __init__(self, items: Iterable[Any], chunking: int = _CHUNK) -> None:
         if chunking < 1:
             raise ProgramError(f"chunking is {chunking}; it must be 1 or more.")
-        listed = list(items)
+        listed = [item if type(item) in IMMUTABLE else snapshot(item) for item in items]
         self._sizes = [min(chunking, len(listed) - at) for at in range(0, len(listed), chunking)]
         self._chunks = [
             _freeze(listed[at : at + chunking], at) for at in range(0, len(listed), chunking)

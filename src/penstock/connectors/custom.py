@@ -32,6 +32,7 @@ from penstock.connectors.source import (
     SourceReader,
     Split,
 )
+from penstock.core.copies import IMMUTABLE, never_copy, snapshot
 from penstock.core.errors import ProgramError
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 
@@ -72,6 +73,7 @@ class Watermark:
         return f"Watermark({self.timestamp!r})"
 
 
+never_copy(Watermark)
 _MARKERS: Final = frozenset((Timestamped, Watermark))
 
 
@@ -239,10 +241,18 @@ class _PythonReader(SourceReader):
 def _collect(found: Iterable[Any]) -> tuple[list[Any], Any]:
     """Returns the items and what the generator returned."""
     if not isinstance(found, Generator):
-        return list(found), None
+        return [item if type(item) in IMMUTABLE else _kept(item) for item in found], None
     returned: list[Any] = []
 
     def relay() -> Generator[Any, None, None]:
         returned.append((yield from found))
 
-    return list(relay()), returned[0]
+    items = [item if type(item) in IMMUTABLE else _kept(item) for item in relay()]
+    return items, returned[0]
+
+
+def _kept(item: Any) -> Any:
+    """Returns an item as it is now; a source may go on filling the same object."""
+    if type(item) is Timestamped:
+        return Timestamped(snapshot(item.value), item.timestamp)
+    return snapshot(item)

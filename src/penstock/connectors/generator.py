@@ -23,6 +23,7 @@ from penstock.connectors.source import (
     SourceReader,
     Split,
 )
+from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError
 
 BLOCK: Final = 1024
@@ -123,13 +124,16 @@ class _GeneratorReader(SourceReader):
         """Makes records of one block."""
         function = self._function
         if self._seed is None:
-            return [function(index) for index in range(low, high)]
+            return [
+                item if type(item := function(index)) in IMMUTABLE else snapshot(item)
+                for index in range(low, high)
+            ]
         block = low // BLOCK
         random = Random(f"{self._seed}:{block}")
         # The generator's state inside a block is only known by running the block from its start.
         for index in range(block * BLOCK, low):
             function(index, random)
-        return [function(index, random) for index in range(low, high)]
+        return [snapshot(function(index, random)) for index in range(low, high)]
 
 
 # -- index arithmetic, shared with the demo's events ----------------------------------------------

@@ -52,6 +52,8 @@ class BasicTypeInfo(TypeInformation):
     def __init__(self, basic_type: BasicType) -> None:
         self._basic_type = basic_type
 
+    is_immutable = True
+
     def mismatch(self, value: Any) -> str | None:
         if value is None:
             return None
@@ -150,6 +152,8 @@ class _PythonTypeInfo(TypeInformation):
 
 class SqlTimeTypeInfo(_PythonTypeInfo):
     """Base of dates and times of day; its makers are PyFlink's."""
+
+    is_immutable = True
 
     @staticmethod
     def DATE() -> DateTypeInfo:

@@ -270,6 +270,10 @@ class TupleTypeInfo(_FieldsTypeInfo):
 
     name = "TUPLE"
 
+    @property
+    def is_immutable(self) -> bool:
+        return all(field.is_immutable for field in self._field_types)
+
     def convert_all(self, values: list[Any]) -> list[Any]:
         if self._field_converter() is None and set(map(type, values)) == {tuple}:
             return values

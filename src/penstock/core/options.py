@@ -153,12 +153,7 @@ _PIPELINE: Final = (
     Option("pipeline.auto-watermark-interval", "duration", "200 ms"),
     Option("pipeline.auto-generate-uids", "boolean", "true"),
     Option("pipeline.global-job-parameters", "map"),
-    Option(
-        "pipeline.object-reuse",
-        "boolean",
-        "false",
-        note="records are handed on by reference between chained operators either way",
-    ),
+    Option("pipeline.object-reuse", "boolean", "false"),
     Option(
         "execution.runtime-mode", "enum", "STREAMING", choices=("STREAMING", "BATCH", "AUTOMATIC")
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -182,6 +182,15 @@ def _restore_row(values: Iterable[Any], fields: tuple[str, ...] | None, kind: in
     row._fields = fields
     row._row_kind = RowKind(kind) if kind else _INSERT
     return row
+
+
+def copied_row(row: Row, copied: Callable[[list[Any]], list[Any]]) -> Row:
+    """Returns a row like `row`, with its values as `copied` gives them."""
+    made = _new(Row)
+    made._values = copied(row._values)
+    made._fields = row._fields
+    made._row_kind = row._row_kind
+    return made
 
 
 _new: Final = Row.__new__

@@ -13,6 +13,11 @@ Converter = Callable[[Any], Any]
 class TypeInformation:
     """Base of all types."""
 
+    @property
+    def is_immutable(self) -> bool:
+        """Whether records of this type never change, nor anything in them."""
+        return False
+
     def converter(self) -> Converter | None:
         """Returns what turns an accepted record into one of this type; None if nothing does."""
         return None

@@ -114,6 +114,7 @@ class JobResources:
             settings.state,
             settings.parameters,
             settings.leader_epoch,
+            settings.object_reuse,
         )
         driver = self._driver = JobDriver(
             program,

@@ -115,7 +115,11 @@ class JobViews:
         views: dict[str, Any] = {
             documents.PLAN: {"plan": plan_view(job.job_id, facts.graph)},
             documents.CONFIG: config_view(
-                job.job_id, facts.graph, settings.restart_strategy.describe(), parameters
+                job.job_id,
+                facts.graph,
+                settings.restart_strategy.describe(),
+                parameters,
+                object_reuse=settings.object_reuse,
             ),
             documents.EFFECTIVE_CONFIG: effective_config_view(configuration),
             documents.CHECKPOINT_CONFIG: checkpoint_config_view(

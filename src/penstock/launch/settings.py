@@ -54,6 +54,7 @@ class JobSettings:
     claim_mode: ClaimMode  # Who owns the snapshot that the job starts from.
     dependencies: Dependencies  # Python files, archives and requirements of the program.
     lowers: bool  # Whether window aggregates run on columns where they can.
+    object_reuse: bool  # Whether records are handed on without copies.
     leader_epoch: int = 1  # Rises with every attempt that a job manager starts; 1 for the first.
     # Where the records of a highly available job are; None for any other.
     coordination: Coordination | None = None
@@ -118,6 +119,7 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
         ),
         claim_mode=ClaimMode(configuration.read("execution.state-recovery.claim-mode")),
         lowers=configuration.get_boolean("penstock.lowering.enabled"),
+        object_reuse=configuration.get_boolean("pipeline.object-reuse"),
         leader_epoch=leader_epoch,
         coordination=read_coordination(configuration, leader_epoch),
         storage_options=everything,

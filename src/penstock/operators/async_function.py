@@ -145,11 +145,13 @@ class AsyncWaitLogic(FunctionLogic):
     async def _call_all(self, values: list[Any]) -> list[list[Any]]:
         results: list[list[Any]] = [[]] * len(values)
         waiting = iter(enumerate(values))
+        snapshot = self.context.snapshot
 
         async def work() -> None:
             for index, value in waiting:
                 try:
-                    results[index] = self._checked(await self._call_in_time(value))
+                    result = self._checked(await self._call_in_time(value))
+                    results[index] = list(map(snapshot, result))
                 except Exception as error:
                     raise _FailedAt(index) from error
 

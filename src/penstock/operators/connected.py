@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
+from penstock.core.copies import unchanged
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_instance
 from penstock.operators.errors import user_code
@@ -86,7 +87,7 @@ class CoFlatMapLogic(FunctionLogic):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        self._sides = SideOutputs()
+        self._sides = SideOutputs(unchanged)
         self._calls = self.calls()
 
     def calls(self) -> tuple[Callable[[Any], Any], ...]:
@@ -96,7 +97,9 @@ class CoFlatMapLogic(FunctionLogic):
     def process(self, batch: Batch, input_index: int = 0) -> None:
         call = self._calls[input_index]
         records = iter(batch.values)
+        immutable, snapshot = self.context.immutable, self.context.snapshot
         values: list[Any] = []
+        append = values.append
         ends: list[int] = []
         mark = ends.append
         with user_code(self.context, batch.values, records):
@@ -104,7 +107,8 @@ class CoFlatMapLogic(FunctionLogic):
                 for value in records:
                     result = call(value)
                     if result is not None:
-                        values += result
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
                     mark(len(values))
             else:
                 state, keys = keyed_state_of(self), keys_of(self, batch)
@@ -113,7 +117,8 @@ class CoFlatMapLogic(FunctionLogic):
                     state.key = key
                     result = call(value)
                     if result is not None:
-                        values += result
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
                     mark(len(values))
         timestamps = batch.timestamps
         if timestamps is not None:
@@ -130,10 +135,14 @@ class CoMapLogic(FunctionLogic):
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
         call = self._calls[input_index]
+        immutable, snapshot = self.context.immutable, self.context.snapshot
         records = iter(batch.values)
         with user_code(self.context, batch.values, records):
             if self.context.keyed_state is None:
-                results = [call(value) for value in records]
+                results = [
+                    result if type(result := call(value)) in immutable else snapshot(result)
+                    for value in records
+                ]
             else:
                 results = []
                 append = results.append
@@ -141,7 +150,8 @@ class CoMapLogic(FunctionLogic):
                 state.prefetch(keys)
                 for key, value in zip(keys, records, strict=True):
                     state.key = key
-                    append(call(value))
+                    result = call(value)
+                    append(result if type(result) in immutable else snapshot(result))
         timestamps = batch.timestamps
         if None in results:
             pairs = zip(results, timestamps or repeat(0), strict=False)

@@ -41,6 +41,9 @@ class ConvertOutputSpec(OperatorSpec):
         setup, type_info = logic.setup, self.type_info
 
         def setup_with_type(context: OperatorContext, output: Output) -> None:
+            if type_info.is_immutable:
+                context.emits_immutable = True
+                context.immutable |= {tuple}
             setup(context, TypedOutput(output, type_info, context))
 
         # A logic around the logic would cost a call for each of its methods and would have to

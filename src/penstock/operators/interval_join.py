@@ -73,7 +73,7 @@ class IntervalJoinLogic(FunctionLogic):
 
     def open(self) -> None:
         self._state = keyed_state_of(self)
-        self._sides = SideOutputs()
+        self._sides = SideOutputs(self.context.snapshot)
         self._pair = ProcessJoinFunction.Context(self._sides)
         # Timestamp to the records of that timestamp.
         self._buffers = (
@@ -138,15 +138,17 @@ class IntervalJoinLogic(FunctionLogic):
         other_values: tuple[Any, ...],
         values: list[Any],
     ) -> None:
-        pair, call = self._pair, self.function.process_element
+        pair, call, snapshot = self._pair, self.function.process_element, self.context.snapshot
         if is_left:
             pair.left_timestamp, pair.right_timestamp = timestamp, other_time
         else:
             pair.left_timestamp, pair.right_timestamp = other_time, timestamp
         for other in other_values:
-            result = call(value, other, pair) if is_left else call(other, value, pair)
+            # Both stay in the buffers, whatever the function does with what it is given.
+            one, two = snapshot(value), snapshot(other)
+            result = call(one, two, pair) if is_left else call(two, one, pair)
             if result is not None:
-                values += result
+                values += map(snapshot, result)
 
     def _drop(self, late_tag: OutputTag | None, value: Any, timestamp: int) -> None:
         if late_tag is None:

@@ -20,9 +20,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.times import MIN_WATERMARK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.core.clock import EpochClock
     from penstock.core.records import Batch
     from penstock.operators.metrics import MetricGroup
@@ -64,6 +67,11 @@ class OperatorContext:
     operator_state: OperatorState  # List, union and broadcast state.
     metrics: MetricGroup  # The operator's metrics.
     parameters: dict[str, str]  # The job's global parameters.
+    # What is emitted is copied by `snapshot`, unless its type is one of `immutable`, or all of it
+    # is declared to be immutable.
+    immutable: frozenset[type] = IMMUTABLE
+    snapshot: Callable[[Any], Any] = snapshot
+    emits_immutable: bool = False
 
 
 class OperatorSpec(ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.core.copies import never_copy
 from penstock.core.errors import ProgramError
 
 
@@ -41,6 +42,9 @@ class OutputTag:
 
     def __repr__(self) -> str:
         return f"OutputTag({self.tag_id!r})"
+
+
+never_copy(OutputTag)
 
 
 def as_output_tag(tag: Any) -> OutputTag:

@@ -68,7 +68,7 @@ class ProcessLogic(FunctionLogic):
         return (self.function.process_element,)
 
     def open(self) -> None:
-        self.sides = SideOutputs()
+        self.sides = SideOutputs(self.context.snapshot)
         self.prepare()
         super().open()
 
@@ -86,7 +86,9 @@ class ProcessLogic(FunctionLogic):
     def process(self, batch: Batch, input_index: int = 0) -> None:
         element, context = self.inputs[input_index]
         records = iter(batch.values)
+        immutable, snapshot = self.context.immutable, self.context.snapshot
         values: list[Any] = []
+        append = values.append
         timestamps = batch.timestamps
         with user_code(self.context, batch.values, records):
             if timestamps is None:
@@ -94,7 +96,8 @@ class ProcessLogic(FunctionLogic):
                 for value in records:
                     result = element(value, context)
                     if result is not None:
-                        values += result
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
             else:
                 ends: list[int] = []
                 mark = ends.append
@@ -102,7 +105,8 @@ class ProcessLogic(FunctionLogic):
                     context.record_timestamp = timestamp
                     result = element(value, context)
                     if result is not None:
-                        values += result
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
                     mark(len(values))
         if timestamps is not None:
             timestamps = spread(timestamps, ends, len(values))
@@ -130,7 +134,9 @@ class KeyedProcessLogic(ProcessLogic):
         element, context = self.inputs[input_index]
         state, keys = self.state, keys_of(self, batch)
         records = iter(batch.values)
+        immutable, snapshot = self.context.immutable, self.context.snapshot
         values: list[Any] = []
+        append = values.append
         timestamps = batch.timestamps
         state.prefetch(keys)
         with user_code(self.context, batch.values, records):
@@ -140,7 +146,8 @@ class KeyedProcessLogic(ProcessLogic):
                     state.key = key
                     result = element(value, context)
                     if result is not None:
-                        values += result
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
             else:
                 ends: list[int] = []
                 mark = ends.append
@@ -149,7 +156,8 @@ class KeyedProcessLogic(ProcessLogic):
                     context.record_timestamp = timestamp
                     result = element(value, context)
                     if result is not None:
-                        values += result
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
                     mark(len(values))
         if timestamps is not None:
             timestamps = spread(timestamps, ends, len(values))
@@ -187,7 +195,10 @@ class KeyedProcessLogic(ProcessLogic):
         try:
             result = self.function.on_timer(time_ms, context)
             if result is not None:
-                results.values += result
+                immutable, snapshot = self.context.immutable, self.context.snapshot
+                append = results.values.append
+                for item in result:
+                    append(item if type(item) in immutable else snapshot(item))
         except Exception as error:
             what = f"on_timer for {context.domain.name} {time_ms}, key {shorten(self.state.key)}"
             raise function_error(error, self.context, what=what) from error

@@ -5,11 +5,7 @@ Each record gives one output: the value so far, with that record's timestamp.
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import pickle
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,14 +16,6 @@ from penstock.operators.aggregations import RollingAggregation, aggregation
 from penstock.operators.errors import user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
-
-IMMUTABLE: Final = frozenset(
-    (
-        *(str, int, float, bool, bytes, complex, type(None), tuple, frozenset),
-        *(decimal.Decimal, datetime.datetime, datetime.date, datetime.time, datetime.timedelta),
-    )
-)
-"""Types whose values may be in the state and in the output at once."""
 
 _ABSENT: Final = object()
 
@@ -59,17 +47,15 @@ class AggregationSpec(OperatorSpec):
         aggregation(self.kind, self.position)
 
     def build(self) -> OperatorLogic:
-        # Built-in aggregations never change a value in place.
-        return ReduceLogic(aggregation(self.kind, self.position), in_place=False)
+        return ReduceLogic(aggregation(self.kind, self.position))
 
 
 class ReduceLogic(FunctionLogic):
     """Folds each record into the value of its key."""
 
-    def __init__(self, function: Any, *, in_place: bool = True) -> None:
+    def __init__(self, function: Any) -> None:
         super().__init__(function)
         self._call: Callable[[Any, Any], Any] = as_reduce(self.function)
-        self._in_place = in_place
 
     def open(self) -> None:
         self._state = keyed_state_of(self)
@@ -79,14 +65,11 @@ class ReduceLogic(FunctionLogic):
     def process(self, batch: Batch, input_index: int = 0) -> None:
         keys = keys_of(self, batch)
         self._state.prefetch(keys)
-        if self._in_place and not IMMUTABLE.issuperset(map(type, batch.values)):
-            values = self._fold_with_copies(keys, batch.values)
-        else:
-            values = self._fold(keys, batch.values)
-        self.output.emit(Batch(values, batch.timestamps))
+        self.output.emit(Batch(self._fold(keys, batch.values), batch.timestamps))
 
     def _fold(self, keys: list[Any], inputs: list[Any]) -> list[Any]:
-        table, absent = self._table, _ABSENT
+        state, table, absent = self._state, self._table, _ABSENT
+        immutable, snapshot = self.context.immutable, self.context.snapshot
         # The table is asked once per key and batch.
         held: dict[Any, Any] = {}
         look = held.get
@@ -99,6 +82,7 @@ class ReduceLogic(FunctionLogic):
                 function = function.specialized(inputs)
             try:
                 for key, value in zip(keys, records, strict=True):
+                    state.key = key
                     current = look(key, absent)
                     if current is absent:
                         current = table.get(key, None)
@@ -109,7 +93,7 @@ class ReduceLogic(FunctionLogic):
                         if result is None:
                             raise nothing_returned(self._call, "the combined record")
                     held[key] = result
-                    append(result)
+                    append(result if type(result) in immutable else snapshot(result))
             except TypeError as error:
                 rolling = self._call
                 if isinstance(rolling, RollingAggregation):
@@ -120,32 +104,3 @@ class ReduceLogic(FunctionLogic):
         for key, value in held.items():
             table.put(key, None, value)
         return values
-
-    def _fold_with_copies(self, keys: list[Any], inputs: list[Any]) -> list[Any]:
-        """Emits copies: a function may change its first argument, which is the state, in place."""
-        function, table, copy = self._call, self._table, _copy
-        values: list[Any] = []
-        records = iter(inputs)
-        with user_code(self.context, inputs, records):
-            for key, value in zip(keys, records, strict=True):
-                current = table.get(key, None)
-                # The input may be held by other operators too.
-                if current is None:
-                    result = copy(value)
-                else:
-                    result = function(current, copy(value))
-                    if result is None:
-                        raise nothing_returned(function, "the combined record")
-                table.put(key, None, result)
-                values.append(copy(result))
-        return values
-
-
-def _copy(value: Any) -> Any:
-    if type(value) in IMMUTABLE:
-        return value
-    try:
-        return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-    except Exception:
-        # Slower, but takes classes that pickle cannot name.
-        return deepcopy(value)

@@ -10,11 +10,14 @@ from itertools import chain, repeat
 from operator import itemgetter, sub
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.records import Batch
 from penstock.core.times import NO_TIMESTAMP
 from penstock.operators.output_tag import OutputTag, as_output_tag
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.operators.logic import OperatorLogic, Output
 
 
@@ -29,9 +32,10 @@ def spread(timestamps: list[int], ends: list[int], count: int) -> list[int]:
 class SideOutputs:
     """Values for side outputs, kept back until the batch is done."""
 
-    __slots__ = ("_pending",)
+    __slots__ = ("_pending", "_snapshot")
 
-    def __init__(self) -> None:
+    def __init__(self, snapshot: Callable[[Any], Any] = snapshot) -> None:
+        self._snapshot = snapshot
         self._pending: dict[str, tuple[list[Any], list[int]]] = {}
 
     def add(self, tag: Any, value: Any, timestamp: int) -> None:
@@ -40,7 +44,7 @@ class SideOutputs:
         pending = self._pending.get(tag_id)
         if pending is None:
             pending = self._pending[tag_id] = ([], [])
-        pending[0].append(value)
+        pending[0].append(value if type(value) in IMMUTABLE else self._snapshot(value))
         pending[1].append(timestamp)
 
     def flush(self, output: Output) -> None:

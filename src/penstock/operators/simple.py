@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Final
 
+from penstock.core.copies import unchanged
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_filter, as_flat_map, as_map
 from penstock.operators.errors import user_code
+from penstock.operators.escape import keeps_nothing
 from penstock.operators.function_base import Function
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
@@ -72,13 +74,27 @@ class MapLogic(FunctionLogic):
         super().__init__(function)
         self._call = as_map(self.function)
 
+    def open(self) -> None:
+        context = self.context
+        self._copies = not (
+            context.snapshot is unchanged or context.emits_immutable or keeps_nothing(self._call)
+        )
+        super().open()
+
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        function = self._call
+        function, context = self._call, self.context
+        immutable, snapshot = context.immutable, context.snapshot
         records = iter(batch.values)
         # A comprehension, not list(map(...)): that would take a StopIteration of the user's
         # function for the end of the batch and lose the rest in silence.
-        with user_code(self.context, batch.values, records):
-            values = [function(value) for value in records]
+        with user_code(context, batch.values, records):
+            if self._copies:
+                values = [
+                    result if type(result := function(value)) in immutable else snapshot(result)
+                    for value in records
+                ]
+            else:
+                values = [function(value) for value in records]
         self.count_nones(values)
         self.output.emit(Batch(values, batch.timestamps))
 
@@ -96,13 +112,15 @@ class KeyedMapLogic(MapLogic):
         state, keys = keyed_state_of(self), keys_of(self, batch)
         function = self._call
         records = iter(batch.values)
+        immutable, snapshot = self.context.immutable, self.context.snapshot
         values: list[Any] = []
         append = values.append
         state.prefetch(keys)
         with user_code(self.context, batch.values, records):
             for key, value in zip(keys, records, strict=True):
                 state.key = key
-                append(function(value))
+                result = function(value)
+                append(result if type(result) in immutable else snapshot(result))
         self.count_nones(values)
         self.output.emit(Batch(values, batch.timestamps))
 
@@ -158,26 +176,30 @@ class FlatMapLogic(FunctionLogic):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self._call = as_flat_map(self.function)
-        self._sides = SideOutputs()
+        self._sides = SideOutputs(unchanged)
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
         function = self._call
         records = iter(batch.values)
+        immutable, snapshot = self.context.immutable, self.context.snapshot
         values: list[Any] = []
+        append = values.append
         timestamps = batch.timestamps
         with user_code(self.context, batch.values, records):
             if timestamps is None:
                 for value in records:
                     result = function(value)
                     if result is not None:
-                        values += result
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
             else:
                 ends: list[int] = []
                 mark = ends.append
                 for value in records:
                     result = function(value)
                     if result is not None:
-                        values += result
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
                     mark(len(values))
         if timestamps is not None:
             timestamps = spread(timestamps, ends, len(values))
@@ -191,7 +213,9 @@ class KeyedFlatMapLogic(FlatMapLogic):
         state, keys = keyed_state_of(self), keys_of(self, batch)
         function = self._call
         records = iter(batch.values)
+        immutable, snapshot = self.context.immutable, self.context.snapshot
         values: list[Any] = []
+        append = values.append
         ends: list[int] = []
         mark = ends.append
         state.prefetch(keys)
@@ -200,7 +224,8 @@ class KeyedFlatMapLogic(FlatMapLogic):
                 state.key = key
                 result = function(value)
                 if result is not None:
-                    values += result
+                    for item in result:
+                        append(item if type(item) in immutable else snapshot(item))
                 mark(len(values))
         timestamps = batch.timestamps
         if timestamps is not None:

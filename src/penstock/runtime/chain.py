@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.core.copies import snapshots
+from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.records import OperatorMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.core.records import Batch
     from penstock.graph.job_graph import ChainedOperator
     from penstock.operators.logic import OperatorLogic
     from penstock.runtime.exchange import ExchangeWriter
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 class ChainOutput:
     """The `Output` of one operator in a stage."""
 
-    def __init__(self) -> None:
+    def __init__(self, object_reuse: bool = False) -> None:
+        self._object_reuse = object_reuse
         self.metrics = OperatorMetrics()
         self.watermark = MIN_WATERMARK
         self._main: list[ChainInput] = []
@@ -48,17 +50,27 @@ class ChainOutput:
         if not count:
             return
         self.metrics.records_out += count
-        for target in self._main:
-            target.process(batch)
-        for writer in self._main_exchanges:
-            writer.write(batch)
+        if len(self._main) == 1 and not self._main_exchanges:
+            self._main[0].process(batch)
+        else:
+            self._hand_on(batch, self._main, self._main_exchanges)
 
     def emit_side(self, tag: str, batch: Batch) -> None:
         if not len(batch):
             return
-        for target in self._sides.get(tag, ()):
-            target.process(batch)
-        for writer in self._side_exchanges.get(tag, ()):
+        self._hand_on(batch, self._sides.get(tag, ()), self._side_exchanges.get(tag, ()))
+
+    def _hand_on(
+        self, batch: Batch, targets: Sequence[ChainInput], writers: Sequence[ExchangeWriter]
+    ) -> None:
+        """Gives each operator records of its own, since it may change them; the last takes these.
+
+        Writers only read, but keep records until a frame is full.
+        """
+        last = None if writers or not targets else targets[-1]
+        for target in targets:
+            target.process(batch if target is last or self._object_reuse else _copied(batch))
+        for writer in writers:
             writer.write(batch)
 
     def emit_watermark(self, watermark: int) -> None:
@@ -89,6 +101,11 @@ class ChainOutput:
         return self._main_exchanges + [
             writer for side in self._side_exchanges.values() for writer in side
         ]
+
+
+def _copied(batch: Batch) -> Batch:
+    values = snapshots(batch.values)
+    return batch if values is batch.values else Batch(values, batch.timestamps, batch.keys)
 
 
 class ChainInput:

@@ -58,6 +58,7 @@ class JobProgram:
         state: Where state lives.
         parameters: The job's global parameters, shown to functions.
         leader_epoch: Rises with every process of the job, each of which counts attempts from 0.
+        object_reuse: Whether functions leave alone what they emitted, so that nothing is copied.
     """
 
     job_id: str
@@ -66,6 +67,7 @@ class JobProgram:
     state: StateSettings
     parameters: tuple[tuple[str, str], ...] = ()
     leader_epoch: int = 1
+    object_reuse: bool = False
 
     @property
     def cache_key(self) -> tuple[str, int]:

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from penstock.core.clock import EpochClock
+from penstock.core.copies import snapshot, unchanged
 from penstock.core.fault_points import fault_span
 from penstock.core.keygroups import key_group_range
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
@@ -67,6 +68,7 @@ class Subtask:
         self._stage = stage
         self._index = index
         self._clock = EpochClock()
+        self._snapshot = unchanged if program.object_reuse else snapshot
         self._area = open_area(program.state)
         self._held: str | None = None
         self._frames: list[Frame] = []
@@ -76,7 +78,7 @@ class Subtask:
         self._valve_inputs = sorted({edge.input_index for edge in self._inputs})
         self._writers: list[ExchangeWriter] = []
         self._contexts: list[OperatorContext] = []
-        self._outputs = [ChainOutput() for _ in stage.operators]
+        self._outputs = [ChainOutput(program.object_reuse) for _ in stage.operators]
         self._logics = [self._build(position) for position in range(len(stage.operators))]
         self._entries = [
             ChainInput(logic, output.metrics)
@@ -128,6 +130,7 @@ class Subtask:
             keyed = backend.create_state(
                 first, last, stage.max_parallelism, self._area, self._clock, operator.uid
             )
+            keyed.snapshot = self._snapshot
         return OperatorContext(
             uid=operator.uid,
             name=operator.name,
@@ -138,9 +141,10 @@ class Subtask:
             clock=self._clock,
             keyed_state=keyed,
             timers=None if keyed is None else TimerService(keyed, self._clock),
-            operator_state=OperatorState(operator.uid, program.state.pickles),
+            operator_state=OperatorState(operator.uid, program.state.pickles, self._snapshot),
             metrics=MetricGroup(),
             parameters=dict(program.parameters),
+            snapshot=self._snapshot,
         )
 
     def _number_channels(self) -> dict[tuple[int, int], tuple[int, int]]:
@@ -348,8 +352,8 @@ class Subtask:
     def _restore_valves(self, valves: list[object] | None) -> None:
         if valves is None or len(valves) != len(self._valves) + 1:
             return
-        for valve, snapshot in zip((*self._valves, self._valves_joined), valves, strict=True):
-            valve.restore(snapshot)
+        for valve, saved in zip((*self._valves, self._valves_joined), valves, strict=True):
+            valve.restore(saved)
 
     def close(self) -> None:
         """Closes every operator."""

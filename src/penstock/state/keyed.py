@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.core.copies import snapshot
 from penstock.core.errors import ProgramError, StateError
 from penstock.state.declared_types import DeclaredTypes
 from penstock.state.delta_chain import DeltaChain, is_same
@@ -26,7 +27,7 @@ from penstock.state.ttl_states import Ttl
 from penstock.state.versions import FoldPolicy, Payload, TableColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.api import State
@@ -52,6 +53,8 @@ class KeyedState(ABC):
     """
 
     backend_name: str
+    snapshot: Callable[[Any], Any] = staticmethod(snapshot)
+    """What is put into state is copied by this."""
 
     def __init__(self, context: StateContext, policy: FoldPolicy) -> None:
         self.key: Any = NO_KEY

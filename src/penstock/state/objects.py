@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError
 from penstock.core.naming import nothing_returned
 from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
@@ -17,6 +18,7 @@ from penstock.state.tables import ABSENT, ListTable, MapTable, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from penstock.core.copies import Copier
     from penstock.state.hashmap.tables import HeapValueTable
     from penstock.state.rocksdb.values import RocksValueTable
 
@@ -49,17 +51,20 @@ class VoidScope:
 class TableValueState(ValueState[Any]):
     """Value state over any table."""
 
-    __slots__ = ("_scope", "_table")
+    __slots__ = ("_scope", "_snapshot", "_table")
 
-    def __init__(self, scope: Scope, table: ValueTable) -> None:
+    def __init__(self, scope: Scope, table: ValueTable, snapshot: Copier = snapshot) -> None:
         self._scope = scope
         self._table = table
+        self._snapshot = snapshot
 
     def value(self) -> Any:
         scope = self._scope
         return self._table.get(scope.key, scope.namespace)
 
     def update(self, value: Any) -> None:
+        if type(value) not in IMMUTABLE:
+            value = self._snapshot(value)
         scope = self._scope
         self._table.put(scope.key, scope.namespace, value)
 
@@ -135,14 +140,45 @@ class RocksValueState(ValueState[Any]):
         self._table.remove(scope.key, scope.namespace)
 
 
+class CopyingHeapValueState(HeapValueState):
+    """The same where values may change."""
+
+    __slots__ = ("_snapshot",)
+
+    def __init__(self, scope: Scope, table: HeapValueTable, snapshot: Copier) -> None:
+        super().__init__(scope, table)
+        self._snapshot = snapshot
+
+    def update(self, value: Any) -> None:
+        if type(value) not in IMMUTABLE:
+            value = self._snapshot(value)
+        HeapValueState.update(self, value)
+
+
+class CopyingRocksValueState(RocksValueState):
+    """The same where values may change."""
+
+    __slots__ = ("_snapshot",)
+
+    def __init__(self, scope: Scope, table: RocksValueTable, snapshot: Copier) -> None:
+        super().__init__(scope, table)
+        self._snapshot = snapshot
+
+    def update(self, value: Any) -> None:
+        if type(value) not in IMMUTABLE:
+            value = self._snapshot(value)
+        RocksValueState.update(self, value)
+
+
 class TableListState(ListState[Any]):
     """List state over any table."""
 
-    __slots__ = ("_name", "_scope", "_table")
+    __slots__ = ("_name", "_scope", "_snapshot", "_table")
 
-    def __init__(self, scope: Scope, table: ListTable) -> None:
+    def __init__(self, scope: Scope, table: ListTable, snapshot: Copier = snapshot) -> None:
         self._scope = scope
         self._table = table
+        self._snapshot = snapshot
         self._name = table.name
 
     def get(self) -> list[Any]:
@@ -153,17 +189,19 @@ class TableListState(ListState[Any]):
     def add(self, value: Any) -> None:
         if value is None:
             raise _none_element(self._name)
+        if type(value) not in IMMUTABLE:
+            value = self._snapshot(value)
         scope = self._scope
         self._table.append(scope.key, scope.namespace, value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        added = checked_elements(self._name, values)
+        added = checked_elements(self._name, values, self._snapshot)
         scope = self._scope
         if added:
             self._table.extend(scope.key, scope.namespace, added)
 
     def update(self, values: Iterable[Any]) -> None:
-        replaced = checked_elements(self._name, values)
+        replaced = checked_elements(self._name, values, self._snapshot)
         scope = self._scope
         self._table.replace(scope.key, scope.namespace, replaced)
 
@@ -172,8 +210,10 @@ class TableListState(ListState[Any]):
         self._table.remove(scope.key, scope.namespace)
 
 
-def checked_elements(name: str, values: Iterable[Any] | None) -> list[Any]:
-    """Returns the elements as a list of its own.
+def checked_elements(
+    name: str, values: Iterable[Any] | None, snapshot: Copier = snapshot
+) -> list[Any]:
+    """Returns the elements as a list of its own, in which nobody else can change anything.
 
     Raises:
         ProgramError: There is a None among them, or `values` is None.
@@ -182,7 +222,7 @@ def checked_elements(name: str, values: Iterable[Any] | None) -> list[Any]:
         raise ProgramError(
             f"list state {name!r} was given None instead of elements; pass [] to clear it."
         )
-    checked = list(values)
+    checked = list(map(snapshot, values))
     for value in checked:
         if value is None:
             raise _none_element(name)
@@ -199,11 +239,12 @@ def _none_element(name: str) -> ProgramError:
 class TableMapState(MapState[Any, Any]):
     """Map state over any table."""
 
-    __slots__ = ("_scope", "_table")
+    __slots__ = ("_scope", "_snapshot", "_table")
 
-    def __init__(self, scope: Scope, table: MapTable) -> None:
+    def __init__(self, scope: Scope, table: MapTable, snapshot: Copier = snapshot) -> None:
         self._scope = scope
         self._table = table
+        self._snapshot = snapshot
 
     def get(self, key: Any) -> Any:
         scope = self._scope
@@ -211,11 +252,15 @@ class TableMapState(MapState[Any, Any]):
 
     def put(self, key: Any, value: Any) -> None:
         scope = self._scope
+        if type(value) not in IMMUTABLE:
+            value = self._snapshot(value)
         self._table.put(scope.key, scope.namespace, key, value)
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         scope = self._scope
-        self._table.update(scope.key, scope.namespace, dict_value)
+        snapshot = self._snapshot
+        entries = {key: snapshot(value) for key, value in dict(dict_value).items()}
+        self._table.update(scope.key, scope.namespace, entries)
 
     def remove(self, key: Any) -> None:
         scope = self._scope
@@ -258,19 +303,22 @@ class TableReducingState(ReducingState[Any]):
         state: Holds the reduced value.
         present: Returns what to go on from.
         reduce: Makes one value of two.
+        snapshot: Copies what is added.
     """
 
-    __slots__ = ("_present", "_reduce", "_state")
+    __slots__ = ("_present", "_reduce", "_snapshot", "_state")
 
     def __init__(
         self,
         state: ValueState[Any],
         present: Callable[[], Any],
         reduce: Callable[[Any, Any], Any],
+        snapshot: Copier = snapshot,
     ) -> None:
         self._state = state
         self._present = present
         self._reduce = reduce
+        self._snapshot = snapshot
 
     def get(self) -> Any:
         return self._state.value()
@@ -279,6 +327,8 @@ class TableReducingState(ReducingState[Any]):
         if value is None:
             self._state.clear()
             return
+        if type(value) not in IMMUTABLE:
+            value = self._snapshot(value)
         present = self._present()
         reduced = value if present is None else self._reduce(present, value)
         if reduced is None:
@@ -296,14 +346,22 @@ class TableAggregatingState(AggregatingState[Any, Any]):
         state: Holds the accumulator.
         present: Returns the accumulator to go on from.
         function: The aggregate function.
+        snapshot: Copies what is added.
     """
 
-    __slots__ = ("_function", "_present", "_state")
+    __slots__ = ("_function", "_present", "_snapshot", "_state")
 
-    def __init__(self, state: ValueState[Any], present: Callable[[], Any], function: Any) -> None:
+    def __init__(
+        self,
+        state: ValueState[Any],
+        present: Callable[[], Any],
+        function: Any,
+        snapshot: Copier = snapshot,
+    ) -> None:
         self._state = state
         self._present = present
         self._function = function
+        self._snapshot = snapshot
 
     def get(self) -> Any:
         accumulator = self._state.value()
@@ -317,6 +375,8 @@ class TableAggregatingState(AggregatingState[Any, Any]):
         accumulator = self._present()
         if accumulator is None:
             accumulator = function.create_accumulator()
+        if type(value) not in IMMUTABLE:
+            value = self._snapshot(value)
         accumulator = function.add(value, accumulator)
         if accumulator is None:
             raise nothing_returned(function.add, "the accumulator")

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError, StateError
 from penstock.state.api import (
     BroadcastState,
@@ -28,6 +29,7 @@ from penstock.state.pickles import Pickles
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock.core.copies import Copier
     from penstock.core.handles import FileHandle
     from penstock.state.descriptors import (
         ListStateDescriptor,
@@ -56,10 +58,11 @@ WriteState = Callable[[str, str, Any, str, "FileHandle | None"], "FileHandle"]
 class OperatorListState(ListState[Any]):
     """A list of the subtask."""
 
-    __slots__ = ("elements", "is_changed", "name")
+    __slots__ = ("_snapshot", "elements", "is_changed", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, snapshot: Copier = snapshot) -> None:
         self.name = name
+        self._snapshot = snapshot
         self.elements: list[Any] = []
         self.is_changed = True
 
@@ -69,15 +72,15 @@ class OperatorListState(ListState[Any]):
 
     def add(self, value: Any) -> None:
         self.is_changed = True
-        self.elements += checked_elements(self.name, [value])
+        self.elements += checked_elements(self.name, [value], self._snapshot)
 
     def add_all(self, values: Iterable[Any]) -> None:
         self.is_changed = True
-        self.elements += checked_elements(self.name, values)
+        self.elements += checked_elements(self.name, values, self._snapshot)
 
     def update(self, values: Iterable[Any]) -> None:
         self.is_changed = True
-        self.elements = checked_elements(self.name, values)
+        self.elements = checked_elements(self.name, values, self._snapshot)
 
     def clear(self) -> None:
         self.is_changed = True
@@ -136,10 +139,11 @@ class HeapReadOnlyBroadcastState(ReadOnlyBroadcastState[Any, Any]):
 class HeapBroadcastState(BroadcastState[Any, Any]):
     """A broadcast map."""
 
-    __slots__ = ("entries", "is_changed", "name")
+    __slots__ = ("_snapshot", "entries", "is_changed", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, snapshot: Copier = snapshot) -> None:
         self.name = name
+        self._snapshot = snapshot
         self.entries: dict[Any, Any] = {}
         self.is_changed = True
 
@@ -166,11 +170,11 @@ class HeapBroadcastState(BroadcastState[Any, Any]):
 
     def put(self, key: Any, value: Any) -> None:
         self.is_changed = True
-        self.entries[key] = value
+        self.entries[key] = self._snapshot(value)
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        self.is_changed = True
-        self.entries.update(dict_value)
+        for key, value in dict(dict_value).items():
+            self.put(key, value)
 
     def remove(self, key: Any) -> None:
         self.is_changed = True
@@ -185,18 +189,18 @@ class HeapBroadcastState(BroadcastState[Any, Any]):
         return dict(self.entries)
 
 
-_IMMUTABLE: Final = frozenset({int, str, float, bool, bytes, type(None)})
-
-
 def may_change(values: Iterable[Any]) -> bool:
     """Returns whether somebody who is given these values could change them in place."""
-    return not _IMMUTABLE.issuperset(map(type, values))
+    return not IMMUTABLE.issuperset(map(type, values))
 
 
 class OperatorState(OperatorStateStore):
     """All such states of one operator in one subtask."""
 
-    def __init__(self, uid: str = "", pickles: Pickles = Pickles.ALLOW) -> None:
+    def __init__(
+        self, uid: str = "", pickles: Pickles = Pickles.ALLOW, snapshot: Copier = snapshot
+    ) -> None:
+        self._snapshot = snapshot
         self.is_restored = False
         self.schemas: dict[str, str] = {}
         """Types by name; "" for what is pickled."""
@@ -260,8 +264,8 @@ class OperatorState(OperatorStateStore):
             )
         state = self._states.get(name)
         if state is None:
-            made = HeapBroadcastState(name) if mode == BROADCAST else OperatorListState(name)
-            state = self._states[name] = made
+            make = HeapBroadcastState if mode == BROADCAST else OperatorListState
+            state = self._states[name] = make(name, self._snapshot)
             self.schemas.setdefault(name, "")
         return state
 
@@ -329,7 +333,7 @@ class OperatorState(OperatorStateStore):
                 )
             state = self._find(name, mode)
             if isinstance(state, HeapBroadcastState):
-                state.put_all(share)
+                state.entries.update(share)
             else:
                 state.elements = share
             state.is_changed = name not in self._files
@@ -344,9 +348,9 @@ def redistribute(snapshots: Sequence[Snapshot], subtask: int, parallelism: int) 
     """Returns the share of one new subtask."""
     shares: Snapshot = {}
     first_extra = 0
-    for name in sorted({name for snapshot in snapshots for name in snapshot}):
-        mode = next(snapshot[name][0] for snapshot in snapshots if name in snapshot)
-        parts = [snapshot[name][1] if name in snapshot else () for snapshot in snapshots]
+    for name in sorted({name for old in snapshots for name in old}):
+        mode = next(old[name][0] for old in snapshots if name in old)
+        parts = [old[name][1] if name in old else () for old in snapshots]
         if mode == BROADCAST:
             copies = [dict(part) for part in parts]
             shares[name] = (mode, copies[subtask % len(copies)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.core.copies import unchanged
 from penstock.core.errors import ProgramError
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
@@ -15,6 +16,8 @@ from penstock.state.descriptors import (
 )
 from penstock.state.hashmap.tables import HeapValueTable
 from penstock.state.objects import (
+    CopyingHeapValueState,
+    CopyingRocksValueState,
     HeapValueState,
     RocksValueState,
     Scope,
@@ -32,6 +35,7 @@ from penstock.state.ttl_states import TtlListState, TtlMapState, TtlValueState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.core.copies import Copier
     from penstock.state.api import State, ValueState
     from penstock.state.keyed import KeyedState
 
@@ -43,38 +47,55 @@ def make_state(store: KeyedState, descriptor: StateDescriptor, *, ignore_namespa
         lists = store.list_table(descriptor.name)
         store.declare(lists, descriptor)
         ttl = store.enable_ttl(lists, descriptor.ttl)
-        return TableListState(scope, lists) if ttl is None else TtlListState(scope, lists, ttl)
+        return (
+            TableListState(scope, lists, store.snapshot)
+            if ttl is None
+            else TtlListState(scope, lists, ttl, store.snapshot)
+        )
     if isinstance(descriptor, MapStateDescriptor):
         maps = store.map_table(descriptor.name)
         store.declare(maps, descriptor)
         ttl = store.enable_ttl(maps, descriptor.ttl)
-        return TableMapState(scope, maps) if ttl is None else TtlMapState(scope, maps, ttl)
+        return (
+            TableMapState(scope, maps, store.snapshot)
+            if ttl is None
+            else TtlMapState(scope, maps, ttl, store.snapshot)
+        )
     if isinstance(descriptor, ValueStateDescriptor):
-        return _value_state(store, scope, descriptor)
+        return _value_state(store, scope, descriptor, store.snapshot)
     if isinstance(descriptor, ReducingStateDescriptor):
         reduce = reduce_callable(descriptor.get_reduce_function())
-        state = _value_state(store, scope, descriptor)
-        return TableReducingState(state, _present(state), reduce)
+        state = _value_state(store, scope, descriptor, unchanged)
+        return TableReducingState(state, _present(state), reduce, store.snapshot)
     if isinstance(descriptor, AggregatingStateDescriptor):
-        state = _value_state(store, scope, descriptor)
-        return TableAggregatingState(state, _present(state), descriptor.get_agg_function())
+        state = _value_state(store, scope, descriptor, unchanged)
+        function = descriptor.get_agg_function()
+        return TableAggregatingState(state, _present(state), function, store.snapshot)
     raise ProgramError(
         f"{descriptor!r} describes no keyed state; use a Value-, List-, Map-, Reducing- or "
         "AggregatingStateDescriptor."
     )
 
 
-def _value_state(store: KeyedState, scope: Scope, descriptor: StateDescriptor) -> ValueState[Any]:
+def _value_state(
+    store: KeyedState, scope: Scope, descriptor: StateDescriptor, snapshot: Copier
+) -> ValueState[Any]:
     table = store.value_table(descriptor.name)
     store.declare(table, descriptor)
     ttl = store.enable_ttl(table, descriptor.ttl)
     if ttl is not None:
-        return TtlValueState(scope, table, ttl)
+        return TtlValueState(scope, table, ttl, snapshot)
+    is_immutable = getattr(descriptor.type_info, "is_immutable", False)
+    copies = snapshot is not unchanged and not is_immutable
     if isinstance(table, HeapValueTable):
+        if copies:
+            return CopyingHeapValueState(scope, table, snapshot)
         return HeapValueState(scope, table)
     if isinstance(table, RocksValueTable):
+        if copies:
+            return CopyingRocksValueState(scope, table, snapshot)
         return RocksValueState(scope, table)
-    return TableValueState(scope, table)
+    return TableValueState(scope, table, snapshot)
 
 
 def _present(state: ValueState[Any]) -> Callable[[], Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.copies import snapshot
 from penstock.state.api import ListState, MapState, ValueState
 from penstock.state.objects import checked_elements
 from penstock.state.tables import ABSENT
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from penstock.core.clock import EpochClock
+    from penstock.core.copies import Copier
     from penstock.state.objects import Scope
     from penstock.state.tables import ListTable, MapTable, ValueTable
     from penstock.state.ttl_config import StateTtlConfig
@@ -79,12 +81,15 @@ class Ttl:
 class TtlValueState(ValueState[Any]):
     """Value state that expires."""
 
-    __slots__ = ("_scope", "_table", "_ttl")
+    __slots__ = ("_scope", "_snapshot", "_table", "_ttl")
 
-    def __init__(self, scope: Scope, table: ValueTable, ttl: Ttl) -> None:
+    def __init__(
+        self, scope: Scope, table: ValueTable, ttl: Ttl, snapshot: Copier = snapshot
+    ) -> None:
         self._scope = scope
         self._table = table
         self._ttl = ttl
+        self._snapshot = snapshot
 
     def value(self) -> Any:
         return self._read(
@@ -115,7 +120,7 @@ class TtlValueState(ValueState[Any]):
             return
         scope, ttl = self._scope, self._ttl
         ttl.accesses += 1
-        self._table.put(scope.key, scope.namespace, (value, ttl.now_ms))
+        self._table.put(scope.key, scope.namespace, (self._snapshot(value), ttl.now_ms))
 
     def clear(self) -> None:
         scope = self._scope
@@ -125,12 +130,15 @@ class TtlValueState(ValueState[Any]):
 class TtlListState(ListState[Any]):
     """List state whose elements expire one by one."""
 
-    __slots__ = ("_scope", "_table", "_ttl")
+    __slots__ = ("_scope", "_snapshot", "_table", "_ttl")
 
-    def __init__(self, scope: Scope, table: ListTable, ttl: Ttl) -> None:
+    def __init__(
+        self, scope: Scope, table: ListTable, ttl: Ttl, snapshot: Copier = snapshot
+    ) -> None:
         self._scope = scope
         self._table = table
         self._ttl = ttl
+        self._snapshot = snapshot
 
     def get(self) -> list[Any]:
         scope, ttl = self._scope, self._ttl
@@ -164,7 +172,8 @@ class TtlListState(ListState[Any]):
     def _stamped(self, values: Iterable[Any]) -> list[Any]:
         self._ttl.accesses += 1
         now = self._ttl.now_ms
-        return [(value, now) for value in checked_elements(self._table.name, values)]
+        checked = checked_elements(self._table.name, values, self._snapshot)
+        return [(value, now) for value in checked]
 
     def clear(self) -> None:
         scope = self._scope
@@ -174,12 +183,15 @@ class TtlListState(ListState[Any]):
 class TtlMapState(MapState[Any, Any]):
     """Map state whose entries expire one by one."""
 
-    __slots__ = ("_scope", "_table", "_ttl")
+    __slots__ = ("_scope", "_snapshot", "_table", "_ttl")
 
-    def __init__(self, scope: Scope, table: MapTable, ttl: Ttl) -> None:
+    def __init__(
+        self, scope: Scope, table: MapTable, ttl: Ttl, snapshot: Copier = snapshot
+    ) -> None:
         self._scope = scope
         self._table = table
         self._ttl = ttl
+        self._snapshot = snapshot
 
     def get(self, key: Any) -> Any:
         scope = self._scope
@@ -233,13 +245,14 @@ class TtlMapState(MapState[Any, Any]):
     def put(self, key: Any, value: Any) -> None:
         scope, ttl = self._scope, self._ttl
         ttl.accesses += 1
-        self._table.put(scope.key, scope.namespace, key, (value, ttl.now_ms))
+        self._table.put(scope.key, scope.namespace, key, (self._snapshot(value), ttl.now_ms))
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         scope, ttl = self._scope, self._ttl
         ttl.accesses += 1
         now = ttl.now_ms
-        stamped = {key: (value, now) for key, value in dict_value.items()}
+        snapshot = self._snapshot
+        stamped = {key: (snapshot(value), now) for key, value in dict_value.items()}
         self._table.update(scope.key, scope.namespace, stamped)
 
     def remove(self, key: Any) -> None:

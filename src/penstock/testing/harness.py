@@ -22,6 +22,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.clock import EpochClock
+from penstock.core.copies import snapshots
 from penstock.core.errors import ProgramError
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
@@ -195,7 +196,8 @@ class OneOperatorHarness:
         if self.context.keyed_state is not None and select is not None:
             keys = [select(value) for value in values]
         stamps = None if timestamps is None else list(timestamps)
-        self.logic.process(Batch(list(values), stamps, keys), input_index)
+        # The records of a batch are the operator's to change, not the caller's.
+        self.logic.process(Batch(snapshots(list(values)), stamps, keys), input_index)
 
     def process2(self, *values: Any, timestamps: Sequence[int] | None = None) -> None:
         """Processes one batch of the second input."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.core.clock import EpochClock
+from penstock.core.copies import unchanged
 from penstock.core.duration import Time
 from penstock.core.errors import StateError
 from penstock.core.file_area import FileArea
@@ -262,6 +263,7 @@ def test_offline_readers_run_no_pickles(
     state = open_state(backend, area)
     state.restore(())
     evil = Evil(str(trace))
+    state.snapshot = unchanged  # Or it would run here already.
     put(state, {"a": evil, "b": 5}, ValueStateDescriptor("v"))
     put(state, {"a": [evil, 1]}, ListStateDescriptor("l"))
     put(state, {"a": {"x": evil}}, MapStateDescriptor("m"))

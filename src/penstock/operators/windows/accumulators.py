@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-import pickle
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.operators.reduce import IMMUTABLE
 from penstock.state.hashmap.tables import HeapValueTable
 
 if TYPE_CHECKING:
@@ -60,14 +57,3 @@ def write_all(table: ValueTable, window: Any, accumulators: dict[Any, Any]) -> N
         return
     for key, accumulator in accumulators.items():
         table.put(key, window, accumulator)
-
-
-def copied(value: Any) -> Any:
-    """Returns a deep copy of what may be changed in place, and anything else as it is."""
-    if type(value) in IMMUTABLE:
-        return value
-    try:
-        return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-    except Exception:
-        # Slower, but takes classes that pickle cannot name.
-        return copy.deepcopy(value)

@@ -34,6 +34,7 @@ class AlignedLogic(TimedLogic):
     def __init__(self, spec: WindowSpec) -> None:
         super().__init__(spec)
         self.windows = cast("AlignedWindows", spec.assigner)
+        self.owns_records = self.windows.slide >= self.windows.size
         self._is_all = spec.is_all
         self._has_many_keys = False
         self._made: dict[int, TimeWindow] = {}

@@ -127,6 +127,8 @@ class CountWindowLogic(Counting):
             contents.remove(key, window)
         else:
             elements = contents.elements_of(values)
+        if self._windows.slide < self._windows.size:
+            elements = contents.copies(elements)
         self.evaluate(key, window, elements)
         self.clear_function_state(window)
 

@@ -60,10 +60,11 @@ class Results:
 
     def __init__(self, logic: OperatorLogic, late_tag: Any) -> None:
         self._logic = logic
+        self._immutable, self._snapshot = logic.context.immutable, logic.context.snapshot
         self._late_tag: str | None = getattr(late_tag, "tag_id", late_tag)
         self._late_values: list[Any] = []
         self._late_times: list[int] = []
-        self.sides = SideOutputs()
+        self.sides = SideOutputs(self._snapshot)
         self.values: list[Any] = []
         self.times: list[int] = []
 
@@ -74,7 +75,10 @@ class Results:
             found = call(key, window, elements)
             if found is None:
                 return
-            values += found
+            immutable, snapshot = self._immutable, self._snapshot
+            append = values.append
+            for item in found:
+                append(item if type(item) in immutable else snapshot(item))
         except Exception as error:
             what = f"{window!r} of key {key!r:.80}"
             raise function_error(error, self._logic.context, what=what) from error

@@ -27,6 +27,7 @@ class TimedLogic(WindowLogic):
     def __init__(self, spec: WindowSpec) -> None:
         super().__init__(spec)
         self.purges = isinstance(self.trigger, PurgingTrigger)
+        self.owns_records = True  # No record is in two windows.
 
     def add_timers(self, keys: Iterable[Any], window: TimeWindow) -> None:
         """Registers both timers of a window for some keys."""
@@ -85,8 +86,8 @@ class TimedLogic(WindowLogic):
         fires = window[1] - 1 == time_ms
         is_over = self.cleanup_time(window) == time_ms
         is_last = is_over or (fires and self.purges)
-        # The function may change what it is given; only contents that stay are copied.
-        elements_of = contents.elements if is_last else contents.kept_elements
+        # The function may change what it is given; contents that are seen again are copied.
+        elements_of = contents.elements if is_last and self.owns_records else contents.kept_elements
         self.function_context.current = state.namespace = window
         home: Any = window
         for key in keys:

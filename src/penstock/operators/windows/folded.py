@@ -10,7 +10,6 @@ from penstock.operators.adapters import as_reduce
 from penstock.operators.errors import failing_record, function_error
 from penstock.operators.windows.accumulators import (
     NONE_VALUE,
-    copied,
     look_up,
     read_ahead,
     write_all,
@@ -129,10 +128,6 @@ class FoldedContents(Contents):
         except Exception as error:
             raise self._failed(error, failing_record(records, values)) from error
 
-    def kept_elements(self, key: Any, window: Any) -> list[Any]:
-        # Later records may change an accumulator in place, and results on their way must not.
-        return [copied(element) for element in self.elements(key, window)]
-
     def remove(self, key: Any, window: Any) -> None:
         self.table.remove(key, window)
 
@@ -184,7 +179,7 @@ class Reduced(FoldedContents):
 
     def first(self, value: Any) -> Any:
         # A function may change its first argument in place; the record may be in other windows.
-        return copied(value)
+        return self._context.snapshot(value)
 
     def combine(self, left: Any, right: Any) -> Any:
         return self._reduce(left, right)

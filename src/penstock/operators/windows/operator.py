@@ -302,7 +302,8 @@ class WindowLogic(FunctionLogic):
         if not records:
             return
         evictor.evict_before(records, len(records), window, self._evictor_context)
-        elements = self._evaluated.elements_of([value for value, _ in records])
+        values = contents.copies([value for value, _ in records])
+        elements = self._evaluated.elements_of(values)
         if elements:
             self.evaluate(key, window, elements)
         evictor.evict_after(records, len(records), window, self._evictor_context)

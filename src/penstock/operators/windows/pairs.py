@@ -7,9 +7,9 @@ one input. When a window fires, its contents are dealt out to both sides again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product, repeat, starmap
+from itertools import product, repeat
 from typing import TYPE_CHECKING, Any
 
 from penstock.operators.adapters import as_co_group, as_flat_join, as_join
@@ -66,7 +66,8 @@ class JoinPairs(PairFunction):
 
     def adapt(self, function: Any) -> Callable[[list[Any], list[Any]], Iterable[Any] | None]:
         join = as_join(function)
-        return lambda left, right: list(starmap(join, product(left, right)))
+        # No `map`: that would end at a StopIteration of the user's function, and lose the rest.
+        return lambda left, right: (join(one, two) for one, two in product(left, right))
 
 
 class FlatJoinPairs(PairFunction):
@@ -75,12 +76,11 @@ class FlatJoinPairs(PairFunction):
     def adapt(self, function: Any) -> Callable[[list[Any], list[Any]], Iterable[Any] | None]:
         join = as_flat_join(function)
 
-        def pairs(left: list[Any], right: list[Any]) -> list[Any]:
-            results: list[Any] = []
-            for found in starmap(join, product(left, right)):
+        def pairs(left: list[Any], right: list[Any]) -> Iterator[Any]:
+            for one, two in product(left, right):
+                found = join(one, two)
                 if found is not None:
-                    results += found
-            return results
+                    yield from found
 
         return pairs
 

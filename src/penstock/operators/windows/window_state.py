@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.copies import snapshots, unchanged
 from penstock.operators.windows.accumulators import read_ahead
 
 if TYPE_CHECKING:
@@ -68,8 +69,13 @@ class Contents(ABC):
         """Returns what the window function is given, not to be changed; empty if nothing."""
 
     def kept_elements(self, key: Any, window: Any) -> list[Any]:
-        """Returns the same as a copy, for a window whose contents stay after the call."""
-        return list(self.elements(key, window))
+        """Returns the same as copies, for a window whose contents stay after the call."""
+        return self.copies(self.elements(key, window))
+
+    def copies(self, elements: Sequence[Any]) -> list[Any]:
+        """Returns elements that a function may change, although others will see them too."""
+        own = list(elements)
+        return own if self._context.snapshot is unchanged else snapshots(own)
 
     @abstractmethod
     def elements_of(self, records: list[Any]) -> list[Any]:

@@ -282,7 +282,12 @@ def ship_strategy(partitioning: object) -> str:
 
 
 def config_view(
-    job_id: str, graph: JobGraph, restart_strategy: str, parameters: dict[str, str]
+    job_id: str,
+    graph: JobGraph,
+    restart_strategy: str,
+    parameters: dict[str, str],
+    *,
+    object_reuse: bool,
 ) -> dict[str, Any]:
     """Returns the execution configuration."""
     return {
@@ -292,7 +297,7 @@ def config_view(
             "execution-mode": "PIPELINED",
             "restart-strategy": restart_strategy,
             "job-parallelism": max((stage.parallelism for stage in graph.stages), default=1),
-            "object-reuse-mode": False,
+            "object-reuse-mode": object_reuse,
             "user-config": parameters,
         },
     }
