@@ -98,6 +98,11 @@ class _FailedAt(Exception):
 class AsyncWaitLogic(FunctionLogic):
     """Runs the calls of a batch and waits for all of them; outputs keep the order of records."""
 
+    why_no_state = (
+        "an AsyncFunction has no keyed state, since its calls overlap. Keep it in a process "
+        "function before or after this operator."
+    )
+
     def __init__(self, spec: AsyncWaitSpec) -> None:
         super().__init__(spec.function)
         self._timeout_s = spec.timeout_ms / 1000 if spec.timeout_ms > 0 else None

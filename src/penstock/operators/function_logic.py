@@ -15,6 +15,7 @@ from penstock.operators.function_checkpointed import (
 )
 from penstock.operators.logic import OperatorLogic
 from penstock.operators.runtime_context import RuntimeContext
+from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch
@@ -25,6 +26,9 @@ _log = logging.getLogger("penstock.operators")
 
 class FunctionLogic(OperatorLogic):
     """Opens, snapshots and closes one user function."""
+
+    why_no_state: str | None = None
+    """Why there is no keyed state, where that is not for lack of keys."""
 
     def __init__(self, function: Any) -> None:
         self.function = private_copy(function)
@@ -39,11 +43,12 @@ class FunctionLogic(OperatorLogic):
     def _open_function(self) -> None:
         self._is_open = True
         with user_code(self.context, what="open()"):
-            open_function(self.function, RuntimeContext(self.context))
+            open_function(self.function, RuntimeContext(self.context, self.why_no_state))
 
     def restore(self, state: Any) -> None:
         function = self.function
         if isinstance(function, CheckpointedFunction):
+            self._forget_key()
             self._snapshots = state or 0
             where = InitializationContext(
                 self.context, restored=self.context.operator_state.is_restored
@@ -56,6 +61,7 @@ class FunctionLogic(OperatorLogic):
     def snapshot(self) -> Any:
         function = self.function
         if isinstance(function, CheckpointedFunction):
+            self._forget_key()
             self._snapshots += 1
             where = SnapshotContext(self._snapshots, self.context.clock.now_ms)
             with user_code(self.context, what="snapshot_state()"):
@@ -67,12 +73,18 @@ class FunctionLogic(OperatorLogic):
         if not self._is_open:
             return
         self._is_open = False
+        self._forget_key()
         try:
             close_function(self.function)
         except Exception as error:
             _log.warning(
                 "close() of operator '%s' failed:\n%s", self.context.name, describe_exception(error)
             )
+
+    def _forget_key(self) -> None:
+        """Makes keyed state fail where no record or timer says which key is meant."""
+        if self.context.keyed_state is not None:
+            self.context.keyed_state.key = NO_KEY
 
 
 def keyed_state_of(logic: OperatorLogic) -> KeyedState:

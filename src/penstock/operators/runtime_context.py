@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 class OperatorKeyedState(KeyedStateStore):
     """Gives state by key. Call it in `open`; what it returns always means the current key."""
 
+    why_none = (
+        "its input is not keyed. Call key_by first, or mix in CheckpointedFunction and use "
+        "operator state."
+    )
+
     def __init__(self, state: KeyedState | None, operator_name: str) -> None:
         self._state = state
         self._operator_name = operator_name
@@ -69,8 +74,7 @@ class OperatorKeyedState(KeyedStateStore):
         if self._state is None:
             raise ProgramError(
                 f"operator '{self._operator_name}' asked for keyed state "
-                f"'{descriptor.get_name()}', but its input is not keyed. Call key_by first, or "
-                "mix in CheckpointedFunction and use operator state."
+                f"'{descriptor.get_name()}', but {self.why_none}"
             )
         return self._state.get_state(descriptor)
 
@@ -78,9 +82,10 @@ class OperatorKeyedState(KeyedStateStore):
 class RuntimeContext(OperatorKeyedState):
     """Facts about the running subtask, and its state and metrics."""
 
-    def __init__(self, context: OperatorContext) -> None:
+    def __init__(self, context: OperatorContext, why_none: str | None = None) -> None:
         super().__init__(context.keyed_state, context.name)
         self._context = context
+        self.why_none = why_none or self.why_none
 
     def get_task_name(self) -> str:
         return self._context.name

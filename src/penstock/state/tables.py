@@ -40,7 +40,8 @@ class _NoKey:
     def __hash__(self) -> int:
         raise StateError(
             "keyed state was used without a current key. Use it inside a function that processes "
-            "a keyed record or a timer, not in open(), close() or for broadcast elements."
+            "a keyed record or a timer, not in open(), close(), snapshot_state() or for broadcast "
+            "elements."
         )
 
     def __eq__(self, other: object) -> bool:
