@@ -228,12 +228,6 @@ ONE_INPUT = {
         [("a", 5), ("b", 3)],
         8,
     ),
-    # 1 and 3 are sessions that end at 3 and 5; they touch, so all of `a` is one.
-    "session aggregate": (
-        lambda: sessions(contents=AggregateContents(Aggregate())),
-        None,
-        None,
-    ),
 }
 
 
@@ -268,7 +262,7 @@ class Every(Trigger):
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-@pytest.mark.parametrize("name", [name for name in ONE_INPUT if ONE_INPUT[name][1]])
+@pytest.mark.parametrize("name", ONE_INPUT)
 def test_one_input(name, backend):
     make, expected, calls = ONE_INPUT[name]
     harness = OneOperatorHarness(make(), key=key_of, backend=backend, broadcast=(RULES,))
