@@ -1,4 +1,4 @@
-"""What one task of an epoch does: one subtask of one level, frames in, frames out.
+"""What one task of an epoch does: some subtasks of one level, frames in, frames out.
 
 Spark's task function and the in-process runner both call `run_level_task`. An exception of a user's
 function is a result: it becomes a report with an error, because Spark's retries are for lost
@@ -8,6 +8,7 @@ workers, not for code that will fail again.
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
 from penstock.core import errors
@@ -65,12 +66,19 @@ def level_partitions(graph: JobGraph, level: int) -> list[SubtaskKey]:
     ]
 
 
-class Router:
-    """Finds the partition of the next level to which a frame goes."""
+def level_tasks(graph: JobGraph, level: int, most: int) -> list[list[SubtaskKey]]:
+    """Deals the subtasks of a level out to at most that many tasks, those of each stage evenly."""
+    keys = level_partitions(graph, level)
+    count = min(len(keys), most)
+    return [keys[number::count] for number in range(count)]
 
-    def __init__(self, graph: JobGraph, level: int, partition: int) -> None:
-        following = level_partitions(graph, level + 1) if level + 1 < len(graph.levels) else []
-        self._partitions = {key: number for number, key in enumerate(following)}
+
+class Router:
+    """Finds the task of the next level to which a frame goes."""
+
+    def __init__(self, graph: JobGraph, level: int, partition: int, most: int) -> None:
+        following = level_tasks(graph, level + 1, most) if level + 1 < len(graph.levels) else []
+        self._partitions = {key: number for number, keys in enumerate(following) for key in keys}
         # Frames for a later level, and reports, ride along in some partition of the next one.
         self._passing = partition % max(1, len(following))
 
@@ -89,29 +97,39 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
     attempt: int,
     cache: SubtaskCache,
     retries: int = 0,
+    most_tasks: int = sys.maxsize,
 ) -> Iterator[Routed]:
-    """Runs one subtask; always reads all of `incoming`, or Spark would throw its worker away."""
-    key = level_partitions(program.graph, level)[partition]
-    router = Router(program.graph, level, partition)
-    frames: list[Frame] = []
+    """Runs the subtasks of one task one after the other, up to the first that fails.
+
+    It always reads all of `incoming`, or Spark would throw its worker away.
+    """
+    keys = level_tasks(program.graph, level, most_tasks)[partition]
+    router = Router(program.graph, level, partition, most_tasks)
+    frames: dict[SubtaskKey, list[Frame]] = {key: [] for key in keys}
     for frame in incoming:
-        if frame.kind == FrameKind.REPORT or (frame.stage, frame.subtask) != key:
+        target = frame.stage, frame.subtask
+        if frame.kind == FrameKind.REPORT or target not in frames:
             yield router.route(frame)
         else:
-            frames.append(frame)
-    try:
-        for item in cache.get(program, key).run(plan, plan.subtasks[key], frames, attempt):
-            if isinstance(item, SubtaskReport):
-                item.retries = retries
-                yield router.route(_report_frame(item))
-            else:
-                yield router.route(item)
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        cache.drop(key)
-        report = SubtaskReport(key[0], key[1], attempt, error=_describe(error, program, plan, key))
-        yield router.route(_report_frame(report))
+            frames[target].append(frame)
+    for key in keys:
+        try:
+            for item in cache.get(program, key).run(
+                plan, plan.subtasks[key], frames.pop(key), attempt
+            ):
+                if isinstance(item, SubtaskReport):
+                    item.retries = retries
+                    yield router.route(_report_frame(item))
+                else:
+                    yield router.route(item)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            cache.drop(key)
+            described = _describe(error, program, plan, key)
+            report = SubtaskReport(key[0], key[1], attempt, error=described)
+            yield router.route(_report_frame(report))
+            return
 
 
 def _report_frame(report: SubtaskReport) -> Frame:

@@ -20,16 +20,16 @@ from pyspark import SparkFiles, TaskContext, cloudpickle
 from penstock.core import pickling
 from penstock.core.errors import JobExecutionError, ProgramError
 from penstock.runtime.frames import Frame, FrameKind
-from penstock.runtime.level_task import SubtaskCache, level_partitions, read_report, run_level_task
+from penstock.runtime.level_task import SubtaskCache, level_tasks, read_report, run_level_task
 from penstock.spark.dependencies import WorkerSetup
 from penstock.spark.garbage import collector_at_rest
-from penstock.spark.slots import MOST_SUBTASKS, SlottedLineage, has_one_executor
+from penstock.spark.slots import MOST_SLOTS, SlottedLineage, has_one_executor
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
 
-    from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
+    from penstock.runtime.records import EpochPlan, JobProgram, SubtaskKey, SubtaskReport
 
 # Records and state may hold instances of classes that only functions of the program know.
 pickling.register_by_value_pickler(cloudpickle.dumps)
@@ -107,17 +107,19 @@ def _set_up(setup: WorkerSetup) -> None:
 class LevelTask:
     """The task function of one level; picklable."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what travels to a worker
         self,
         program: Broadcast[bytes],
         cache_key: tuple[str, int],
         level: int,
         plan: bytes,
+        most_tasks: int,
         setup: WorkerSetup,
     ) -> None:
         self._program = program
         self._cache_key = cache_key
         self._level = level
+        self._most_tasks = most_tasks
         self._plan = plan
         self._setup = setup
 
@@ -144,6 +146,7 @@ class LevelTask:
                 context.taskAttemptId(),
                 _CACHE,
                 context.attemptNumber(),
+                self._most_tasks,
             )
 
 
@@ -167,19 +170,23 @@ class SparkEpochRunner:
         self._context = spark.sparkContext
         self._program = program
         self._broadcast = self._context.broadcast(pickled_program(program))
-        self._widths = [
-            len(level_partitions(program.graph, level))
-            for level in range(len(program.graph.levels))
+        # Where one executor runs all tasks, there are as many as run at once; elsewhere executors
+        # may come and go, and each subtask is a task.
+        here = has_one_executor(self._context)
+        self._most_tasks = max(1, self._context.defaultParallelism) if here else sys.maxsize
+        graph = program.graph
+        self._tasks = [
+            level_tasks(graph, level, self._most_tasks) for level in range(len(graph.levels))
         ]
+        self._widths = [len(tasks) for tasks in self._tasks]
         self._slots: SlottedLineage | None = None
-        if has_one_executor(self._context) and max(self._widths) <= MOST_SUBTASKS:
+        if here and max(self._widths) <= MOST_SLOTS:
             self._slots = SlottedLineage(self._context, self._widths)
         self._seed = self._context.parallelize(range(self._widths[0]), self._widths[0])
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
-        tasks = [self._task(plan, level) for level in range(len(self._widths))]
-        frames = self._frames(tasks) if self._slots is None else self._slots.frames(tasks)
+        frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
         try:
             collected = frames.collect()
         except Exception as error:
@@ -188,24 +195,33 @@ class SparkEpochRunner:
             ) from error
         return [read_report(frame) for _, frame in collected if frame.kind == FrameKind.REPORT]
 
-    def _task(self, plan: EpochPlan, level: int) -> LevelTask:
-        keys = level_partitions(self._program.graph, level)
+    def _task(self, plan: EpochPlan, level: int, keys: Iterable[SubtaskKey]) -> LevelTask:
         part = replace(plan, subtasks={key: plan.subtasks[key] for key in keys})
         return LevelTask(
             self._broadcast,
             self._program.cache_key,
             level,
             pickle.dumps(part, pickle.HIGHEST_PROTOCOL),
+            self._most_tasks,
             self._setup,
         )
 
-    def _frames(self, tasks: list[LevelTask]) -> Any:
+    def _slotted(self, plan: EpochPlan, slots: SlottedLineage) -> Any:
+        return slots.frames(
+            [
+                [self._task(plan, level, keys) for keys in tasks]
+                for level, tasks in enumerate(self._tasks)
+            ]
+        )
+
+    def _frames(self, plan: EpochPlan) -> Any:
         """Returns the lineage for any number of executors and subtasks."""
         frames: Any = self._seed
-        for level, task in enumerate(tasks):
+        for level, tasks in enumerate(self._tasks):
             if level:
                 frames = frames.partitionBy(self._widths[level], _same)
-            frames = frames.mapPartitionsWithIndex(task)
+            keys = (key for keys in tasks for key in keys)
+            frames = frames.mapPartitionsWithIndex(self._task(plan, level, keys))
         return frames
 
     def close(self) -> None:

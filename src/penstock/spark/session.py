@@ -29,6 +29,9 @@ FIXED_SETTINGS: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # Below it, a task's shuffle output is one temporary file for each target. Measured with 64
+    # tasks that send to 64: 0.98 instead of 5.6 s.
+    "spark.shuffle.sort.bypassMergeThreshold": "4",
 }
 """Set unless the user's Spark configuration says otherwise."""
 
