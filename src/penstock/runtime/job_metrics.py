@@ -254,12 +254,16 @@ def _work_behind(graph: JobGraph, reports: Iterable[SubtaskReport]) -> list[floa
 def work_by_level(
     graph: JobGraph, reports: Iterable[SubtaskReport], *, commits: bool = True
 ) -> list[float]:
-    """Returns how long each level, one after the other, worked, in ms: as its slowest subtask."""
-    longest = [0.0] * len(graph.levels)
+    """Returns how long each level, one after the other, worked, in ms: as its slowest task.
+
+    A task runs its subtasks one after the other.
+    """
+    by_task: list[dict[int, float]] = [{} for _ in graph.levels]
     for report in reports:
-        level, ms = graph.stages[report.stage_id].level, report.busy_ms
-        longest[level] = max(longest[level], ms if commits else ms - report.commit_ms)
-    return longest
+        level = by_task[graph.stages[report.stage_id].level]
+        ms = report.busy_ms if commits else report.busy_ms - report.commit_ms
+        level[report.attempt_id] = level.get(report.attempt_id, 0.0) + ms
+    return [max(level.values(), default=0.0) for level in by_task]
 
 
 def _taken(metrics: OperatorMetrics) -> int:

@@ -118,7 +118,8 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
                 plan, plan.subtasks[key], frames.pop(key), attempt
             ):
                 if isinstance(item, SubtaskReport):
-                    item.retries = retries
+                    # A task counts once.
+                    item.retries, retries = retries, 0
                     yield router.route(_report_frame(item))
                 else:
                     yield router.route(item)

@@ -231,7 +231,7 @@ class SubtaskReport:
     Attributes:
         stage_id: Which stage.
         subtask: Which subtask of it.
-        attempt_id: The task attempt that wrote this.
+        attempt_id: The attempt that wrote this, of a task that may run several subtasks.
         consumed: Attempt of each upstream subtask whose frames were read.
         version: The new state; None with an error.
         positions: For sources: split id to next position.
@@ -246,7 +246,7 @@ class SubtaskReport:
         metrics: By uid.
         busy_ms: Time spent inside the subtask.
         commit_ms: The part of it that the commit of the state took.
-        retries: How often the task was tried before, in vain.
+        retries: How often the task was tried before, in vain; 0 but in its first report.
         error: What went wrong, or None.
     """
 

@@ -6,7 +6,7 @@ of the time of a windowed count (`docs/decisions/0005`). Spark keeps one pool of
 environment, so tasks with environments of their own get pools of their own.
 
 A level has one task for each slot, and a slot for each core; a task runs all subtasks of its slot
-one after the other (`docs/decisions/0009`).
+one after the other (`docs/decisions/0010`).
 
 1. Level n's shuffle output is split into RDDs of one partition (`PartitionPruningRDD`).
 2. Each gets a Python stage whose environment names its slot.

@@ -49,7 +49,7 @@ def report(
     return SubtaskReport(
         stage,
         subtask,
-        0,
+        10 * stage + subtask,  # Each subtask is a task of its own.
         version=version,
         records_read=records if stage == 0 else 0,
         metrics={uid: metrics},
