@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "penstock"
 SIZES = ROOT / "tests" / "tidy_sizes.txt"
-MAX_FILE_LINES = 350
+MAX_FILE_LINES = 450
 MAX_FUNCTION_LINES = 60
 
 PUBLIC = ("common", "datastream", "metrics", "snapshots", "testing")
