@@ -42,6 +42,7 @@ VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "verify": ("verify_verb", "Check every file of a snapshot."),
     },
     "Service and set-up": {
+        "new": ("new_verb", "Make a folder with a program that runs."),
         "jobmanager": ("jobmanager_verb", "Run the job manager: jobs, REST and web page."),
         "config": ("config_verb", "Show every setting, and where its value comes from."),
         "demo": ("demo_verb", "Run the demo job."),

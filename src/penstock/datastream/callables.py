@@ -6,6 +6,7 @@ more than a call of the function itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import ProgramError
@@ -28,6 +29,7 @@ __all__ = [
     "as_process_join_function",
     "as_process_window_function",
     "as_window_function",
+    "inspecting",
 ]
 
 
@@ -159,6 +161,19 @@ def as_process_all_window_function(function: Any) -> Any:
         _CalledProcessAllWindow,
         "process(context, elements)",
     )
+
+
+def inspecting(function: Any) -> Callable[[Any], Any]:
+    """Returns a function that hands `function` a value and returns the value."""
+    if not callable(function) or isinstance(function, Function | type):
+        raise ProgramError(f"inspect() takes a function of a record, but got {function!r:.80}.")
+    check_callable(function, "inspect(value)")
+
+    def hand_on(value: Any) -> Any:
+        function(value)
+        return value
+
+    return hand_on
 
 
 def _wrap(function: Any, kinds: tuple[type[Function], ...], wrapper: Any, signature: str) -> Any:

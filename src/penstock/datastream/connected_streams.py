@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.missing_methods import Hints
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.operators.adapters import as_instance
 from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ConnectedStreams"]
 
 
-class ConnectedStreams:
+class ConnectedStreams(Hints):
     """Two streams whose operator keeps one state for both."""
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:

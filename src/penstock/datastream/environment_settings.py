@@ -10,6 +10,7 @@ from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.refused_names import refused_method
 from penstock.datastream.checkpoint_config import CheckpointConfig, checked_enum
 from penstock.datastream.execution_mode import RuntimeExecutionMode, TimeCharacteristic
+from penstock.datastream.missing_methods import Hints
 from penstock.datastream.program import (
     Program,
     checked_max_parallelism,
@@ -34,7 +35,7 @@ __all__ = ["EnvironmentSettings"]
 _PATH: Final = "datastream.stream_execution_environment.StreamExecutionEnvironment."
 
 
-class EnvironmentSettings:
+class EnvironmentSettings(Hints):
     """Setters return the environment again."""
 
     _program: Program

@@ -1,21 +1,28 @@
-"""What people look for on a stream and do not find there: where it is instead."""
+"""What people look for on a stream or an environment and do not find there: where it is instead."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+import re
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.core.errors import UnsupportedError
 
-__all__ = ["RefusedMethods", "missing_method"]
+__all__ = ["Hints", "RefusedMethods"]
 
 _KEYED: Final = "that is on keyed streams: key_by(...).{name}(...)"
 _WINDOWED: Final = (
     "that is for windows: key_by(...).window(...).{name}(...), or window_all(...).{name}(...)"
 )
+_SQL: Final = (
+    "do it in Spark, on the DataFrame that env.from_spark(...) is given; for single records there "
+    "are map(...) and filter(...)"
+)
+_WRITE: Final = "write with sink_to(...), or to_spark(...) for Spark's formats"
 
 _ON_STREAM: Final = {
     "window": _KEYED + ", or window_all(...) over all records",
     "count_window": _KEYED,
+    "time_window": "use key_by(...).window(TumblingEventTimeWindows.of(...))",
     "reduce": _KEYED + ", or window_all(...).reduce(...) over all records",
     "sum": _KEYED,
     "min": _KEYED,
@@ -29,26 +36,80 @@ _ON_STREAM: Final = {
     "side_output_late_data": _WINDOWED,
     "trigger": _WINDOWED,
     "evictor": _WINDOWED,
-    "groupBy": "it is key_by(...) here",
     "group_by": "it is key_by(...) here",
-    "withWatermark": "it is assign_timestamps_and_watermarks(...) here",
-    "writeStream": "write with sink_to(...), or to_spark(...) for Spark's formats",
-    "foreachBatch": "it is to_spark(function) here",
-    "show": "it is print() here, followed by env.execute()",
+    "where": "it is filter(...) here",
+    "with_watermark": "it is assign_timestamps_and_watermarks(...) here",
+    "foreach": "it is inspect(...) within a chain here, and add_sink(function) at its end",
+    "foreach_batch": "it is to_spark(function) here",
+    "union_all": "it is union(...) here",
+    "union_by_name": "it is union(...) here",
+    "select": _SQL,
+    "with_column": _SQL,
+    "agg": _SQL,
+    "limit": "it is take(n) here, which runs the program and returns a list",
+    "head": "it is take(n) here, which runs the program and returns a list",
+    "distinct": "keep a ValueState by key: key_by(...).process(...)",
+    "drop_duplicates": "keep a ValueState by key: key_by(...).process(...)",
+    "to_pandas": "it is pandas.DataFrame(stream.execute_and_collect()) for a bounded stream",
+    "write": _WRITE,
+    "write_stream": _WRITE,
+    "write_as_text": "write with sink_to(FileSink.for_row_format(...).build())",
+    "write_as_csv": "write with FileSink.for_bulk_format(path, BulkWriterFactory.csv(...)).build()",
     "collect": "it is execute_and_collect() here",
     "execute": "that is on the environment: env.execute()",
 }
-_CLASSES: Final = {
+_READ: Final = (
+    "read with from_source(FileSource.for_record_stream_format({format}, path).build(), ...)"
+)
+_SPARK: Final = "read it with Spark: env.from_spark(spark.read...), or spark.readStream"
+_ON_ENVIRONMENT: Final = {
+    "read_json": _READ.format(format="StreamFormat.json_line_format()"),
+    "read_csv": _READ.format(format="StreamFormat.csv_format()"),
+    "read_csv_file": _READ.format(format="StreamFormat.csv_format()"),
+    "read_text": "it is read_text_file(path) here",
+    "read_parquet": (
+        "read with from_source(FileSource.for_bulk_file_format(BulkFormat.parquet_format(), path)"
+        ".build(), ...)"
+    ),
+    "read": _SPARK,
+    "read_stream": _SPARK,
+    "sql": "make a DataFrame with spark.sql(...) and a stream of it with env.from_spark(...)",
+    "table": "make a DataFrame with spark.table(...) and a stream of it with env.from_spark(...)",
+    "create_data_frame": "it is from_collection(records) here",
+    "create_dataframe": "it is from_collection(records) here",
+    "from_elements": "it is from_collection([...]) here",
+    "parallelize": "it is from_collection(records) here",
+    "socket_text_stream": (
+        "read with env.from_spark(spark.readStream.format('socket')...), or write a PythonSource"
+    ),
+    "get_or_create": "it is StreamExecutionEnvironment.get_execution_environment() here",
+    "stop": "end a job with its client: env.execute_async().cancel()",
+    "map": "make a stream first, as with from_collection(records)",
+    "key_by": "make a stream first, as with from_collection(records)",
+}
+_KEYED_ONLY: Final = {
+    name: text for name, text in _ON_STREAM.items() if not text.startswith(_KEYED)
+}
+_TABLES: Final = {
     "DataStream": _ON_STREAM,
-    "KeyedStream": {name: text for name, text in _ON_STREAM.items() if not text.startswith(_KEYED)},
+    "KeyedStream": _KEYED_ONLY,
+    "StreamExecutionEnvironment": _ON_ENVIRONMENT,
 }
 
 
-def missing_method(kind: str, name: str) -> str:
-    """Returns the text of the error for a name that a class does not have."""
-    text = f"{kind!r} object has no attribute {name!r}"
-    found = _CLASSES.get(kind, {}).get(name)
-    return text if found is None else f"{text}; {found.format(name=name)}."
+class Hints:
+    """Says in the error for a name that is not there what it is called here."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            kind = type(self)
+            text = f"{kind.__name__!r} object has no attribute {name!r}"
+            snake = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", name)
+            hint = _TABLES.get(kind.__name__, {}).get(snake, "").format(name=snake)
+            if snake != name and hasattr(kind, snake):
+                hint = f"it is {snake}(...) here"
+            raise AttributeError(f"{text}; {hint}." if hint else text, name=name, obj=self)
 
 
 class RefusedMethods:

@@ -7,23 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.configuration import Rank
+from penstock.core.errors import ProgramError
 from penstock.core.partitioning import Forward, KeyGroups
 from penstock.core.redaction import shown_value
+from penstock.core.row import Row
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.graph.nodes import Input, Node
 
-__all__ = ["graph_svg", "settings_html"]
+__all__ = ["as_table", "graph_svg", "settings_html"]
 
 _WIDTH: Final = 180
 _HEIGHT: Final = 44
 _GAP_X: Final = 110
 _GAP_Y: Final = 18
 _MARGIN: Final = 10
+
+
+def as_table(records: list[Any]) -> str:
+    """Returns the text of records, one a line; in columns where all are dicts or rows of names."""
+    try:
+        rows = [record.as_dict() if isinstance(record, Row) else record for record in records]
+    except ProgramError:
+        rows = records  # Rows without names.
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        return "\n".join(str(record) for record in records)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [names, *([str(row.get(name, "")) for name in names] for row in rows)]
+    widths = [max(len(str(line[at])) for line in lines) for at in range(len(names))]
+    return "\n".join(
+        "  ".join(str(text).ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def settings_html(title: str, configuration: Configuration) -> str:

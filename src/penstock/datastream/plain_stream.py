@@ -22,7 +22,7 @@ from penstock.core.partitioning import (
     Shuffle,
 )
 from penstock.core.types import TypeInformation, checked_type
-from penstock.datastream.callables import as_process_function
+from penstock.datastream.callables import as_process_function, inspecting
 from penstock.datastream.keys import key_groups
 from penstock.datastream.missing_methods import RefusedMethods
 from penstock.datastream.projection import Projection, projected_type
@@ -93,6 +93,18 @@ class DataStream(RefusedMethods, StreamView):
     ) -> DataStream:
         """Runs a function that also sees timestamps and has side outputs."""
         return self._then("Process", ProcessSpec(as_process_function(func)), output_type)
+
+    def inspect(self, func: Callable[[Any], Any] = print) -> DataStream:
+        """Calls a function with each record and hands the record on; by default it is printed.
+
+        For a look into a chain, and for counting or logging. What the function returns is not used,
+        and it is called again when an epoch is repeated.
+        """
+        stream = self._then("Inspect", MapSpec(inspecting(func), self._is_keyed))
+        stream._type_info = self._type_info
+        return stream
+
+    peek = inspect
 
     def project(self, *field_indexes: int) -> DataStream:
         """Keeps some fields of tuples, in the given order."""
@@ -309,6 +321,22 @@ class DataStream(RefusedMethods, StreamView):
         from penstock.datastream.collecting import collect
 
         return collect(self, job_execution_name, limit)
+
+    def take(self, limit: int = 20) -> list[Any]:
+        """Runs the program and returns the first records of this stream, then cancels the job.
+
+        For notebooks and trials: whatever else the program does runs as long.
+        """
+        return self.execute_and_collect("DataStream Take", limit)
+
+    def show(self, limit: int = 20) -> None:
+        """Runs the program and prints the first records, in columns if they have names.
+
+        For notebooks and trials: whatever else the program does runs as long.
+        """
+        from penstock.datastream.notebook import as_table
+
+        print(as_table(self.take(limit)))
 
     # ---- for the other classes of this package ----
 

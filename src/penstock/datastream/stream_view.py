@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.errors import ProgramError
 from penstock.core.partitioning import Forward
 from penstock.core.types import TypeInformation, Types
-from penstock.datastream.missing_methods import missing_method
+from penstock.datastream.missing_methods import Hints
 from penstock.datastream.node_settings import StreamSettings
 from penstock.datastream.notebook import graph_svg
 
@@ -22,7 +22,7 @@ from penstock.operators.simple import MapSpec
 __all__ = ["StreamView"]
 
 
-class StreamView(StreamSettings):
+class StreamView(Hints, StreamSettings):
     """Edges, with the declared type of the records on them."""
 
     def __init__(
@@ -90,11 +90,6 @@ class StreamView(StreamSettings):
                 "side output. Set them on the operators before or behind it."
             )
         return given.node_id
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(missing_method(type(self).__name__, name), name=name, obj=self)
 
     def __repr__(self) -> str:
         nodes = self._environment._program.nodes

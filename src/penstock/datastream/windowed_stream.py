@@ -16,6 +16,7 @@ from penstock.datastream.callables import (
     as_window_function,
 )
 from penstock.datastream.keys import one_key
+from penstock.datastream.missing_methods import Hints
 from penstock.datastream.plain_stream import append_operator
 from penstock.operators.output_tag import as_output_tag
 from penstock.operators.windows.aggregates import CountAggregate, FieldContents
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["AllWindowedStream", "WindowedStream"]
 
 
-class WindowSettings:
+class WindowSettings(Hints):
     """Trigger, evictor, lateness: what can be set between `window(...)` and its function."""
 
     def __init__(self, window_assigner: WindowAssigner) -> None:

@@ -265,6 +265,25 @@ def test_json_lines(folder: Path) -> None:
     assert nan != nan
 
 
+def test_json_lines_that_are_none(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Left out with one warning a file, or handed to a function; `null` is a record."""
+    data = b'{"a": 1}\n{oops\nnull\n[1,\n'
+
+    def read(on_error: Any) -> list[Any]:
+        line_format = StreamFormat.json_line_format(on_error=on_error)
+        source = file_source(folder / "bad.jsonl", data, 100, line_format)
+        return read_all(source, Budget(9, 999, 0))
+
+    assert read("skip") == [{"a": 1}, None]
+    assert "bad.jsonl at position" in caplog.text
+    assert "{oops" in caplog.text
+    assert len(caplog.records) == 1
+    aside = read(lambda line, error: None if line == "[1," else (line, type(error).__name__))
+    assert aside == [{"a": 1}, ("{oops", "JSONDecodeError"), None]
+    with pytest.raises(ProgramError, match="on_error='drop'; it must be 'fail', 'skip' or a func"):
+        StreamFormat.json_line_format(on_error="drop")
+
+
 def test_json_errors_name_file_and_line(folder: Path) -> None:
     source = file_source(
         folder / "k.jsonl", b'{"a": 1}\n{oops\n', 100, StreamFormat.json_line_format()

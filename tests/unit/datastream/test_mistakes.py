@@ -38,7 +38,12 @@ def test_iterations(env: StreamExecutionEnvironment) -> None:
         ("window", "key_by(...).window(...), or window_all(...)"),
         ("sum", "key_by(...).sum(...)"),
         ("aggregate", "key_by(...).window(...).aggregate(...)"),
-        ("show", "env.execute()"),
+        ("keyBy", "it is key_by(...) here"),
+        ("flatMap", "it is flat_map(...) here"),
+        ("groupBy", "it is key_by(...) here"),
+        ("writeStream", "to_spark(...)"),
+        ("withColumn", "env.from_spark(...)"),
+        ("limit", "take(n)"),
     ],
 )
 def test_methods_that_are_elsewhere(
@@ -116,6 +121,39 @@ def test_functions_that_take_it(env: StreamExecutionEnvironment) -> None:
     kept = kept.map(str).map(int).map(Callable_()).map(abs)
     with kept.execute_and_collect() as results:
         assert list(results) == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("read_json", "StreamFormat.json_line_format()"),
+        ("readTextFile", "it is read_text_file(...) here"),
+        ("fromElements", "from_collection([...])"),
+        ("readStream", "env.from_spark(spark.read...)"),
+        ("setParallelism", "it is set_parallelism(...) here"),
+        ("sql", "spark.sql(...)"),
+    ],
+)
+def test_what_people_look_for_on_an_environment(
+    env: StreamExecutionEnvironment, name: str, advice: str
+) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(env, name)
+    assert advice in str(caught.value)
+
+
+def test_names_of_java_on_other_streams(env: StreamExecutionEnvironment) -> None:
+    stream = env.from_collection([1])
+    windows = stream.key_by(lambda x: x).count_window(2)
+    for thing, name in (
+        (windows, "sideOutputLateData"),
+        (stream.connect(stream), "flatMap"),
+        (stream.key_by(lambda x: x), "minBy"),
+    ):
+        with pytest.raises(AttributeError, match=r"; it is [a-z_]+\(\.\.\.\) here\."):
+            getattr(thing, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'no_such_thing'$"):
+        _ = stream.no_such_thing
 
 
 def fails(env: StreamExecutionEnvironment) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from penstock.common import Types
+import pytest
+
+from penstock.common import Row, Types
+from penstock.core.errors import ProgramError
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 
 if TYPE_CHECKING:
@@ -75,3 +78,38 @@ def test_no_checkpoints(env: StreamExecutionEnvironment) -> None:
     client.get_job_execution_result().result(200)
     assert "no checkpoint was triggered yet" in client.checkpoints()._repr_html_()
     assert "Checkpoints" not in client._repr_html_()
+
+
+def test_take_and_show(env: StreamExecutionEnvironment, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = env.from_collection(range(100), Types.INT())
+    assert numbers.map(lambda x: x * 2).take(3) == [0, 2, 4]
+    numbers.show(2)
+    env.from_collection([Row(name="Ada", year=1815), Row(name="Alan", year=1912)]).show()
+    env.from_collection([Row("Ada", 1815)]).show()
+    env.from_collection([{"a": 1}, {"b": None}]).show()
+    assert capsys.readouterr().out.splitlines() == [
+        "0",
+        "1",
+        "name  year",
+        "Ada   1815",
+        "Alan  1912",
+        "<Row('Ada', 1815)>",
+        "a  b",
+        "1",
+        "   None",
+    ]
+
+
+def test_inspect_hands_records_on(
+    env: StreamExecutionEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[int] = []
+    stream = env.from_collection([1, 2], Types.INT())
+    looked = stream.inspect(seen.append).peek().map(lambda x: x + 1)
+    with looked.execute_and_collect() as found:
+        assert list(found) == [2, 3]
+    assert seen == [1, 2]
+    assert stream.inspect().get_type() == Types.INT()
+    assert capsys.readouterr().out == "1\n2\n"
+    with pytest.raises(ProgramError, match="inspect\\(\\) takes a function of a record"):
+        stream.inspect(3)  # type: ignore[arg-type]

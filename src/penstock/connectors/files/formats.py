@@ -69,11 +69,22 @@ class StreamFormat(ABC):
         return TextLineFormat(charset_name)
 
     @staticmethod
-    def json_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """Records are what the JSON on each line says; blank lines are skipped."""
+    def json_line_format(
+        charset_name: str = "UTF-8",
+        *,
+        on_error: str | Callable[[str, Exception], Any] = "fail",
+    ) -> StreamFormat:
+        """Records are what the JSON on each line says; blank lines are skipped.
+
+        Args:
+            charset_name: Any charset of Python.
+            on_error: What happens to a line that is not JSON: `fail` fails the job, `skip` leaves
+                the line out with a warning, and a function `(line, error)` returns the record to
+                go on with, or None to leave it out.
+        """
         from penstock.connectors.files.text_format import JsonLineFormat
 
-        return JsonLineFormat(charset_name)
+        return JsonLineFormat(charset_name, on_error=on_error)
 
     @staticmethod
     def csv_format(**options: Any) -> StreamFormat:

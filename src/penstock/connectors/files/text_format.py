@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,7 +17,9 @@ from penstock.connectors.files.formats import (
     checked_charset,
     size_before,
 )
-from penstock.core.errors import InputError
+from penstock.core.errors import InputError, ProgramError
+
+_log = logging.getLogger("penstock.files")
 
 
 class TextLineFormat(StreamFormat):
@@ -40,13 +44,25 @@ class JsonLineFormat(StreamFormat):
 
     Args:
         charset_name: Any charset of Python.
+        on_error: What becomes of a line that is not JSON; see `StreamFormat.json_line_format`.
     """
 
-    def __init__(self, charset_name: str = "UTF-8") -> None:
+    def __init__(
+        self,
+        charset_name: str = "UTF-8",
+        *,
+        on_error: str | Callable[[str, Exception], Any] = "fail",
+    ) -> None:
         self.charset = checked_charset(charset_name)
+        if on_error not in ("fail", "skip") and not callable(on_error):
+            raise ProgramError(
+                f"json_line_format() got on_error={on_error!r:.80}; it must be 'fail', 'skip' or a "
+                "function (line, error) -> record, or None to leave the line out."
+            )
+        self.on_error = on_error
 
     def create_parser(self) -> RecordParser:
-        return _JsonParser("utf-8" if self.needs_transcoding else self.charset)
+        return _JsonParser("utf-8" if self.needs_transcoding else self.charset, self.on_error)
 
 
 class _LineParser(RecordParser):
@@ -73,9 +89,11 @@ class _LineParser(RecordParser):
 
 
 class _JsonParser(_LineParser):
-    def __init__(self, charset: str) -> None:
+    def __init__(self, charset: str, on_error: str | Callable[[str, Exception], Any]) -> None:
         super().__init__(charset)
         self._decode = msgspec.json.Decoder().decode
+        self._on_error = on_error
+        self._warned = False
 
     def parse(self, block: Block, max_records: int) -> Parsed:
         parsed = super().parse(block, max_records)
@@ -83,16 +101,26 @@ class _JsonParser(_LineParser):
         try:
             values = list(map(self._decode, lines))
         except msgspec.DecodeError:
-            values = [self._decode_slowly(line, block) for line in lines]
+            values = [value for line in lines for value in self._decode_slowly(line, block)]
         return Parsed(values, parsed.consumed, parsed.records)
 
-    def _decode_slowly(self, line: str, block: Block) -> Any:
+    def _decode_slowly(self, line: str, block: Block) -> tuple[Any, ...]:
         """Decodes what msgspec refuses and Python's own decoder takes, such as NaN."""
         try:
-            return json.loads(line)
+            return (json.loads(line),)
         except ValueError as error:
-            raise InputError(
-                f"a line in the block of {block.where} is not JSON: {error}. "
-                f"The line: {line[:200]!r}. Read it with StreamFormat.text_line_format() and parse "
-                "it in a function that can put bad lines aside."
-            ) from error
+            text = (
+                f"a line in the block of {block.where} is not JSON: {error}. Line: {line[:200]!r}"
+            )
+            if self._on_error == "fail":
+                raise InputError(
+                    f"{text}. To go on without such lines, or with what a function makes of them, "
+                    "use StreamFormat.json_line_format(on_error=...)."
+                ) from error
+            if callable(self._on_error):
+                value = self._on_error(line, error)
+                return () if value is None else (value,)
+            if not self._warned:
+                self._warned = True
+                _log.warning("%s. It is left out, and so are others of this file.", text)
+            return ()
