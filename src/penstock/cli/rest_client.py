@@ -235,6 +235,7 @@ class RestClient:
         """Checks that the token goes to a job manager that holds it, and through no open network.
 
         Raises:
+            ConnectionResetError: It was started meanwhile, with a new token; ask again.
             NoManagerError: It does not; nothing was sent.
         """
         if parts.scheme == "https" or self.token_in_clear:
@@ -244,6 +245,8 @@ class RestClient:
                 f"The token is not sent to {self.url}, which is reached without TLS. {TLS_IN_CLEAR}"
             )
         if not has_proved(connection, token, parts.path):
+            if self.token_of(connection.host, connection.port) != token:
+                raise ConnectionResetError("it has just been started again")
             raise NoManagerError(
                 f"What listens at {self.url} did not prove that it holds the token of this user's "
                 "job manager, so nothing was sent to it. Another program or another user's job "

@@ -60,6 +60,23 @@ def test_the_leader_is_followed_with_its_own_token(manager: StubManager) -> None
         )
 
 
+def test_a_manager_that_makes_a_new_token_meanwhile_is_asked_with_that(
+    manager: StubManager,
+) -> None:
+    """It was killed and started again: who read the old token and waits is no stranger."""
+    tokens = iter(["the-old", "the-old", "the-old", "the-new", "the-new", "the-new"])
+    manager.token = "the-old"
+    client = client_of(manager, token_of=lambda _, __: next(tokens))
+    client.get(PATH)
+    manager.token = "the-new"
+    with pytest.raises(NoManagerError, match="did not prove"):
+        client.get(PATH)
+    tokens = iter(["the-old", *["the-new"] * 5])
+    assert client.get(PATH)["jobs"]
+    sent = [headers["Authorization"] for _, headers, _ in manager.requests]
+    assert sent == ["Bearer the-old", "Bearer the-new"]
+
+
 def test_leaders_that_name_each_other_are_not_followed_for_ever(manager: StubManager) -> None:
     for number in range(2):
         manager.answers[f"GET /{number}"] = [

@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 import time
+import types
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -259,3 +260,26 @@ def test_a_running_job_keeps_its_checkpoints_and_gives_up_savepoints(tmp_path: P
     assert (own / "_metadata").exists()
     assert disposed(savepoint).status.value == "COMPLETED"
     client.cancel()
+
+
+@pytest.mark.parametrize("where", ["a terminal", "a notebook", "a file"])
+def test_a_terminal_and_a_notebook_show_the_token_and_a_log_does_not(
+    where: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if where == "a terminal":
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    if where == "a notebook":
+        monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    client = endless(environment(tmp_path))
+    (printed,) = [line for line in capsys.readouterr().out.splitlines() if "Web interface" in line]
+    page = Page(printed)
+    token = str(find_token("localhost", page.port))
+    if where == "a file":
+        assert token not in printed
+        assert printed.endswith(f"(token: {tmp_path}/penstock/rest-{page.port}.token)")
+    else:
+        assert printed.endswith(f"{page.url}/#token={token}")
+    client.cancel().result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 
+import pytest
 from filled_dispatcher import filled
 from served import PAGE, ask, served
 from stored_jobs_dispatcher import JOB_ID, TRIGGER_ID, MemoryDispatcher
@@ -42,6 +43,42 @@ def test_a_standby_passes_requests_on_to_the_leader() -> None:
             stream = waiting.get(f"/jobs/{JOB_ID}/events")
             assert stream.status == 503
             assert stream.headers["x-penstock-leader"] == standby.leads.leader_url
+
+
+def test_who_took_the_leaders_port_is_not_passed_the_token() -> None:
+    """A leader that died has its address in the lease until the lease ends."""
+    impostor, standby = filled(), MemoryDispatcher()
+    # It serves as a job manager does, and holds another token.
+    with served(impostor, token="another-token-of-some-length") as taken:
+        standby.leads = Leadership(False, 7, f"http://127.0.0.1:{taken.port}")
+        with served(standby) as waiting:
+            answer = waiting.post(f"/jobs/{JOB_ID}/savepoints", {"target-directory": "/s"})
+            assert answer.status == 503
+            assert "does not hold the token" in answer.errors
+            assert impostor.commands == []
+
+
+@pytest.mark.parametrize("in_clear", [False, True])
+def test_a_leader_on_another_machine_is_passed_the_token_over_tls_only(
+    in_clear: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached: list[str] = []
+    connect = http.client.HTTPConnection.connect
+
+    def noted(connection: http.client.HTTPConnection) -> None:
+        if connection.host == "leader.example":
+            reached.append(connection.host)
+            raise ConnectionRefusedError("nobody is there")
+        connect(connection)
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", noted)
+    standby = MemoryDispatcher()
+    standby.leads = Leadership(False, 7, "http://leader.example:8081")
+    with served(standby, token_in_clear=in_clear) as waiting:
+        answer = waiting.get("/v1/jobs")
+    assert answer.status == 503
+    assert bool(reached) is in_clear
+    assert ("security.ssl.rest.enabled" in answer.errors) is not in_clear
 
 
 def test_without_a_leader_the_service_is_unavailable() -> None:

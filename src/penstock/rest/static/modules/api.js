@@ -24,6 +24,7 @@ export class AwayError extends Error {
 export const clock = { offset: 0, now: () => Date.now() + clock.offset };
 
 export function setToken(token) {
+  isSure = false;
   if (token) sessionStorage.setItem(TOKEN_KEY, token);
   else sessionStorage.removeItem(TOKEN_KEY);
 }
@@ -63,7 +64,11 @@ async function makeSure(token) {
   const message = `penstock job manager at port ${location.port || 80}: ${challenge}`;
   const wanted = await crypto.subtle.sign("HMAC", key, bytes(message));
   const isProved = answer.headers.get("X-Penstock-Proof") === hex(new Uint8Array(wanted));
-  if (hasProved && !isProved) throw new AwayError("another program has its port");
+  if (hasProved && !isProved) {
+    throw new ServiceError(401, [
+      "What answers here does not hold the token of this tab, so it was not sent: the service was started again and has a new one, or another program has its port.",
+    ]);
+  }
   hasProved ||= isProved;
   isSure = true;
 }
@@ -82,6 +87,7 @@ async function request(path, options = {}) {
     });
   } catch (error) {
     isSure = false;
+    if (error instanceof ServiceError) throw error;
     throw new AwayError(error.name === "TimeoutError" ? "no answer in time" : "not reached");
   }
   readClock(answer);

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from crafted_snapshots import handle, write_snapshot
 from service_kit import Manager
 
 from penstock.cli.failures import NoManagerError
@@ -298,3 +299,29 @@ def test_the_token_goes_to_no_other_host_in_clear(
     with pytest.raises(NoManagerError, match=r"without TLS.*security\.ssl\.rest\.enabled.*ssh -L"):
         client.get("/jobs")
     assert sent == []
+
+
+# -- what a request may delete --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["REST", "command line"])
+def test_a_crafted_savepoint_is_disposed_of_without_its_links(
+    manager: Manager, tmp_path: Path, way: str
+) -> None:
+    (tmp_path / "home").mkdir()
+    victim = tmp_path / "home" / "thesis.txt"
+    victim.write_bytes(b"the only copy")
+    evil = write_snapshot(tmp_path / "evil", handle("sub/thesis.txt", b"the only copy"))
+    (tmp_path / "evil" / "sub").symlink_to(victim.parent)
+    if way == "REST":
+        told = manager.dispose(evil)
+    else:
+        command = [str(Path(sys.executable).with_name("penstock")), "savepoint", "-d", evil]
+        command += ["-m", manager.url.removeprefix("http://")]
+        ran = subprocess.run(
+            command, env=manager.environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 1
+        told = ran.stderr
+    assert victim.read_bytes() == b"the only copy"
+    assert "symbolic link" in told
