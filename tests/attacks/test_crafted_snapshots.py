@@ -187,6 +187,14 @@ def exchanging(one: Path, other: Path) -> Iterator[None]:
         thread.join()
 
 
+def test_metadata_without_an_end_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "_metadata").open("wb") as file:
+        file.truncate(1 << 40)
+    error = disposed(str(tmp_path))
+    assert error is not None
+    assert "1,099,511,627,776 bytes, more than" in error
+
+
 def test_a_pipe_in_place_of_a_file_holds_nobody(tmp_path: Path) -> None:
     directory = write_snapshot(tmp_path / "evil", handle("data", SECRET))
     os.mkfifo(tmp_path / "evil" / "data")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.codec import decode_manifest
 from penstock.checkpoint.errors import CheckpointError, ContentError, ObjectMissingError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from penstock.checkpoint.pointer import Pointer
     from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.checkpoint.storage.urls import Storages
+
+LIMIT_METADATA_BYTES: Final = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,13 @@ def load_snapshot(storages: Storages, path: str) -> LoadedSnapshot:
     directory = snapshot_directory(path)
     storage = storages.at(directory).pinned()
     try:
+        # Anybody may have written it; it is read into memory as a whole.
+        size = storage.size(METADATA) or 0
+        if size > LIMIT_METADATA_BYTES:
+            raise CheckpointError(
+                f"{directory}/{METADATA} has {size:,} bytes, more than the limit of "
+                f"{LIMIT_METADATA_BYTES:,} for the metadata of a snapshot. Choose another snapshot."
+            )
         data = storage.read(METADATA)
     except ObjectMissingError:
         raise CheckpointError(_not_a_snapshot(storage, directory)) from None

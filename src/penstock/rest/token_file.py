@@ -171,9 +171,11 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_directory(directory: Path) -> None:
-    facts = directory.stat()
-    if facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o022:
+    facts = directory.lstat()
+    is_own = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid()
+    if not is_own or stat.S_IMODE(facts.st_mode) & 0o022:
         raise ConfigurationError(
-            f"{directory} belongs to somebody else, or others can write to it; the token of the "
-            "REST interface would not be safe there. Remove it, or set XDG_RUNTIME_DIR."
+            f"{directory} is a link or belongs to another user, or others can write to it: no "
+            "place for the token of the REST interface. Remove it, or set XDG_RUNTIME_DIR."
         )
+    directory.chmod(0o700)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,31 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path) -> None
     (tmp_path / "penstock").chmod(0o777)
     with pytest.raises(ConfigurationError, match="others can write"):
         write_token(8081)
+
+
+def test_a_directory_that_others_can_read_is_closed_and_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "penstock").mkdir(mode=0o755)
+    write_token(8081)
+    assert stat.S_IMODE((tmp_path / "penstock").stat().st_mode) == 0o700
+    (tmp_path / "penstock").rename(tmp_path / "elsewhere")
+    (tmp_path / "penstock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError, match="is a link"):
+        write_token(8082)
+
+
+def test_a_command_finds_the_token_of_a_manager_that_had_no_runtime_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A manager that the system starts has only a home; the shell of the same user has both."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    token = write_token(8081)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert find_token("localhost", 8081) == token
+    # What a killed one left elsewhere is older.
+    later = write_token(8081)
+    os.utime(tmp_path / "home" / ".penstock" / "rest-8081.token", (1, 1))
+    assert find_token("localhost", 8081) == later
 
 
 @pytest.mark.parametrize(
