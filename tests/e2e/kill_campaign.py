@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kill_oracle import (
+    EXPECTED,
     PATIENCE_S,
     check_files,
     checkpoints,
+    choose_shapes,
     latest,
     log_of,
     pace,
+    shapes,
     start,
     verify,
 )
@@ -153,6 +156,7 @@ class Run:
             self.settings["penstock__state__local__shared"] = str("cluster" not in master).lower()
             self.settings["execution__checkpointing__timeout"] = "10 min"
         self.steered = "savepoints" if rng.random() < 0.3 else ""
+        choose_shapes(directory, rng.sample(sorted(EXPECTED), rng.randint(0, 3)))
         self.epoch = 0
         self.seen: dict[int, bytes] = {}
         """Every checkpoint whose metadata was ever there, published or not."""
@@ -283,5 +287,5 @@ def run_kills(run: Run, most: int) -> None:
         run.finish()
     except AssertionError as error:
         raise AssertionError(
-            f"after {story} with {run.settings}, {run.backend}: {error}"
+            f"after {story} with {run.settings}, {run.backend}, {shapes(run.directory)}: {error}"
         ) from error

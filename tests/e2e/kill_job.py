@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kill_oracle import checkpoints, is_paced
+from kill_oracle import checkpoints, is_paced, shapes
+from kill_shapes import SHAPES
 
 from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
 from penstock.core.errors import PenstockError
@@ -146,6 +147,10 @@ def main(
         # Here output of several checkpoints is joined.
         sink(directory / "sums", RollingPolicy.default_rolling_policy(rollover_interval=150))
     ).uid("sums-out")
+    for shape in shapes(directory):
+        SHAPES[shape](timed, env).uid(shape).map(str).sink_to(
+            sink(directory / shape, RollingPolicy.on_checkpoint_rolling_policy())
+        ).uid(f"{shape}-out")
     steered = os.environ.get("KILL_JOB_STEERED", "")
     if not steered:
         env.execute("kill me")

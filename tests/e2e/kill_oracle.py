@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 PROGRAM = Path(__file__).with_name("kill_job.py")
 KEYS = 50
@@ -132,6 +134,63 @@ def check_files(directory: Path) -> None:
                 assert found == digest, f"{path} is torn: {found}"
 
 
+def choose_shapes(directory: Path, names: Iterable[str]) -> None:
+    """Has the job do more, as `kill_shapes.py` says."""
+    (directory / "shapes").write_text(" ".join(names))
+
+
+def shapes(directory: Path) -> list[str]:
+    path = directory / "shapes"
+    return path.read_text().split() if path.exists() else []
+
+
+def _seconds(end: int) -> Iterator[str]:
+    counts = Counter((value % 20, value // 1_000) for value in range(end))
+    return (f"{key},{second},{count}" for (key, second), count in counts.items())
+
+
+def _debounced(end: int) -> Iterator[str]:
+    for key in range(40):
+        values = range(key, end, 40)
+        yield f"{key},last {values[-1]}"
+        yield f"{key},most {values[-1]},total {sum(values)}"
+
+
+def _join(end: int) -> Iterator[str]:
+    for left in range(0, end, 10):
+        if left + 5 < end:
+            yield f"{left},{left + 5}"
+        # The number five below is in the hundred before, which has another key.
+        if left % 100:
+            yield f"{left},{left - 5}"
+
+
+def _rules(end: int) -> Iterator[str]:
+    yield from (str(value) for value in range(0, end, 50))
+    yield from (f"{key},rules,{sum(range(100))}" for key in range(3))
+
+
+EXPECTED: Final[dict[str, Callable[[int], Iterable[str]]]] = {
+    "seconds": _seconds,
+    "debounced": _debounced,
+    "buffered": lambda end: (f"{value % 8},{value}" for value in range(end)),
+    "lasting": lambda end: (
+        f"{key},{count},{value}"
+        for key in range(30)
+        for count, value in enumerate(range(key, end, 30), 1)
+    ),
+    "sessions": lambda end: (
+        str(sum(value for value in range(at, min(at + 300, end)) if value % 3 == key))
+        for at in range(0, end, 1_000)
+        for key in range(3)
+    ),
+    "join": _join,
+    "rules": _rules,
+    "slow": lambda end: (str(value) for value in range(end) if value % 500 < 2),
+}
+"""What each shape of `kill_shapes.py` writes, in any order."""
+
+
 def verify(directory: Path, end: int) -> None:
     """Compares the whole output: nothing lost, nothing doubled, state and order per key kept."""
     found = Counter(lines(directory / "numbered"))
@@ -144,6 +203,12 @@ def verify(directory: Path, end: int) -> None:
     lost, extra = expected - found, found - expected
     assert not lost, f"{lost.total()} of {end} records are lost or wrong: {sorted(lost)[:5]}"
     assert not extra, f"{extra.total()} records are doubled or wrong: {sorted(extra)[:5]}"
+    for shape in shapes(directory):
+        found, expected = Counter(lines(directory / shape)), Counter(EXPECTED[shape](end))
+        assert found == expected, (
+            f"{shape}: {sorted((expected - found).items())[:5]} are missing, "
+            f"{sorted((found - expected).items())[:5]} are wrong or doubled"
+        )
     sums = Counter(map(int, lines(directory / "sums")))
     windows = Counter(
         sum(value for value in range(at, min(at + WINDOW_MS, end)) if value % 3 == key)
