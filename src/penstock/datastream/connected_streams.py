@@ -38,7 +38,19 @@ class ConnectedStreams(Hints):
         )
 
     def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Makes one record of each, with a method per stream; None is dropped."""
+        """Makes one record of each, with a method per stream; None is dropped.
+
+        Example:
+            >>> class ToText(CoMapFunction):
+            ...     def map1(self, value):
+            ...         return f"number {value}"
+            ...
+            ...     def map2(self, value):
+            ...         return f"word {value}"
+            >>> both = env.from_collection([1]).connect(env.from_collection(["a"]))
+            >>> sorted(both.map(ToText()).take())
+            ['number 1', 'word a']
+        """
         function = as_instance(func, CoMapFunction)
         return self._then("Co-Map", CoMapSpec(function, self._is_keyed()), output_type)
 

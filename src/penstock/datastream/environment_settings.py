@@ -48,7 +48,13 @@ class EnvironmentSettings(Hints):
         return self._configuration
 
     def configure(self, configuration: Configuration) -> Self:
-        """Takes over the settings of a configuration."""
+        """Takes over the settings of a configuration.
+
+        Example:
+            >>> settings = Configuration().set_string("parallelism.default", "4")
+            >>> env.configure(settings).get_parallelism()
+            4
+        """
         self._configuration.add_all(configuration)
         return self
 
@@ -63,7 +69,13 @@ class EnvironmentSettings(Hints):
         return checked_parallelism(self._configuration.get_integer(key), key)
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Sets the default number of subtasks of an operator."""
+        """Sets the default number of subtasks of an operator.
+
+        Example:
+            >>> _ = env.set_parallelism(2)
+            >>> env.get_parallelism()
+            2
+        """
         checked_parallelism(parallelism, "the parallelism of the environment")
         return self._set("parallelism.default", parallelism)
 
@@ -74,7 +86,13 @@ class EnvironmentSettings(Hints):
         return number if number == -1 else checked_max_parallelism(number, key)
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Sets the number of key groups, the limit of later rescaling."""
+        """Sets the number of key groups, the limit of later rescaling.
+
+        Example:
+            >>> _ = env.set_max_parallelism(256)
+            >>> env.get_max_parallelism()
+            256
+        """
         checked_max_parallelism(max_parallelism, "the max parallelism of the environment")
         return self._set("pipeline.max-parallelism", max_parallelism)
 
@@ -96,7 +114,14 @@ class EnvironmentSettings(Hints):
         return self
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
-        """Says whether results come as they change, or only at the end of bounded input."""
+        """Says whether results come as they change, or only at the end of bounded input.
+
+        Example:
+            >>> _ = env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+            >>> pairs = env.from_collection([("a", 1), ("b", 1), ("a", 1)])
+            >>> pairs.key_by(lambda pair: pair[0]).sum(1).take()
+            [('a', 2), ('b', 1)]
+        """
         mode = checked_enum(execution_mode, RuntimeExecutionMode, "the runtime mode")
         return self._set("execution.runtime-mode", mode.name)
 
@@ -120,7 +145,13 @@ class EnvironmentSettings(Hints):
             )
 
     def disable_operator_chaining(self) -> Self:
-        """Gives every operator a stage of its own."""
+        """Gives every operator a stage of its own.
+
+        Example:
+            >>> _ = env.disable_operator_chaining()
+            >>> env.is_chaining_enabled()
+            False
+        """
         return self._set("pipeline.operator-chaining.enabled", value=False)
 
     def is_chaining_enabled(self) -> bool:
@@ -146,7 +177,13 @@ class EnvironmentSettings(Hints):
         return CheckpointConfig(self._configuration)
 
     def enable_checkpointing(self, interval: Any, mode: CheckpointingMode | None = None) -> Self:
-        """Takes a checkpoint every so often; a span or milliseconds."""
+        """Takes a checkpoint every so often; a span or milliseconds.
+
+        Example:
+            >>> _ = env.enable_checkpointing(Duration.of_seconds(10))
+            >>> env.get_checkpoint_interval()
+            10000
+        """
         self._checkpoints().set_checkpoint_interval(interval)
         if mode is not None:
             self._checkpoints().set_checkpointing_mode(mode)
@@ -168,7 +205,13 @@ class EnvironmentSettings(Hints):
         return self._checkpoints().is_force_unaligned_checkpoints()
 
     def set_default_savepoint_directory(self, directory: str) -> Self:
-        """Sets where savepoints go that are taken without a directory."""
+        """Sets where savepoints go that are taken without a directory.
+
+        Example:
+            >>> _ = env.set_default_savepoint_directory('file:///savepoints')
+            >>> env.get_default_savepoint_directory()
+            'file:///savepoints'
+        """
         return self._set(
             "execution.checkpointing.savepoint-dir", checked_text(directory, "a directory")
         )
@@ -180,7 +223,13 @@ class EnvironmentSettings(Hints):
         return directory
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
-        """Says how working state is kept."""
+        """Says how working state is kept.
+
+        Example:
+            >>> _ = env.set_state_backend(EmbeddedRocksDBStateBackend())
+            >>> env.get_state_backend()
+            EmbeddedRocksDBStateBackend()
+        """
         if not isinstance(state_backend, StateBackend):
             raise ProgramError(
                 f"set_state_backend() takes a StateBackend, not {state_backend!r:.80}. Use "
@@ -207,7 +256,13 @@ class EnvironmentSettings(Hints):
         return bool(self._configuration.get_boolean("state.changelog.enabled"))
 
     def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> Self:
-        """Says what happens after a failure."""
+        """Says what happens after a failure.
+
+        Example:
+            >>> strategy = RestartStrategies.fixed_delay_restart(3, Duration.of_seconds(10))
+            >>> env.set_restart_strategy(strategy).get_restart_strategy() == strategy
+            True
+        """
         if not isinstance(restart_strategy, RestartStrategyConfiguration):
             raise ProgramError(
                 f"set_restart_strategy() takes one of RestartStrategies, not "

@@ -52,34 +52,76 @@ class KeyedStream(DataStream):
         func: Callable[[Any, Any], Any] | KeyedProcessFunction,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Runs a function with state and timers by key."""
+        """Runs a function with state and timers by key.
+
+        Example:
+            >>> keyed = env.from_collection(["a", "bb"]).key_by(len)
+            >>> keyed.process(lambda word, ctx: [(ctx.get_current_key(), word)]).take()
+            [(1, 'a'), (2, 'bb')]
+        """
         spec = KeyedProcessSpec(as_keyed_process_function(func))
         return self._then("KeyedProcess", spec, output_type)
 
     # ---- rolling values ----
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """Combines all records of a key so far; each record gives one result."""
+        """Combines all records of a key so far; each record gives one result.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
+            >>> pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).take()
+            [('a', 3), ('b', 7), ('a', 5)]
+        """
         return self._same_type("Reduce", ReduceSpec(func))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Adds up a field; the other fields are those of the key's first record."""
+        """Adds up a field; the other fields are those of the key's first record.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
+            >>> pairs.key_by(lambda pair: pair[0]).sum(1).take()
+            [('a', 3), ('b', 7), ('a', 5)]
+        """
         return self._same_type("Sum", AggregationSpec("sum", position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """Keeps the smallest value of a field; the other fields are those of the first record."""
+        """Keeps the smallest value of a field; the other fields are those of the first record.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
+            >>> pairs.key_by(lambda pair: pair[0]).min(1).take()
+            [('a', 3), ('b', 7), ('a', 2)]
+        """
         return self._same_type("Min", AggregationSpec("min", position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """Keeps the largest value of a field; the other fields are those of the first record."""
+        """Keeps the largest value of a field; the other fields are those of the first record.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
+            >>> pairs.key_by(lambda pair: pair[0]).max(1).take()
+            [('a', 3), ('b', 7), ('a', 3)]
+        """
         return self._same_type("Max", AggregationSpec("max", position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """Keeps the record with the smallest value of a field."""
+        """Keeps the record with the smallest value of a field.
+
+        Example:
+            >>> bids = env.from_collection([("pen", 3, "Ada"), ("pen", 2, "Alan")])
+            >>> bids.key_by(lambda bid: bid[0]).min_by(1).take()
+            [('pen', 3, 'Ada'), ('pen', 2, 'Alan')]
+        """
         return self._same_type("MinBy", AggregationSpec("min_by", position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """Keeps the record with the largest value of a field."""
+        """Keeps the record with the largest value of a field.
+
+        Example:
+            >>> bids = env.from_collection([("pen", 3, "Ada"), ("pen", 2, "Alan")])
+            >>> bids.key_by(lambda bid: bid[0]).max_by(1).take()
+            [('pen', 3, 'Ada'), ('pen', 3, 'Ada')]
+        """
         return self._same_type("MaxBy", AggregationSpec("max_by", position_to_max_by))
 
     def _same_type(self, name: str, spec: Any) -> DataStream:
@@ -88,13 +130,25 @@ class KeyedStream(DataStream):
     # ---- windows and joins ----
 
     def window(self, window_assigner: WindowAssigner) -> WindowedStream:
-        """Groups records of a key into windows."""
+        """Groups records of a key into windows.
+
+        Example:
+            >>> keyed = events.key_by(lambda event: event[0])
+            >>> keyed.window(TumblingEventTimeWindows.of(Time.seconds(10))).count().take()
+            [2, 1]
+        """
         from penstock.datastream.windowed_stream import WindowedStream
 
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Groups every `size` records of a key, and again every `slide` records if given."""
+        """Groups every `size` records of a key, and again every `slide` records if given.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
+            >>> pairs.key_by(lambda pair: pair[0]).count_window(2).sum(1).take()
+            [('a', 5)]
+        """
         if slide == 0:
             return self.window(CountTumblingWindowAssigner.of(size))
         return self.window(CountSlidingWindowAssigner.of(size, slide))
@@ -103,6 +157,12 @@ class KeyedStream(DataStream):
         """Pairs records of one key whose event times lie within bounds of each other.
 
         Continues with `.between(lower, upper).process(function)`.
+
+        Example:
+            >>> left = events.key_by(lambda event: event[0])
+            >>> soon = left.interval_join(left).between(Time.milliseconds(1), Time.seconds(5))
+            >>> soon.process(lambda a, b, ctx: [(a[1], b[1])]).take()
+            [(1000, 4000)]
         """
         from penstock.datastream.interval_joined import IntervalJoinedStreams
 

@@ -35,11 +35,21 @@ class NodeSettings:
         return self
 
     def get_name(self) -> str:
-        """Returns the name of the operator."""
+        """Returns the name of the operator.
+
+        Example:
+            >>> env.from_collection([1]).map(str).get_name()
+            'Map'
+        """
         return self._node.name
 
     def name(self, name: str) -> Self:
-        """Sets the name that logs, metrics and the web page show."""
+        """Sets the name that logs, metrics and the web page show.
+
+        Example:
+            >>> env.from_collection([1]).map(str).name("to text").get_name()
+            'to text'
+        """
         if not isinstance(name, str) or not name.strip():
             raise ProgramError(f"a name is a text that is not empty, but got {name!r}.")
         return self._change(name=name)
@@ -48,6 +58,9 @@ class NodeSettings:
         """Names the operator's state in checkpoints and savepoints; set it on everything stateful.
 
         A uid must be unique in the program and stay the same over its versions.
+
+        Example:
+            >>> counts = env.from_collection([1]).key_by(abs).sum().uid("counts")
         """
         self._environment._program.set_uid(self._own_node_id(), uid)
         return self
@@ -58,7 +71,11 @@ class NodeSettings:
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Sets the number of subtasks of this operator."""
+        """Sets the number of subtasks of this operator.
+
+        Example:
+            >>> parallel = env.from_collection([1]).rebalance().map(str).set_parallelism(2)
+        """
         self._environment._program.set_parallelism(self._own_node_id(), parallelism)
         return self
 

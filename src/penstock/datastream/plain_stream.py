@@ -69,7 +69,12 @@ class DataStream(RefusedMethods, StreamView):
     def map(
         self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Makes one record of each."""
+        """Makes one record of each.
+
+        Example:
+            >>> env.from_collection([1, 2]).map(lambda x: x * 10).take()
+            [10, 20]
+        """
         return self._then("Map", MapSpec(func, self._is_keyed), output_type)
 
     def flat_map(
@@ -77,11 +82,21 @@ class DataStream(RefusedMethods, StreamView):
         func: Callable[[Any], Any] | FlatMapFunction,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Makes any number of records of each."""
+        """Makes any number of records of each.
+
+        Example:
+            >>> env.from_collection(["to be", "or not"]).flat_map(str.split).take()
+            ['to', 'be', 'or', 'not']
+        """
         return self._then("FlatMap", FlatMapSpec(func, self._is_keyed), output_type)
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction) -> DataStream:
-        """Keeps the records for which the function is true."""
+        """Keeps the records for which the function is true.
+
+        Example:
+            >>> env.from_collection([1, 2, 3]).filter(lambda x: x > 1).take()
+            [2, 3]
+        """
         stream = self._then("Filter", FilterSpec(func, self._is_keyed))
         stream._type_info = self._type_info
         return stream
@@ -91,7 +106,12 @@ class DataStream(RefusedMethods, StreamView):
         func: Callable[[Any, Any], Any] | ProcessFunction,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Runs a function that also sees timestamps and has side outputs."""
+        """Runs a function that also sees timestamps and has side outputs.
+
+        Example:
+            >>> env.from_collection([7]).process(lambda value, ctx: [value, ctx.timestamp()]).take()
+            [7, None]
+        """
         return self._then("Process", ProcessSpec(as_process_function(func)), output_type)
 
     def inspect(self, func: Callable[[Any], Any] = print) -> DataStream:
@@ -99,6 +119,12 @@ class DataStream(RefusedMethods, StreamView):
 
         For a look into a chain, and for counting or logging. What the function returns is not used,
         and it is called again when an epoch is repeated.
+
+        Example:
+            >>> env.from_collection([1, 2]).inspect().map(lambda x: -x).take()
+            1
+            2
+            [-1, -2]
         """
         stream = self._then("Inspect", MapSpec(inspecting(func), self._is_keyed))
         stream._type_info = self._type_info
@@ -114,7 +140,16 @@ class DataStream(RefusedMethods, StreamView):
     # ---- event time ----
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Gives records event times, and says when event time advances."""
+        """Gives records event times, and says when event time advances.
+
+        Example:
+            >>> times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+            ...     lambda event, _: event[1]
+            ... )
+            >>> events = env.from_collection([("a", 5)]).assign_timestamps_and_watermarks(times)
+            >>> events.process(lambda event, ctx: [ctx.timestamp()]).take()
+            [5]
+        """
         stream = self._then(
             "Timestamps/Watermarks", TimestampsAndWatermarksSpec(watermark_strategy)
         )
@@ -137,6 +172,11 @@ class DataStream(RefusedMethods, StreamView):
             key_type: Type of the key; a tuple becomes a `Row` if it says so. Or a second name or
                 position: the key is then the tuple of all fields that are named.
             more: Further names or positions.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 1), ("b", 2), ("a", 3)])
+            >>> pairs.key_by(lambda pair: pair[0]).sum(1).take()
+            [('a', 1), ('b', 2), ('a', 4)]
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
@@ -196,7 +236,12 @@ class DataStream(RefusedMethods, StreamView):
     # ---- several streams ----
 
     def union(self, *streams: DataStream) -> DataStream:
-        """Puts streams together as one; their records should be of one kind."""
+        """Puts streams together as one; their records should be of one kind.
+
+        Example:
+            >>> sorted(env.from_collection([1]).union(env.from_collection([2])).take())
+            [1, 2]
+        """
         for stream in streams:
             self._check_other(stream, "union")
         inputs = tuple(given for stream in (self, *streams) for given in stream._inputs)
@@ -240,7 +285,15 @@ class DataStream(RefusedMethods, StreamView):
         return CoGroupedStreams(self, other)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """Returns what an operator sent to a side output."""
+        """Returns what an operator sent to a side output.
+
+        Example:
+            >>> odd = OutputTag("odd", Types.INT())
+            >>> numbers = env.from_collection([1, 2, 3])
+            >>> even = numbers.process(lambda x, ctx: [(odd, x) if x % 2 else x])
+            >>> even.get_side_output(odd).take()
+            [1, 3]
+        """
         tag = as_output_tag(output_tag)
         if len(self._inputs) == 1 and self._inputs[0].side_tag is not None:
             raise ProgramError(
@@ -258,7 +311,13 @@ class DataStream(RefusedMethods, StreamView):
         return stream
 
     def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
-        """Windows over all records, in one subtask."""
+        """Windows over all records, in one subtask.
+
+        Example:
+            >>> pairs = env.from_sequence(1, 4).window_all(CountTumblingWindowAssigner.of(2))
+            >>> pairs.sum().take()
+            [3, 7]
+        """
         from penstock.datastream.windowed_stream import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
@@ -317,6 +376,11 @@ class DataStream(RefusedMethods, StreamView):
             job_execution_name: Name of the job.
             limit: With a limit a list of at most that many records is returned and the job is
                 cancelled then; otherwise an iterator, which must be closed (`with` does).
+
+        Example:
+            >>> with env.from_collection([1, 2]).execute_and_collect() as records:
+            ...     sum(records)
+            3
         """
         from penstock.datastream.collecting import collect
 
@@ -326,6 +390,10 @@ class DataStream(RefusedMethods, StreamView):
         """Runs the program and returns the first records of this stream, then cancels the job.
 
         For notebooks and trials: whatever else the program does runs as long.
+
+        Example:
+            >>> env.from_sequence(1, 1_000_000).take(3)
+            [1, 2, 3]
         """
         return self.execute_and_collect("DataStream Take", limit)
 
@@ -333,6 +401,11 @@ class DataStream(RefusedMethods, StreamView):
         """Runs the program and prints the first records, in columns if they have names.
 
         For notebooks and trials: whatever else the program does runs as long.
+
+        Example:
+            >>> env.from_collection([{"name": "Ada", "year": 1815}]).show()
+            name  year
+            Ada   1815
         """
         from penstock.datastream.notebook import as_table
 

@@ -69,6 +69,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
         Args:
             configuration: Settings on top of those of `config.yaml` and the command line.
+
+        Example:
+            >>> StreamExecutionEnvironment.get_execution_environment().get_parallelism()
+            1
         """
         return StreamExecutionEnvironment(configuration)
 
@@ -88,6 +92,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         Args:
             collection: The records.
             type_info: Their type; rows are made of tuples if it says so.
+
+        Example:
+            >>> env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()])).take()
+            [('a', 1)]
         """
         if isinstance(collection, str | bytes | dict) or not hasattr(collection, "__iter__"):
             raise ProgramError(
@@ -107,7 +115,12 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         )
 
     def from_sequence(self, from_: int, to: int) -> DataStream:
-        """Makes a stream of the numbers from `from_` to `to`, both included."""
+        """Makes a stream of the numbers from `from_` to `to`, both included.
+
+        Example:
+            >>> env.from_sequence(1, 3).take()
+            [1, 2, 3]
+        """
         from penstock.connectors.number_seq import NumberSequenceSource
         from penstock.core.types import Types
 
@@ -140,6 +153,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             watermark_strategy: How event time is made of its records.
             source_name: Name of the operator.
             type_info: Type of the records.
+
+        Example:
+            >>> no_time = WatermarkStrategy.no_watermarks()
+            >>> env.from_source(NumberSequenceSource(1, 2), no_time, "n").take()
+            [1, 2]
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise ProgramError(
@@ -213,6 +231,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         Args:
             job_name: Name of the job.
             ui: Serves the web page while the job runs.
+
+        Example:
+            >>> _ = env.from_collection(["done"]).print()
+            >>> result = env.execute("a job")
+            done
         """
         from penstock.launch.progress import shown_progress
 
@@ -225,7 +248,14 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             job.listeners.close()
 
     def execute_async(self, job_name: str | None = None, *, ui: bool = False) -> JobClient:
-        """Starts the program and returns at once."""
+        """Starts the program and returns at once.
+
+        Example:
+            >>> _ = env.from_collection(["done"]).print()
+            >>> client = env.execute_async("a job")
+            >>> _ = client.get_job_execution_result().result()
+            done
+        """
         from penstock.launch.local import tell_how_it_ends
 
         job = self._start(job_name, ui=ui)

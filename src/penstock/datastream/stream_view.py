@@ -38,7 +38,12 @@ class StreamView(Hints, StreamSettings):
     # ---- about the stream ----
 
     def get_type(self) -> TypeInformation:
-        """Returns the declared type; PICKLED_BYTE_ARRAY (any object) when none was."""
+        """Returns the declared type; PICKLED_BYTE_ARRAY (any object) when none was.
+
+        Example:
+            >>> env.from_collection([1]).map(str, Types.STRING()).get_type() == Types.STRING()
+            True
+        """
         return self._type_info
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:

@@ -56,13 +56,29 @@ class WindowSettings(Hints):
         self._window_spec()
 
     def trigger(self, trigger: Trigger) -> Self:
-        """Sets when windows are evaluated, in place of the assigner's default."""
+        """Sets when windows are evaluated, in place of the assigner's default.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.trigger(CountTrigger.of(1)).count().take()
+            [1, 2, 1]
+        """
         self._window_trigger = trigger
         self._window_spec()
         return self
 
     def evictor(self, evictor: Evictor) -> Self:
-        """Sets which records leave a window when it is evaluated."""
+        """Sets which records leave a window when it is evaluated.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.evictor(CountEvictor.of(1)).sum(1).take()
+            [('a', 4000), ('a', 12000)]
+        """
         self._window_evictor = evictor
         self._window_spec()
         return self
@@ -74,7 +90,16 @@ class WindowSettings(Hints):
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
-        """Sends late records to a side output of the result instead of dropping them."""
+        """Sends late records to a side output of the result instead of dropping them.
+
+        Example:
+            >>> late = OutputTag("late")
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.side_output_late_data(late).count().get_side_output(late).take()
+            []
+        """
         self._late_data_output_tag = as_output_tag(output_tag)
         return self
 
@@ -124,7 +149,15 @@ class _WindowedStream(WindowSettings):
         window_function: Any = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Combines the records of a window; a window function then sees only the result."""
+        """Combines the records of a window; a window function then sees only the result.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.reduce(lambda a, b: (a[0], a[1] + b[1])).take()
+            [('a', 5000), ('a', 12000)]
+        """
         if window_function is not None:
             window_function = self._as_process_window_function(window_function)
         elif output_type is None:
@@ -147,6 +180,23 @@ class _WindowedStream(WindowSettings):
             window_function: Sees only the result; None emits the result itself.
             accumulator_type: Type of the accumulator, for state that others read.
             output_type: Type of what is emitted.
+
+        Example:
+            >>> class Mean(AggregateFunction):
+            ...     def create_accumulator(self):
+            ...         return 0, 0
+            ...
+            ...     def add(self, value, accumulator):
+            ...         return accumulator[0] + value[1], accumulator[1] + 1
+            ...
+            ...     def get_result(self, accumulator):
+            ...         return accumulator[0] / accumulator[1]
+            ...
+            ...     def merge(self, a, b):
+            ...         return a[0] + b[0], a[1] + b[1]
+            >>> keyed = events.key_by(lambda event: event[0])
+            >>> keyed.window(TumblingEventTimeWindows.of(Time.seconds(10))).aggregate(Mean()).take()
+            [2500.0, 12000.0]
         """
         if window_function is not None:
             window_function = self._as_process_window_function(window_function)
@@ -155,39 +205,103 @@ class _WindowedStream(WindowSettings):
         )
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
-        """Calls a function with all records of a window."""
+        """Calls a function with all records of a window.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.apply(lambda key, window, found: [(window.start, len(list(found)))]).take()
+            [(0, 2), (10000, 1)]
+        """
         function = self._as_window_function(window_function)
         return self._append(Buffer(), function, output_type, window_function)
 
     def process(
         self, process_window_function: Any, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Calls a function with a context and all records of a window."""
+        """Calls a function with a context and all records of a window.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.process(lambda key, ctx, found: [(key, ctx.window().end)]).take()
+            [('a', 10000), ('a', 20000)]
+        """
         function = self._as_process_window_function(process_window_function)
         return self._append(Buffer(), function, output_type, process_window_function)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Adds up a field within each window."""
+        """Adds up a field within each window.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.sum(1).take()
+            [('a', 5000), ('a', 12000)]
+        """
         return self._aggregate_field("sum", position_to_sum)
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """Keeps the smallest value of a field within each window."""
+        """Keeps the smallest value of a field within each window.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.min(1).take()
+            [('a', 1000), ('a', 12000)]
+        """
         return self._aggregate_field("min", position_to_min)
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """Keeps the largest value of a field within each window."""
+        """Keeps the largest value of a field within each window.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.max(1).take()
+            [('a', 4000), ('a', 12000)]
+        """
         return self._aggregate_field("max", position_to_max)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """Keeps the record with the smallest value of a field within each window."""
+        """Keeps the record with the smallest value of a field within each window.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.min_by(1).take()
+            [('a', 1000), ('a', 12000)]
+        """
         return self._aggregate_field("min_by", position_to_min_by)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """Keeps the record with the largest value of a field within each window."""
+        """Keeps the record with the largest value of a field within each window.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.max_by(1).take()
+            [('a', 4000), ('a', 12000)]
+        """
         return self._aggregate_field("max_by", position_to_max_by)
 
     def count(self) -> DataStream:
-        """Counts the records of each window."""
+        """Counts the records of each window.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.count().take()
+            [2, 1]
+        """
         return self._append(AggregateContents(CountAggregate()), None, Types.LONG(), "count")
 
     def _aggregate_field(self, kind: str, position: int | str) -> DataStream:

@@ -30,7 +30,14 @@ class State(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Removes what the current key has."""
+        """Removes what the current key has.
+
+        Example:
+            >>> count.update(5)
+            >>> count.clear()
+            >>> print(count.value())
+            None
+        """
 
 
 class ValueState(State, Generic[T]):
@@ -40,11 +47,22 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T | None:
-        """Returns the value, or None when there is none."""
+        """Returns the value, or None when there is none.
+
+        Example:
+            >>> print(count.value())
+            None
+        """
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Sets the value; None clears it."""
+        """Sets the value; None clears it.
+
+        Example:
+            >>> count.update((count.value() or 0) + 1)
+            >>> count.value()
+            1
+        """
 
 
 class AppendingState(State, Generic[IN, OUT]):
@@ -54,11 +72,23 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT:
-        """Returns what the elements make."""
+        """Returns what the elements make.
+
+        Example:
+            >>> largest.get() is None
+            True
+        """
 
     @abstractmethod
     def add(self, value: IN) -> None:
-        """Adds an element."""
+        """Adds an element.
+
+        Example:
+            >>> largest.add(3)
+            >>> largest.add(2)
+            >>> largest.get()
+            3
+        """
 
 
 class MergingState(AppendingState[IN, OUT]):
@@ -86,11 +116,24 @@ class ListState(MergingState[T, "list[T]"]):
 
     @abstractmethod
     def update(self, values: Iterable[T]) -> None:
-        """Replaces the list; no values clear it."""
+        """Replaces the list; no values clear it.
+
+        Example:
+            >>> seen.update(["a", "b"])
+            >>> list(seen.get())
+            ['a', 'b']
+        """
 
     @abstractmethod
     def add_all(self, values: Iterable[T]) -> None:
-        """Adds all values at the end."""
+        """Adds all values at the end.
+
+        Example:
+            >>> seen.add_all(["a", "b"])
+            >>> seen.add("c")
+            >>> list(seen.get())
+            ['a', 'b', 'c']
+        """
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
@@ -103,27 +146,62 @@ class _ReadableMap(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """Returns the value of `key`, or None."""
+        """Returns the value of `key`, or None.
+
+        Example:
+            >>> prices.put("pen", 3)
+            >>> prices.get("pen")
+            3
+        """
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Returns whether `key` has an entry, whose value may be None."""
+        """Returns whether `key` has an entry, whose value may be None.
+
+        Example:
+            >>> prices.put("pen", 3)
+            >>> prices.contains("pen")
+            True
+        """
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """Returns all entries; entries may be removed while iterating."""
+        """Returns all entries; entries may be removed while iterating.
+
+        Example:
+            >>> prices.put("pen", 3)
+            >>> list(prices.items())
+            [('pen', 3)]
+        """
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """Returns all keys."""
+        """Returns all keys.
+
+        Example:
+            >>> prices.put("pen", 3)
+            >>> list(prices.keys())
+            ['pen']
+        """
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """Returns all values."""
+        """Returns all values.
+
+        Example:
+            >>> prices.put("pen", 3)
+            >>> list(prices.values())
+            [3]
+        """
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Returns whether there is no entry."""
+        """Returns whether there is no entry.
+
+        Example:
+            >>> prices.is_empty()
+            True
+        """
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -142,15 +220,34 @@ class MapState(_ReadableMap[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Sets the entry of `key`."""
+        """Sets the entry of `key`.
+
+        Example:
+            >>> prices.put("pen", 3)
+            >>> prices.get("pen")
+            3
+        """
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Sets all entries of a mapping."""
+        """Sets all entries of a mapping.
+
+        Example:
+            >>> prices.put_all({"pen": 3, "ink": 5})
+            >>> sorted(prices.keys())
+            ['ink', 'pen']
+        """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Removes the entry of `key`, if there is one."""
+        """Removes the entry of `key`, if there is one.
+
+        Example:
+            >>> prices.put("pen", 3)
+            >>> prices.remove("pen")
+            >>> prices.contains("pen")
+            False
+        """
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
