@@ -2,8 +2,9 @@
 
 1. The driver calls `discover` from time to time; new splits are assigned to subtasks.
 2. In each epoch a subtask reads its splits, one after the other, from their positions, within a
-   budget; the result names the next position. What is read is a function of (split, position,
-   budget) only, so a retried or replayed epoch reads the same.
+   budget of records, bytes and time; the result names the next position. A `read` is a function of
+   (split, position, budget) only. How many of them an epoch makes depends on how long they take,
+   so a task that is tried again may read less or more: its report says how far it came.
 3. The driver keeps the positions; they are part of every checkpoint, by the source's uid.
 
 Positions are plain data (int, str, tuple, dict of these), never objects of a class.
@@ -11,6 +12,7 @@ Positions are plain data (int, str, tuple, dict of these), never objects of a cl
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
@@ -64,11 +66,14 @@ class Budget:
     # For sources with columns: the bounds are those of so many reads together. What is read must be
     # what these reads would have given one after the other.
     reads: int = 1
+    # How long the subtask may read and hand on. It looks at the time between reads, and asks for as
+    # many records as fit: a reader need not look.
+    max_ms: float = math.inf
 
     def single(self) -> Budget:
         """Returns the budget of one of the reads."""
         records, size = self.max_records, self.max_bytes // self.reads
-        return Budget(min(records, READ_RECORDS), size, self.now_ms)
+        return Budget(min(records, READ_RECORDS), size, self.now_ms, max_ms=self.max_ms)
 
 
 @dataclass(slots=True)

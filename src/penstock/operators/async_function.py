@@ -106,7 +106,7 @@ class AsyncWaitLogic(FunctionLogic):
     def __init__(self, spec: AsyncWaitSpec) -> None:
         super().__init__(spec.function)
         self._timeout_s = spec.timeout_ms / 1000 if spec.timeout_ms > 0 else None
-        self._capacity = spec.capacity
+        self.at_once = spec.capacity
         self._retry = spec.retry
         predicate = spec.retry.get_retry_predicate()
         self._again_for_result = predicate.result_predicate()
@@ -160,7 +160,7 @@ class AsyncWaitLogic(FunctionLogic):
                 except Exception as error:
                     raise _FailedAt(index) from error
 
-        workers = [asyncio.ensure_future(work()) for _ in range(min(self._capacity, len(values)))]
+        workers = [asyncio.ensure_future(work()) for _ in range(min(self.at_once, len(values)))]
         try:
             await asyncio.gather(*workers)
         finally:

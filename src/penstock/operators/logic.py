@@ -92,6 +92,8 @@ class OperatorLogic:
 
     context: OperatorContext
     output: Output
+    at_once: int = 1
+    """So many records it works on at the same time: fewer in a batch would take as long."""
     watermark: int = MIN_WATERMARK
     """Minimum over all inputs, kept by `advance_watermark`, set again by the subtask's restore."""
 

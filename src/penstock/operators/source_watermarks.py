@@ -58,11 +58,11 @@ class SourceWatermarks:
         if self._trackers.pop(split_id, None) is not None:
             self._merger.remove(split_id)
 
-    def assign(self, split_id: str, result: Read) -> Iterator[Segment]:
+    def assign(self, split_id: str, result: Read, *, ends_read: bool = True) -> Iterator[Segment]:
         """Yields the records with timestamps, cut behind each record where a watermark rises.
 
         `current` and `status_change` are up to date with the segment when it is yielded; the
-        caller hands on its records first.
+        caller hands on its records first. Periodic watermarks wait for `ends_read`.
         """
         self.add_split(split_id)
         tracker = self._trackers[split_id]
@@ -70,7 +70,7 @@ class SourceWatermarks:
         timestamps = tracker.assign(values, result.timestamps)
         if values:
             self._merger.set_idle_quietly(split_id, idle=False)
-        emissions = tracker.on_batch(values, timestamps)
+        emissions = tracker.on_batch(values, timestamps, ends_read=ends_read)
         if self._uses_own:
             emissions = _emissions_of(result)
         start = 0
@@ -87,7 +87,9 @@ class SourceWatermarks:
             yield rest, timestamps[start:] if timestamps and start else timestamps, None
         self._merger.set_idle_quietly(split_id, idle=tracker.is_idle)
 
-    def assign_columns(self, split_id: str, batch: ColumnBatch) -> ColumnBatch:
+    def assign_columns(
+        self, split_id: str, batch: ColumnBatch, *, ends_read: bool = True
+    ) -> ColumnBatch:
         """Returns columns with timestamps; `current` is the watermark to hand on behind them.
 
         Raises:
@@ -98,7 +100,7 @@ class SourceWatermarks:
         stamped = tracker.assign_columns(batch)
         if len(batch):
             self._merger.set_idle_quietly(split_id, idle=False)
-        for _, watermark in tracker.on_columns(stamped):
+        for _, watermark in tracker.on_columns(stamped, ends_read=ends_read):
             self._merger.advance(split_id, watermark)
         return stamped
 

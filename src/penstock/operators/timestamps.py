@@ -82,7 +82,7 @@ class TimestampsAndWatermarksLogic(OperatorLogic):
             batch = self._tracker.assign_columns(batch)
         except NotColumnar:
             return False
-        emissions = self._tracker.on_columns(batch)
+        emissions = self._tracker.on_columns(batch, ends_read=not self.context.clock.mid_read)
         if self._is_idle:
             self._is_idle = False
             self.output.emit_idle(idle=False)

@@ -169,13 +169,16 @@ class WatermarkTracker:
             raise NotColumnar("timestamps or watermarks are made by a function")
         return batch.with_stamps(stamps_of(batch.column(self._assigner.column)))
 
-    def on_columns(self, batch: ColumnBatch) -> list[Emission]:
+    def on_columns(self, batch: ColumnBatch, *, ends_read: bool = True) -> list[Emission]:
         """Does what `on_batch` does, for columns with timestamps."""
         if not len(batch):
             return []
         self._had_records = True
         self.is_idle = False
-        return [] if self._bound_ms is None else self._advance_to(newest_of(batch), len(batch))
+        if self._bound_ms is None:
+            return []
+        self._newest = max(self._newest, newest_of(batch))
+        return self._advance_to(self._newest, len(batch)) if ends_read else []
 
     def _ask_generator(
         self,

@@ -271,7 +271,8 @@ class JobDriver:
                 key = stage.stage_id, index
                 source = None
                 if stage.is_source:
-                    source = self._assignment(stage, index, Budget(share, _BUDGET_BYTES, now_ms))
+                    budget = Budget(share, _BUDGET_BYTES, now_ms, max_ms=self._admission.target_ms)
+                    source = self._assignment(stage, index, budget)
                 subtasks[key] = SubtaskPlan(self.state.versions.get(key), source, begins, inside)
         return EpochPlan(self.state.epoch + 1, try_number, now_ms, subtasks)
 

@@ -2,10 +2,16 @@
 
 Each split has a watermark generator of its own; the subtask's watermark is the minimum over its
 active splits, as Flink does per split. A finished split no longer holds it back.
+
+An epoch reads until its budget of records or of time is used up. Records are read a few at a time,
+as many as take some tens of milliseconds on their way through the chain, so that a slow function
+ends an epoch in time. What is late must not depend on that: periodic watermarks rise where a read
+of `READ_RECORDS` would end.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +23,7 @@ from penstock.operators.logic import OperatorLogic
 from penstock.operators.watermarks import SourceWatermarks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from penstock.runtime.records import SourceAssignment, SubtaskReport
     from penstock.runtime.specs import SourceSpec
@@ -25,17 +31,83 @@ if TYPE_CHECKING:
 COLUMN_READS: Final = 8
 """So many of these are read at once as columns, where each call costs more."""
 
+READ_MS: Final = 50.0
+"""How long a read and what follows it should take: the epoch ends that much late at most."""
+
+_GROWTH: Final = 8
+
+
+class ReadSize:
+    """How many records to read at once, learnt from how long the reads before took.
+
+    What the chain does is taken as work for each record. A read may cost the same however much it
+    gives (a request to a server), and is never made smaller then: reads of different sizes tell.
+
+    Attributes:
+        records: How many to read next.
+    """
+
+    def __init__(self, least: int = 1) -> None:
+        self.records = self._least = least
+        self._worked_records = self._worked_ms = 0.0
+        self._last_records = 0
+        self._last_read_ms = 0.0
+        self._per_read_record_ms = 0.0
+
+    def within(self, left_ms: float) -> int:
+        """Returns how many to read when so much time is left."""
+        cost = self._per_read_record_ms + self._work_ms
+        return self.records if cost * self.records <= left_ms else self._bounded(left_ms / cost)
+
+    @property
+    def _work_ms(self) -> float:
+        return self._worked_ms / self._worked_records if self._worked_records else 0.0
+
+    def learn(self, records: int, read_ms: float, work_ms: float) -> None:
+        """Takes in what a read and the work on its records took."""
+        if not records:
+            return
+        self._worked_records = self._worked_records / 2 + records
+        self._worked_ms = self._worked_ms / 2 + work_ms
+        more = records - self._last_records
+        if self._last_records and abs(more) * 2 >= self._last_records:
+            self._per_read_record_ms = max((read_ms - self._last_read_ms) / more, 0.0)
+        elif self._last_records and read_ms > READ_MS + 4 * self._last_read_ms:
+            # It was quick before: smaller reads will show whether that helps.
+            self._per_read_record_ms = read_ms / records
+        each_ms = self._per_read_record_ms = min(self._per_read_record_ms, read_ms / records)
+        self._last_records, self._last_read_ms = records, read_ms
+        fixed_ms = read_ms - each_ms * records
+        wanted = min(
+            READ_MS / max(self._work_ms, 1e-9), max(READ_MS, fixed_ms) / max(each_ms, 1e-9)
+        )
+        self.records = self._bounded(min(wanted, self.records * _GROWTH))
+
+    def _bounded(self, records: float) -> int:
+        return max(self._least, min(int(records), COLUMN_READS * READ_RECORDS))
+
 
 class SourceLogic(OperatorLogic):
-    """Reads the splits of one subtask."""
+    """Reads the splits of one subtask.
 
-    def __init__(self, spec: SourceSpec) -> None:
+    Args:
+        spec: What to read.
+        monotonic_s: Says how time goes by.
+    """
+
+    def __init__(
+        self, spec: SourceSpec, monotonic_s: Callable[[], float] = time.perf_counter
+    ) -> None:
         self._spec = spec
+        self._monotonic_s = monotonic_s
         self._rescaled: list[Any] = []
         """Generators of former subtasks, until it is known which splits are read here now."""
+        self._first: str | None = None
+        """The split that the last epoch had no time for."""
 
     def open(self) -> None:
         self._reader = self._spec.source.create_reader()
+        self._size = ReadSize(self.at_once)
 
     def restore(self, state: Any) -> None:
         # An epoch that failed may have ended in the middle of a read.
@@ -59,7 +131,7 @@ class SourceLogic(OperatorLogic):
         return self._watermarks.snapshot()
 
     def read(self, assignment: SourceAssignment, report: SubtaskReport) -> Iterator[None]:
-        """Reads within the budget; yields after each batch so that frames can be handed on."""
+        """Reads within the budget; yields after each read so that frames can be handed on."""
         if self._rescaled:
             ids = [split.split_id for split, _ in assignment.splits]
             self._watermarks.restore_rescaled(self._rescaled, ids)
@@ -71,43 +143,87 @@ class SourceLogic(OperatorLogic):
                 self._watermarks.add_split(split.split_id)
         self._paused = assignment.paused
         self._report = report
-        left = assignment.budget.max_records
+        budget = assignment.budget
+        left = budget.max_records
+        ends_s = self._monotonic_s() + budget.max_ms / 1000
         side_by_side = sum(
             split.concurrent and split.split_id not in self._paused
             for split, _ in assignment.splits
         )
         unfinished = 0
-        for split, position in () if assignment.stop else assignment.splits:
+        for split, position in () if assignment.stop else self._in_turn(assignment.splits):
             if split.split_id in self._paused:
                 unfinished += 1
                 continue
-            finished = False
             # Splits that are read side by side share the budget; one with a backlog must not starve
             # those behind it. What it leaves goes to the next.
-            allowed = -(-left // side_by_side) if split.concurrent else left
-            side_by_side -= split.concurrent
-            while allowed > 0 and not finished:
-                result = self._reader.read(split, position, self._slice(assignment.budget, allowed))
-                position, finished = result.position, result.finished  # noqa: PLW2901
-                allowed -= result.count
-                left -= result.count
-                report.records_read += result.count
-                self._hand_on(split, result)
-                yield
-                if not result.has_more or self._is_beyond(assignment.limit, split):
-                    break
-            report.positions[split.split_id] = position
-            if finished:
-                report.finished_splits.append(split.split_id)
-                self._watermarks.finish_split(split.split_id)
-                self._advance()
-            else:
-                unfinished += 1
-                report.backlog = report.backlog or allowed <= 0
+            allowed, stops_s = left, ends_s
+            if split.concurrent:
+                now_s = self._monotonic_s()
+                allowed = -(-left // side_by_side)
+                stops_s = now_s + max(ends_s - now_s, 0.0) / side_by_side
+                side_by_side -= 1
+            before = report.records_read
+            yield from self._read_split(split, position, assignment, allowed, stops_s)
+            left -= report.records_read - before
+            unfinished += split.split_id not in report.finished_splits
+        self.context.clock.mid_read = False
         if assignment.stop or (assignment.is_last and not unfinished):
             report.input_ended = True
             self._end()
         yield
+
+    def _in_turn(self, splits: tuple[tuple[Split, Any], ...]) -> tuple[tuple[Split, Any], ...]:
+        """Returns the splits in the order in which they are read now."""
+        first, self._first = self._first, None
+        for at, (split, _) in enumerate(splits):
+            if split.concurrent and split.split_id == first:
+                return splits[at:] + splits[:at]
+        return splits
+
+    def _read_split(
+        self,
+        split: Split,
+        position: Any,
+        assignment: SourceAssignment,
+        allowed: int,
+        stops_s: float,
+    ) -> Iterator[None]:
+        """Reads up to so many records until then; something in every epoch, however slow."""
+        report = self._report
+        finished = is_late = False
+        since_rise = 0
+        before = report.records_read
+        while allowed > 0 and not finished:
+            began_s = self._monotonic_s()
+            is_late = began_s >= stops_s and bool(report.positions or report.records_read)
+            if is_late:
+                break
+            left_ms = (stops_s - began_s) * 1000
+            size = self._slice(
+                assignment.budget, min(allowed, self._size.within(left_ms)), since_rise
+            )
+            result = self._reader.read(split, position, size)
+            read_s = self._monotonic_s()
+            position, finished = result.position, result.finished
+            allowed -= result.count
+            report.records_read += result.count
+            goes_on = result.has_more and allowed > 0 and not finished
+            since_rise = self._hand_on(split, result, since_rise, goes_on=goes_on)
+            worked_s = self._monotonic_s() - read_s
+            self._size.learn(result.count, (read_s - began_s) * 1000, worked_s * 1000)
+            yield
+            if not result.has_more or self._is_beyond(assignment.limit, split):
+                break
+        if is_late and report.records_read == before and self._first is None:
+            self._first = split.split_id
+        report.positions[split.split_id] = position
+        if finished:
+            report.finished_splits.append(split.split_id)
+            self._watermarks.finish_split(split.split_id)
+            self._advance()
+        else:
+            report.backlog = report.backlog or is_late or allowed <= 0
 
     def _is_beyond(self, limit: int | None, split: Split) -> bool:
         if limit is None:
@@ -115,54 +231,70 @@ class SourceLogic(OperatorLogic):
         watermark = self._watermarks.of_splits().get(split.split_id)
         return watermark is not None and watermark > limit
 
-    def _slice(self, budget: Budget, allowed: int) -> Budget:
+    def _slice(self, budget: Budget, wanted: int, since_rise: int) -> Budget:
+        """Returns the budget of one read, which ends where a watermark rises if not before."""
         strategy = self._spec.strategy
         is_aligned = strategy is not None and strategy.alignment is not None
-        reads = COLUMN_READS if self._spec.reads_columns and not is_aligned else 1
+        reads = 1
+        if self._spec.reads_columns and not is_aligned and not since_rise:
+            reads = max(1, wanted // READ_RECORDS)
         return replace(
             budget,
-            max_records=min(allowed, reads * READ_RECORDS),
+            max_records=min(wanted, reads * READ_RECORDS - since_rise),
             max_bytes=reads * budget.max_bytes,
             reads=reads,
         )
 
-    def _hand_on(self, split: Split, result: ReadResult) -> None:
+    def _hand_on(self, split: Split, result: ReadResult, since_rise: int, *, goes_on: bool) -> int:
+        """Hands on what was read; returns how many records wait for a watermark to rise."""
+        count = result.count
         if not self._spec.reads_columns:
-            self._hand_on_records(split, result)
-            return
+            rises = not goes_on or since_rise + count >= READ_RECORDS
+            self._hand_on_records(split, result, rises=rises)
+            return 0 if rises else since_rise + count
         # Cut where records would have been read, so that watermarks are the same.
-        for start in range(0, result.count, READ_RECORDS):
+        start = 0
+        while start < count:
+            end = min(count, start + READ_RECORDS - since_rise)
+            rises = since_rise + end - start >= READ_RECORDS or (end == count and not goes_on)
+            since_rise = 0 if rises else since_rise + end - start
             if result.columns is not None:
-                self._hand_on_columns(split, result.columns.slice(start, READ_RECORDS))
+                columns = result.columns.slice(start, end - start)
+                self._hand_on_columns(split, columns, rises=rises)
             else:
-                part = result.values[start : start + READ_RECORDS]
-                self._hand_on_records(split, ReadResult(part, None))
+                part = ReadResult(result.values[start:end], None)
+                self._hand_on_records(split, part, rises=rises)
+            start = end
+        return since_rise
 
-    def _hand_on_columns(self, split: Split, columns: ColumnBatch) -> None:
+    def _hand_on_columns(self, split: Split, columns: ColumnBatch, *, rises: bool) -> None:
         try:
-            batch = self._watermarks.assign_columns(split.split_id, columns)
+            batch = self._watermarks.assign_columns(split.split_id, columns, ends_read=rises)
         except NotColumnar:
-            self._hand_on_records(split, ReadResult(columns.values, None))
+            self._hand_on_records(split, ReadResult(columns.values, None), rises=rises)
             return
         self._tell_active()
+        self.context.clock.mid_read = not rises
         self.output.emit(batch)
         self._advance()
 
-    def _hand_on_records(self, split: Split, result: ReadResult) -> None:
-        for values, timestamps, _ in self._watermarks.assign(split.split_id, result):
+    def _hand_on_records(self, split: Split, result: ReadResult, *, rises: bool) -> None:
+        segments = self._watermarks.assign(split.split_id, result, ends_read=rises)
+        for values, timestamps, watermark in segments:
             if values:
                 self._tell_active()
-                self._emit(values, timestamps)
+                self._emit(values, timestamps, ends_read=rises or watermark is not None)
             self._advance()
 
-    def _emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def _emit(self, values: list[Any], timestamps: list[int] | None, *, ends_read: bool) -> None:
+        clock = self.context.clock
+        clock.mid_read = not ends_read
         if len(values) <= BATCH_RECORDS:
             self.output.emit(Batch(values, timestamps))
             return
-        clock = self.context.clock
         last = (len(values) - 1) // BATCH_RECORDS * BATCH_RECORDS
         for start in range(0, last + 1, BATCH_RECORDS):
-            clock.mid_read = start < last
+            clock.mid_read = start < last or not ends_read
             end = start + BATCH_RECORDS
             stamps = None if timestamps is None else timestamps[start:end]
             self.output.emit(Batch(values[start:end], stamps))

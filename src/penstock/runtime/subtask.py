@@ -85,6 +85,8 @@ class Subtask:
             for logic, output in zip(self._logics, self._outputs, strict=True)
         ]
         self._wire()
+        if isinstance(self._logics[0], SourceLogic):
+            self._logics[0].at_once = max(logic.at_once for logic in self._logics)
         self._is_open = False
 
     # -- building -----------------------------------------------------------------------------
