@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,8 +59,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Gate]]:
 
 
 def ended(client: Any) -> JobStatus:
-    client._job._thread.join(SECONDS)
-    assert not client._job._thread.is_alive(), "the job did not end"
+    futures.wait([client._job.result], SECONDS)
+    assert client._job.result.done(), "the job did not end"
     status: JobStatus = client.get_job_status().result()
     return status
 

@@ -5,6 +5,10 @@
 3. After a failure the restart strategy decides; the next attempt starts from the latest completed
    checkpoint, with what sinks prepared since then taken back.
 4. At the end, output that waits for a checkpoint is committed with a last one.
+
+A cancellation interrupts the running epoch. Other code of the user's runs in the job's thread, or
+is waited for there (committers, `discover` of a source), and may not return either: the job then
+ends without that thread, which finds nothing left to do if it ever comes back.
 """
 
 from __future__ import annotations
@@ -12,7 +16,10 @@ from __future__ import annotations
 import functools
 import logging
 import random  # noqa: TID251 - the composition root is where chance comes from
+import sys
 import threading
+import traceback
+from concurrent import futures
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +48,12 @@ if TYPE_CHECKING:
 
 _LASTING: Final = "every further attempt would meet the same error. It is shown where the job ends."
 _log = logging.getLogger("penstock.job")
+_PATIENCE_S: Final = 1.2
+"""After that a cancelled job ends without its thread; interrupted epochs have ended by then."""
+
+
+class _LeftBehind(Exception):
+    """The job has ended meanwhile, and this thread has no say any more."""
 
 
 class LocalJob(JobRecord):
@@ -59,6 +72,9 @@ class LocalJob(JobRecord):
         self._started_ms = self._clock.monotonic_ms()
         name = f"penstock-{job_id[:8]}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._resources: JobResources | None = None
+        self._closing = threading.Lock()
+        self._is_closing = threading.Event()
 
     # -- steering, from any thread --------------------------------------------------------------
 
@@ -66,12 +82,39 @@ class LocalJob(JobRecord):
         self._thread.start()
 
     def cancel(self) -> None:
-        """Asks the job to stop after the running epoch."""
+        """Ends the job, and the running epoch with it, whatever its functions do."""
+        is_first = not self._cancelled.is_set()
         self._cancelled.set()
         if not self.status.is_terminal_state():
             self.status = JobStatus.CANCELLING
         if self._driver is not None:
             self._driver.cancel()
+        if is_first:
+            threading.Thread(target=self._leave, name="penstock-cancel", daemon=True).start()
+
+    def _leave(self) -> None:
+        """Ends a cancelled job whose thread does not end it."""
+        while self._resources is None:
+            # Spark starts, which is a matter of seconds.
+            if self._is_closing.wait(_PATIENCE_S):
+                return
+        if self._is_closing.wait(_PATIENCE_S) or not self._may_close():
+            return
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        _log.warning(
+            "Job %s is cancelled, and its thread does not return. It is left behind:\n%s",
+            self.job_id,
+            "" if frame is None else "".join(traceback.format_stack(frame)),
+        )
+        self._resources.close(JobStatus.CANCELED)
+        self._ended(JobStatus.CANCELED)
+
+    def _may_close(self) -> bool:
+        """Whether the caller is the first who wants to end the job; nobody else may then."""
+        with self._closing:
+            is_first = not self._is_closing.is_set()
+            self._is_closing.set()
+            return is_first
 
     def wait(self) -> JobExecutionResult:
         """Waits for the end; Ctrl-C cancels the job."""
@@ -79,7 +122,7 @@ class LocalJob(JobRecord):
             return self.result.result()
         except KeyboardInterrupt:
             self.cancel()
-            self._thread.join(timeout=30)
+            futures.wait([self.result], timeout=30)
             raise
 
     def trigger_savepoint(
@@ -137,14 +180,20 @@ class LocalJob(JobRecord):
     def _run(self) -> None:
         try:
             status = self._run_job()
+        except _LeftBehind:
+            return
         except BaseException as error:
             self.failed(error)
             self.status = JobStatus.FAILED
             self._is_running.set()
             self.result.set_exception(error)
             return
+        self._ended(status)
+
+    def _ended(self, status: JobStatus) -> None:
         self.status = status
         late = self.summed_up()
+        self._is_running.set()
         if status is JobStatus.CANCELED:
             self.result.set_exception(JobExecutionError(f"job {self.job_id} was cancelled."))
             return
@@ -160,7 +209,10 @@ class LocalJob(JobRecord):
         self.engine_facts = engine_facts(settings.master, engine.spark)
         resources = JobResources(engine, settings, self.job_id, self._clock)
         self.storage_facts = functools.partial(storage_facts, resources.effects)
+        self._resources = resources
         try:
+            if self._cancelled.is_set():
+                return (status := JobStatus.CANCELED)
             resources.service.journal.listener = self.listeners.checkpoint_fact
             state = resources.start(self.graph)
             self._service = resources.service
@@ -169,7 +221,13 @@ class LocalJob(JobRecord):
             if ended.status is JobStatus.FAILED:
                 raise
             return (status := ended.status)
+        except Exception:
+            if self._cancelled.is_set():
+                return (status := JobStatus.CANCELED)
+            raise
         finally:
+            if not self._may_close():
+                raise _LeftBehind
             resources.close(status)
 
     def _run_attempts(self, resources: JobResources, initial: JobState | None) -> JobStatus:

@@ -57,6 +57,9 @@ class EpochRunner(Protocol):
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch and returns all reports."""
 
+    def interrupt(self) -> None:
+        """Makes `run` raise soon, whatever a function does; safe from any thread, and again."""
+
 
 class Checkpoints(Protocol):
     """Whoever makes the job's state durable."""
@@ -149,16 +152,18 @@ class JobDriver:
         )
 
     def cancel(self) -> None:
-        """Makes `run` return after the running epoch; safe from any thread."""
+        """Ends `run`, and the running epoch with it; safe from any thread."""
         with self._wake:
             self._cancelled = True
             self._wake.notify_all()
+        self._runner.interrupt()
 
     def fail(self, message: str) -> None:
-        """Makes `run` raise after the running epoch; safe from any thread."""
+        """Makes `run` raise, and ends the running epoch; safe from any thread."""
         with self._wake:
             self._failure = message
             self._wake.notify_all()
+        self._runner.interrupt()
 
     def wake(self) -> None:
         """Makes a waiting driver look around; safe from any thread."""
@@ -271,7 +276,7 @@ class JobDriver:
                 key = stage.stage_id, index
                 source = None
                 if stage.is_source:
-                    budget = Budget(share, _BUDGET_BYTES, now_ms, max_ms=self._admission.target_ms)
+                    budget = Budget(share, _BUDGET_BYTES, now_ms, max_ms=self.admission.target_ms)
                     source = self._assignment(stage, index, budget)
                 subtasks[key] = SubtaskPlan(self.state.versions.get(key), source, begins, inside)
         return EpochPlan(self.state.epoch + 1, try_number, now_ms, subtasks)

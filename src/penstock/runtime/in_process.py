@@ -2,14 +2,29 @@
 
 The same subtasks, frames and reports as on Spark, so that tests of behaviour need no JVM. One cache
 per partition, as if each had its own worker.
+
+Functions run in a thread of their own, so that an epoch can be left although a function does not
+return. A thread that runs Python code ends by an exception that is raised inside it. One that
+sleeps or waits in C cannot be ended: it is left behind, and ends once the function returns.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ctypes
+import logging
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.errors import JobExecutionError
 from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.level_task import (
+    EpochInterrupted,
     SubtaskCache,
     level_partitions,
     read_report,
@@ -18,6 +33,13 @@ from penstock.runtime.level_task import (
 
 if TYPE_CHECKING:
     from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
+
+    Work = tuple[Callable[[], Any], Future[Any]]
+
+_log = logging.getLogger("penstock.job")
+_TRIES: Final = 8
+_BETWEEN_TRIES_S: Final = 0.1
+"""A function may catch the exception, so it is raised again before its thread is left behind."""
 
 
 class InProcessRunner:
@@ -28,9 +50,65 @@ class InProcessRunner:
         self._keep_subtasks = keep_subtasks
         self._cache = SubtaskCache()
         self._attempt = 0
+        self._work: queue.Queue[Work | None] = queue.Queue()
+        self._thread = threading.Thread(
+            target=_serve,
+            args=(self._work,),
+            name=f"penstock-functions-{program.job_id[:8]}",
+            daemon=True,
+        )
+        self._running: Future[Any] | None = None
+        self._is_interrupted = False
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
+        return self._in_thread(lambda: self._run_levels(plan))  # type: ignore[no-any-return]
+
+    def _in_thread(self, work: Callable[[], Any]) -> Any:
+        if self._thread.ident is None:
+            self._thread.start()
+        running = self._running = Future()
+        self._work.put((work, running))
+        if self._is_interrupted:
+            # That was before there was anything to interrupt.
+            self._leave(running)
+        return running.result()
+
+    def interrupt(self) -> None:
+        """Ends the running epoch, or leaves the thread that runs it."""
+        if not self._is_interrupted:
+            self._is_interrupted = True
+            if self._running is not None:
+                threading.Thread(
+                    target=self._leave,
+                    args=(self._running,),
+                    name="penstock-interrupt",
+                    daemon=True,
+                ).start()
+
+    def _leave(self, running: Future[Any]) -> None:
+        thread_id = self._thread.ident
+        assert thread_id is not None
+        for _ in range(_TRIES):
+            if running.done():
+                return
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread_id), ctypes.py_object(EpochInterrupted)
+            )
+            wait([running], _BETWEEN_TRIES_S)
+        frame = sys._current_frames().get(thread_id)
+        if running.done() or frame is None:
+            return
+        _log.warning(
+            "A function does not return, and a thread cannot be killed: it is left behind, goes on "
+            "until the function returns, and keeps what it holds. With a penstock.spark.master "
+            "other than in-process its worker would have been killed.\n%s",
+            "".join(traceback.format_stack(frame)),
+        )
+        with suppress(InvalidStateError):
+            running.set_exception(JobExecutionError("the epoch was interrupted."))
+
+    def _run_levels(self, plan: EpochPlan) -> list[SubtaskReport]:
         graph = self._program.graph
         if not self._keep_subtasks:
             self._cache.clear()
@@ -56,5 +134,30 @@ class InProcessRunner:
         return [read_report(frame) for frame in incoming[0] if frame.kind == FrameKind.REPORT]
 
     def close(self) -> None:
-        """Closes all operators."""
-        self._cache.clear()
+        """Closes all operators, in the thread that opened them if it still serves."""
+        if self._thread.ident is None:
+            return
+        if not self._is_interrupted:
+            self._in_thread(self._cache.clear)
+        self._work.put(None)
+        self._thread.join(_BETWEEN_TRIES_S if self._is_interrupted else None)
+        if self._is_interrupted and not self._thread.is_alive():
+            self._cache.clear()
+
+
+def _serve(queued: queue.Queue[Work | None]) -> None:
+    """Does what is queued until it is told to end, or left behind."""
+    # The interruption may come a moment after the work is done.
+    with suppress(EpochInterrupted, InvalidStateError):
+        while (item := queued.get()) is not None:
+            work, running = item
+            try:
+                running.set_result(work())
+            except InvalidStateError:
+                return
+            except EpochInterrupted:
+                running.set_exception(JobExecutionError("the epoch was interrupted."))
+                return
+            except BaseException as error:
+                running.set_exception(error)
+            del item, work, running

@@ -27,6 +27,10 @@ Routed = tuple[int, Frame]
 """Partition of the next level, and the frame."""
 
 
+class EpochInterrupted(BaseException):
+    """Raised inside an epoch that nobody wants any more; no `except Exception` takes it."""
+
+
 class SubtaskCache:
     """Subtasks that this process served last, for one job attempt at a time.
 
@@ -123,7 +127,7 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
                     yield router.route(_report_frame(item))
                 else:
                     yield router.route(item)
-        except GeneratorExit:
+        except (GeneratorExit, EpochInterrupted):
             raise
         except BaseException as error:
             cache.drop(key)

@@ -108,8 +108,8 @@ class SinkCommits:
     @property
     def has_promised(self) -> bool:
         """Whether a snapshot that may outlive the job names output of its own."""
-        with self._lock:
-            return any(self._promised.values())
+        # Without the lock, which a committer that does not return would keep.
+        return any(tuple(self._promised.values()))
 
     def snapshot(self) -> dict[str, Any]:
         """Returns plain data by uid: what the committer keeps, and what it still owes."""

@@ -8,17 +8,19 @@ closure holds versions, splits and numbers only.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
 from penstock.core import pickling
-from penstock.core.errors import JobExecutionError, ProgramError
+from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.level_task import SubtaskCache, level_tasks, read_report, run_level_task
 from penstock.spark.dependencies import WorkerSetup
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 
 # Records and state may hold instances of classes that only functions of the program know.
 pickling.register_by_value_pickler(cloudpickle.dumps)
+
+_log = logging.getLogger("penstock.job")
+_AGAIN_S: Final = 0.2
+"""Pause between two tries to cancel an epoch, whose job may not have reached Spark before."""
 
 _CACHE = SubtaskCache()
 """Of this worker process."""
@@ -183,17 +189,51 @@ class SparkEpochRunner:
         if here and max(self._widths) <= MOST_SLOTS:
             self._slots = SlottedLineage(self._context, self._widths)
         self._seed = self._context.parallelize(range(self._widths[0]), self._widths[0])
+        self._tag = f"penstock-{program.job_id}-{program.leader_epoch}-{program.attempt}"
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        self._is_interrupted = threading.Event()
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
         frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
+        context = self._context
+        self._is_idle.clear()
         try:
+            if self._is_interrupted.is_set():
+                raise JobExecutionError(f"epoch {plan.epoch} was interrupted.")
+            context.setInterruptOnCancel(True)
+            context.addJobTag(self._tag)
             collected = frames.collect()
+        except PenstockError:
+            raise
         except Exception as error:
+            if self._is_interrupted.is_set():
+                raise JobExecutionError(f"epoch {plan.epoch} was interrupted.") from error
             raise JobExecutionError(
                 f"Spark could not run epoch {plan.epoch}: {_first_lines(error)}"
             ) from error
+        finally:
+            self._is_idle.set()
+            # Jobs that commit output run in this thread too, and are not to be cancelled.
+            context.removeJobTag(self._tag)
         return [read_report(frame) for _, frame in collected if frame.kind == FrameKind.REPORT]
+
+    def interrupt(self) -> None:
+        """Cancels the Spark job of the epoch; Spark kills workers that do not end by themselves."""
+        if not self._is_interrupted.is_set():
+            self._is_interrupted.set()
+            threading.Thread(target=self._cancel, name="penstock-interrupt", daemon=True).start()
+
+    def _cancel(self) -> None:
+        while not self._is_idle.is_set():
+            try:
+                self._context.cancelJobsWithTag(self._tag)
+            except Exception:
+                # The JVM has gone, and the epoch with it.
+                _log.debug("An epoch could not be cancelled.", exc_info=True)
+                return
+            self._is_idle.wait(_AGAIN_S)
 
     def _task(self, plan: EpochPlan, level: int, keys: Iterable[SubtaskKey]) -> LevelTask:
         part = replace(plan, subtasks={key: plan.subtasks[key] for key in keys})

@@ -25,6 +25,8 @@ FIXED_SETTINGS: Final[dict[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "false",
     "spark.task.maxFailures": "4",
+    # A worker whose task was cancelled is killed at once: its function may never return.
+    "spark.python.task.killTimeout": "100ms",
     # Its own pages would be a side door without a token.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -24,6 +24,7 @@ from penstock.checkpoint.coordination.completed import (
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.core.fault_points import fault_span
+from penstock.core.job import JobStatus
 from penstock.launch.checkpointing.figures import TaskFigureBook
 from penstock.launch.checkpointing.journal import CheckpointJournal
 from penstock.launch.checkpointing.pinned_states import Offer, PinnedStates
@@ -34,7 +35,6 @@ from penstock.runtime.driver import SnapshotWish
 if TYPE_CHECKING:
     from penstock.checkpoint.settings import CheckpointSettings
     from penstock.core.clock import Clock
-    from penstock.core.job import JobStatus
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.runtime.driver import JobDriver
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.checkpoint")
 _LONGEST_WAIT_S: Final = 0.2
 _CLOSE_TIMEOUT_S: Final = 30.0
+_COMMIT_PATIENCE_S: Final = 0.5
+"""How long a cancelled job waits for a committer of the user's."""
 _HISTORY: Final = fault_span("checkpoint.history")
 
 Result = Future[CompletedCheckpoint]
@@ -169,12 +171,19 @@ class CheckpointService:
     def close(self, status: JobStatus) -> None:
         """The job has ended: cleans up as the retention policy says, then returns."""
         self._driver = None
+        ends_s = self._clock.monotonic_ms() / 1000 + _CLOSE_TIMEOUT_S
         if self._thread.is_alive():
             self._events.put(events.JobEnded(status))
-            if not self._is_closed.wait(_CLOSE_TIMEOUT_S):
-                _log.warning("Checkpoints of job %s were not cleaned up in time.", self._job_id)
+            stuck_s = 0.0
+            while not self._is_closed.wait(_LONGEST_WAIT_S):
+                is_stuck = status is JobStatus.CANCELED and self._steps.is_committing
+                stuck_s = stuck_s + _LONGEST_WAIT_S if is_stuck else 0.0
+                if stuck_s > _COMMIT_PATIENCE_S or self._clock.monotonic_ms() / 1000 > ends_s:
+                    why = ": a sink does not return from its commit" if is_stuck else " in time"
+                    _log.warning("Checkpoints of job %s were not cleaned up%s.", self._job_id, why)
+                    break
         self._end()
-        if self._thread.is_alive():
+        if self._thread.is_alive() and not self._steps.is_committing:
             self._thread.join(_CLOSE_TIMEOUT_S)
         self._steps.close()
         self._effects.close()

@@ -68,6 +68,8 @@ class StorageSteps:
         self._unknown: Unknown | None = None
         self._rewrites: dict[int, instructions.WriteMetadata] = {}
         self._publishing: instructions.Publish | None = None
+        self.is_committing = False
+        """Whether a committer of the user's is at work, which may not return."""
         self._writer = ThreadPoolExecutor(1, f"penstock-snapshots-{job_id[:8]}")
 
     def close(self) -> None:
@@ -183,6 +185,7 @@ class StorageSteps:
 
     def on_CommitSinks(self, wish: instructions.CommitSinks) -> None:
         number = wish.checkpoint.checkpoint_id
+        self.is_committing = True
         try:
             with _SINKS:
                 self._sinks.commit(wish.checkpoint.epoch, number)
@@ -190,6 +193,8 @@ class StorageSteps:
             self._post(events.SinkCommitFailed(number, str(error)))
         else:
             self._post(events.SinksCommitted(number))
+        finally:
+            self.is_committing = False
 
     def on_DiscardPending(self, wish: instructions.DiscardPending) -> None:
         number = wish.checkpoint_id
