@@ -282,4 +282,3 @@ def test_interrupted_from_the_keyboard(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert "KeyboardInterrupt" in errors
-    assert "left behind" in errors

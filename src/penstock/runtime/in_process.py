@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.job")
 _TRIES: Final = 8
+_LONGEST_WAIT_S: Final = 0.2
 _BETWEEN_TRIES_S: Final = 0.1
 """A function may catch the exception, so it is raised again before its thread is left behind."""
 
@@ -72,6 +73,9 @@ class InProcessRunner:
         if self._is_interrupted:
             # That was before there was anything to interrupt.
             self._leave(running)
+        # The exception that ends an epoch may come while its result is set, and nobody be notified.
+        while not running.done():
+            wait([running], _LONGEST_WAIT_S)
         return running.result()
 
     def interrupt(self) -> None:
