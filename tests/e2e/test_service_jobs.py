@@ -134,6 +134,55 @@ def test_a_job_is_cancelled_and_its_process_ends(manager: Manager, tmp_path: Pat
     assert "ERROR" not in log, "that somebody cancels it is no failure of the program"
 
 
+ENDLESS = """
+import sys, time
+from pathlib import Path
+from penstock.datastream import StreamExecutionEnvironment
+
+def endless(value):
+    Path(sys.argv[1], "reached").touch()
+    time.sleep(3600)
+
+def slow(value):
+    time.sleep(0.01)
+    with open(Path(sys.argv[1], "seen"), "a") as seen:
+        print(value, file=seen)
+    return value
+
+env = StreamExecutionEnvironment.get_execution_environment()
+numbers = env.from_collection(list(range(100_000)))
+numbers.map(endless if sys.argv[2] == "endless" else slow).print()
+env.execute("endless")
+"""
+
+
+def test_a_job_whose_function_does_not_return_is_cancelled(
+    manager: Manager, tmp_path: Path
+) -> None:
+    job = manager.submit(ENDLESS, tmp_path, "endless")
+    wait_for((tmp_path / "reached").exists, job.trouble)
+    pid = job.pid()
+    job.cancel()
+    job.wait_for_state("CANCELED")
+    wait_for(lambda: not is_alive(pid), job.trouble)
+    log = (job.directory / "log.txt").read_text()
+    assert "The job has ended: CANCELED" in log, "it was not killed"
+    assert "in endless" in log, "what is left behind is told"
+
+
+def test_a_job_with_a_slow_function_is_stopped(manager: Manager, tmp_path: Path) -> None:
+    """A thousand seconds of input: it stops in the middle, and all it saw is accounted for."""
+    job = manager.submit(ENDLESS, tmp_path, "slow")
+    job.wait_for_state("RUNNING")
+    wait_for((tmp_path / "seen").exists, job.trouble)
+    target = str(tmp_path / "savepoints")
+    path = job.operation("stop", {"targetDirectory": target, "drain": False})["location"]
+    job.wait_for_state("FINISHED")
+    (source,) = decode_manifest(Path(path, "_metadata").read_bytes(), path).sources.values()
+    ((_, position),) = source["assigned"]
+    assert (tmp_path / "seen").read_text().split() == [str(each) for each in range(position)]
+
+
 def test_a_process_that_does_not_obey_a_cancellation_is_killed(
     manager: Manager, tmp_path: Path
 ) -> None:
