@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.launch.settings import JobSettings
     from penstock.runtime.driver import EpochSummary
+    from penstock.runtime.overdue import OverdueEpoch
 
 _MAX_FAILURE_CHARACTERS: Final = 64 * 1024
 MOST_FAILURES: Final = 16
@@ -67,6 +68,8 @@ class JobRecord:
         self.restarts_before = 0
         """Of processes before this one."""
         self.metrics = JobMetrics()
+        self.overdue: OverdueEpoch | None = None
+        """The epoch that runs, if it should have ended long ago."""
         self._late_notices = LateNotices()
         self._maps_to_none: set[str] = set()
         self.engine_facts = EngineFacts(settings.master)
@@ -177,6 +180,7 @@ class JobRecord:
             self.engine_facts,
             last_checkpoint_ms,
             storage=self.storage_facts(),
+            overdue=self.overdue,
         )
 
 

@@ -115,6 +115,7 @@ class JobResources:
             settings.parameters,
             settings.leader_epoch,
             settings.object_reuse,
+            settings.admission.target_ms,
         )
         driver = self._driver = JobDriver(
             program,

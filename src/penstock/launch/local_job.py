@@ -34,6 +34,7 @@ from penstock.launch.job_record import FailuresInARow, JobRecord, engine_facts, 
 from penstock.launch.job_resources import JobResources
 from penstock.launch.listeners import JobListeners
 from penstock.launch.start_point import JobEndedError
+from penstock.runtime.overdue import EpochWatch
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.completed import CompletedCheckpoint
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from penstock.launch.settings import JobSettings
     from penstock.runtime.driver import EpochSummary, JobDriver
     from penstock.runtime.job_state import JobState
+    from penstock.runtime.overdue import OverdueEpoch
     from penstock.runtime.source_progress import SourceProgress
 
 _LASTING: Final = "every further attempt would meet the same error. It is shown where the job ends."
@@ -281,7 +283,8 @@ class LocalJob(JobRecord):
         self.status = JobStatus.RUNNING
         self._is_running.set()
         self.listeners.attempt_started()
-        driver.run()
+        with EpochWatch(driver, self._show_overdue):
+            driver.run()
         if driver.is_cancelled:
             return JobStatus.CANCELED
         if driver.has_stopped:
@@ -292,6 +295,9 @@ class LocalJob(JobRecord):
                 return JobStatus.CANCELED
         resources.sinks.commit(driver.state.epoch, final=True)
         return JobStatus.FINISHED
+
+    def _show_overdue(self, epoch: OverdueEpoch | None) -> None:
+        self.overdue = epoch
 
     def _progress(self, uid: str) -> SourceProgress:
         assert self._driver is not None

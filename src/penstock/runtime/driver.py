@@ -106,6 +106,15 @@ class EpochSummary:
     phases_ms: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class RunningEpoch:
+    """An epoch under way."""
+
+    epoch: int
+    started_ms: int  # Wall time.
+    ran_ms: Callable[[], int]  # How long it has run by now.
+
+
 class JobDriver:
     """Drives one attempt of a job to its end."""
 
@@ -124,7 +133,7 @@ class JobDriver:
         commits_epochs: bool = True,
         files: StateFiles | None = None,
     ) -> None:
-        self._program = program
+        self.program = program
         self._graph = program.graph
         self._runner = runner
         self._sinks = sinks
@@ -142,6 +151,8 @@ class JobDriver:
         """Whether the job ended with a savepoint that somebody asked for."""
         self._failure: str | None = None
         self._run_ms = 0
+        self.running: RunningEpoch | None = None
+        """For those who look from other threads."""
         self._alignment = SplitAlignment(self._graph)
         self._micro_batches = MicroBatches(self._graph)
         self.epoch_times = EpochTimes()
@@ -207,6 +218,10 @@ class JobDriver:
     # -- one epoch ----------------------------------------------------------------------------
 
     def _run_epoch(self, started_ms: int) -> EpochSummary:
+        number = self.state.epoch + 1
+        self.running = RunningEpoch(
+            number, self._clock.wall_ms(), lambda: self._clock.monotonic_ms() - started_ms
+        )
         self._run_ms = 0
         reports = self._consistent_reports()
         ran_ms = self._clock.monotonic_ms()
@@ -240,8 +255,9 @@ class JobDriver:
             duration,
             sum(work_by_level(self._graph, reports, commits=False)),
             backlog=backlog,
-            cut_short=not any(report.backlog for report in reports),
+            cut_short=not any(each.backlog and not each.cut_short for each in reports),
         )
+        self.running = None
         return EpochSummary(self.state.epoch, duration, records, backlog, reports, phases)
 
     def _consistent_reports(self) -> list[SubtaskReport]:

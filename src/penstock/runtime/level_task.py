@@ -15,6 +15,7 @@ from penstock.core import errors
 from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.operators.errors import describe_exception
 from penstock.runtime.frames import Frame, FrameKind
+from penstock.runtime.overdue import WATCH
 from penstock.runtime.records import EpochPlan, ErrorReport, JobProgram, SubtaskKey, SubtaskReport
 from penstock.runtime.subtask import Subtask
 
@@ -102,10 +103,12 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
     cache: SubtaskCache,
     retries: int = 0,
     most_tasks: int = sys.maxsize,
+    in_turn: int = 0,
 ) -> Iterator[Routed]:
     """Runs the subtasks of one task one after the other, up to the first that fails.
 
-    It always reads all of `incoming`, or Spark would throw its worker away.
+    It always reads all of `incoming`, or Spark would throw its worker away. As many subtasks as
+    run one after the other (`in_turn`, those of this task by default) share the time to read.
     """
     keys = level_tasks(program.graph, level, most_tasks)[partition]
     router = Router(program.graph, level, partition, most_tasks)
@@ -118,15 +121,15 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
             frames[target].append(frame)
     for key in keys:
         try:
-            for item in cache.get(program, key).run(
-                plan, plan.subtasks[key], frames.pop(key), attempt
-            ):
-                if isinstance(item, SubtaskReport):
-                    # A task counts once.
-                    item.retries, retries = retries, 0
-                    yield router.route(_report_frame(item))
-                else:
-                    yield router.route(item)
+            mine = _in_time(plan.subtasks[key], in_turn or len(keys))
+            with WATCH.watched(program, plan, key):
+                for item in cache.get(program, key).run(plan, mine, frames.pop(key), attempt):
+                    if isinstance(item, SubtaskReport):
+                        # A task counts once.
+                        item.retries, retries = retries, 0
+                        yield router.route(_report_frame(item))
+                    else:
+                        yield router.route(item)
         except (GeneratorExit, EpochInterrupted):
             raise
         except BaseException as error:
@@ -135,6 +138,13 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
             report = SubtaskReport(key[0], key[1], attempt, error=described)
             yield router.route(_report_frame(report))
             return
+
+
+def _in_time(mine: SubtaskPlan, in_turn: int) -> SubtaskPlan:
+    if mine.source is None or in_turn == 1:
+        return mine
+    budget = replace(mine.source.budget, max_ms=mine.source.budget.max_ms / in_turn)
+    return replace(mine, source=replace(mine.source, budget=budget))
 
 
 def _report_frame(report: SubtaskReport) -> Frame:

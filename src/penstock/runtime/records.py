@@ -59,6 +59,7 @@ class JobProgram:
         parameters: The job's global parameters, shown to functions.
         leader_epoch: Rises with every process of the job, each of which counts attempts from 0.
         object_reuse: Whether functions leave alone what they emitted, so that nothing is copied.
+        target_ms: How long an epoch should take.
     """
 
     job_id: str
@@ -68,6 +69,7 @@ class JobProgram:
     parameters: tuple[tuple[str, str], ...] = ()
     leader_epoch: int = 1
     object_reuse: bool = False
+    target_ms: int = 1_000
 
     @property
     def cache_key(self) -> tuple[str, int]:
@@ -237,6 +239,7 @@ class SubtaskReport:
         positions: For sources: split id to next position.
         finished_splits: For sources: splits that ended.
         backlog: For sources: more could be read at once.
+        cut_short: For sources: the time was over before the records that it might read.
         records_read: For sources: how many records this epoch read.
         split_watermarks: For sources that are aligned: by split id; None for idle splits.
         input_ended: The MAX watermark passed.
@@ -258,6 +261,7 @@ class SubtaskReport:
     positions: dict[str, Any] = field(default_factory=dict)
     finished_splits: list[str] = field(default_factory=list)
     backlog: bool = False
+    cut_short: bool = False
     records_read: int = 0
     split_watermarks: dict[str, int | None] = field(default_factory=dict)
     input_ended: bool = False

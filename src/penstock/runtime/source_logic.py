@@ -224,6 +224,7 @@ class SourceLogic(OperatorLogic):
             self._advance()
         else:
             report.backlog = report.backlog or is_late or allowed <= 0
+            report.cut_short = report.cut_short or is_late
 
     def _is_beyond(self, limit: int | None, split: Split) -> bool:
         if limit is None:

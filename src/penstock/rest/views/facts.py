@@ -10,6 +10,7 @@ from penstock.core.job import JobStatus
 if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph, Stage
     from penstock.runtime.job_metrics import JobMetrics, SubtaskTotals
+    from penstock.runtime.overdue import OverdueEpoch
 
 TASK_STATES: Final = (
     "CREATED",
@@ -93,6 +94,7 @@ class JobFacts:
     # Accumulated values, once the job has finished.
     accumulators: dict[str, Any] = field(default_factory=dict)
     storage: StorageFacts = field(default=StorageFacts())  # What was asked of checkpoint storage.
+    overdue: OverdueEpoch | None = None  # The running epoch, if it should have ended long ago.
 
     @property
     def uptime_ms(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.job import JobStatus
@@ -59,6 +60,7 @@ def job_view(facts: JobFacts, now_ms: int) -> dict[str, Any]:
         ),
         "epoch": facts.metrics.totals.epoch,
         "backlog": facts.metrics.totals.backlog,
+        "overdue": None if facts.overdue is None else asdict(facts.overdue),
         "tasks": task_counts(facts),
         "engine": {
             "name": facts.engine.name,
