@@ -21,22 +21,25 @@ pytestmark = pytest.mark.spark
 SECONDS = 250
 
 
-def asleep() -> None:
-    time.sleep(3600)
+def endless(how: str) -> Callable[[], None]:
+    """Returns a function that travels to workers as a program's own do."""
+
+    def asleep() -> None:
+        time.sleep(3600)
+
+    def in_c() -> None:
+        """Never lets go of the interpreter: no other thread of the worker runs any more."""
+        sum(range(10**15))
+
+    def catching() -> None:
+        while True:
+            with contextlib.suppress(BaseException):
+                time.sleep(1)
+
+    return {"asleep": asleep, "in C": in_c, "catching": catching}[how]
 
 
-def in_c() -> None:
-    """Never lets go of the interpreter: no other thread of the worker runs any more."""
-    sum(range(10**15))
-
-
-def catching() -> None:
-    while True:
-        with contextlib.suppress(BaseException):
-            time.sleep(1)
-
-
-def wait_for(found: Callable[[], bool], what: str) -> None:
+def wait_for(found: Callable[[], Any], what: str) -> None:
     ends = time.monotonic() + SECONDS
     while not found():
         assert time.monotonic() < ends, what
@@ -50,23 +53,24 @@ def environment() -> StreamExecutionEnvironment:
     return env
 
 
-@pytest.mark.parametrize("endless", [asleep, in_c, catching])
-def test_cancelled_in_a_function(tmp_path: Path, endless: Callable[[], None]) -> None:
-    """Behind a `key_by` too, where no deadline of a source helps."""
+@pytest.mark.parametrize("how", ["asleep", "in C", "catching"])
+def test_cancelled_in_a_function(tmp_path: Path, how: str) -> None:
+    """Behind a `key_by`, where no deadline of a source helps."""
+    stay = endless(how)
 
     def hold(value: Any) -> Any:
         (tmp_path / f"{os.getpid()}").touch()
-        endless()
+        stay()
         return value
 
     env = environment()
     numbers = env.from_collection(list(range(100)))
     numbers.key_by(lambda value: value % 7).map(hold).print()
     client = env.execute_async()
-    wait_for(lambda: bool([*tmp_path.iterdir()]), "no function was called")
-    client.cancel()
-    client.cancel()
     job: Any = client._job
+    wait_for(lambda: job.result.done() or [*tmp_path.iterdir()], "no function was called")
+    client.cancel()
+    client.cancel()
     futures.wait([job.result], SECONDS)
     assert job.result.done(), "the job did not end"
     assert client.get_job_status().result() is JobStatus.CANCELED

@@ -41,7 +41,7 @@ WITHOUT_EFFECT: Final = {
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": (
         "operators are chained when no record has to travel between them"
     ),
-    "task.cancellation.interval": "jobs are cancelled at the end of an epoch",
+    "task.cancellation.interval": "a cancelled job is interrupted at once, and again until it ends",
     "heartbeat.interval": _EXECUTORS + "spark.executor.heartbeatInterval instead",
     "heartbeat.timeout": _EXECUTORS + "spark.network.timeout instead",
     "web.exception-history-size": "the last 16 failures are kept",

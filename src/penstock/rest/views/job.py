@@ -60,7 +60,7 @@ def job_view(facts: JobFacts, now_ms: int) -> dict[str, Any]:
         ),
         "epoch": facts.metrics.totals.epoch,
         "backlog": facts.metrics.totals.backlog,
-        "overdue": None if facts.overdue is None else asdict(facts.overdue),
+        "overdue": _overdue(facts),
         "tasks": task_counts(facts),
         "engine": {
             "name": facts.engine.name,
@@ -68,6 +68,15 @@ def job_view(facts: JobFacts, now_ms: int) -> dict[str, Any]:
             "cores": facts.engine.cores,
         },
     }
+
+
+def _overdue(facts: JobFacts) -> dict[str, Any] | None:
+    """Returns the running epoch, if it should have ended long ago, and what keeps it."""
+    found = facts.overdue
+    if found is None:
+        return None
+    tasks = [asdict(task) for task in found.tasks]
+    return {"epoch": found.epoch, "start-time": found.started_ms, "tasks": tasks}
 
 
 def task_counts(facts: JobFacts) -> dict[str, int]:

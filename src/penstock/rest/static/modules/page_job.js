@@ -48,6 +48,7 @@ export function view(page) {
     crumbs(title),
     header(page, job),
     trouble(page, job),
+    overdue(page, job),
     tabs("Parts of the job", tabEntries(page)),
     h("div", { class: "tab", key: route.tab }, TABS[route.tab].view(page, job)),
   ];
@@ -127,6 +128,34 @@ function trouble({ route, data }, job) {
     h("span", { class: "breaks" }, exceptions.headline(latest)),
     h("a", { href: link("jobs", job.jid, "exceptions") }, "See the exception"),
   );
+}
+
+// An epoch that does not end, with the function that keeps it.
+function overdue({ now }, { overdue: found }) {
+  if (!found) return null;
+  const lasted = elapsed(Math.max(now - found["start-time"], 0));
+  return h(
+    "div",
+    { class: "trouble overdue" },
+    h(
+      "span",
+      { class: "breaks" },
+      `Epoch ${count(found.epoch)} has run for ${lasted}. Until it ends there is no checkpoint and no output.`,
+    ),
+    found.tasks.map((task) =>
+      h(
+        "details",
+        { class: "fold", key: `${task.task} ${task.subtask}` },
+        h("summary", null, h("span", { class: "clipped" }, whereabouts(task))),
+        exceptions.trace({ stacktrace: task.stack }),
+      ),
+    ),
+  );
+}
+
+function whereabouts({ operator, task, subtask, parallelism, record }) {
+  const given = record === null ? "" : `, record ${record}`;
+  return `${operator ?? task}, subtask ${subtask + 1} of ${parallelism}${given}`;
 }
 
 function fact(name, value) {

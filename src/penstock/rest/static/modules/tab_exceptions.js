@@ -88,7 +88,8 @@ export function traceLines(text) {
     });
 }
 
-function trace({ stacktrace }) {
+/** A stack trace, the frames of the program brighter than others. */
+export function trace({ stacktrace }) {
   return h(
     "div",
     { class: "trace-block" },
