@@ -30,6 +30,7 @@ from penstock.runtime.level_task import (
     read_report,
     run_level_task,
 )
+from penstock.runtime.overdue import WATCH
 
 if TYPE_CHECKING:
     from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
@@ -109,6 +110,7 @@ class InProcessRunner:
             "other than in-process its worker would have been killed.\n%s",
             "".join(traceback.format_stack(frame)),
         )
+        WATCH.leave(thread_id)
         with suppress(InvalidStateError):
             running.set_exception(JobExecutionError("the epoch was interrupted."))
 

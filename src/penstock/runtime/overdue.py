@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import sys
 import threading
@@ -108,14 +109,20 @@ class TaskWatch:
         try:
             yield
         finally:
-            del self._tasks[thread_id]
+            self._tasks.pop(thread_id, None)
             task.forget()
+
+    def leave(self, thread_id: int) -> None:
+        """A thread is left behind; nobody wants to hear of it any more."""
+        self._tasks.pop(thread_id, None)
 
     def _look(self) -> None:
         pause_s = 1.0
         while True:
             tasks = dict(self._tasks)
-            pause_s = min([task.patience_s / TIMES for task in tasks.values()], default=pause_s)
+            pause_s = min(
+                [task.patience_s / TIMES for task in tasks.values()], default=max(pause_s, 0.2)
+            )
             time.sleep(pause_s)
             for thread_id, task in tasks.items():
                 # Of those that run since the last look, and still do.
@@ -148,13 +155,15 @@ class _Task:
         self._due_s = now_s + self.patience_s
         text = json.dumps({**self._about, **standing(frame)})
         try:
-            self._note.parent.mkdir(parents=True, exist_ok=True)
             partial = self._note.with_suffix(".partial")
             partial.write_text(text)
             partial.replace(self._note)
             self._is_noted = True
         except OSError as error:
-            _log.warning("Task %s is overdue, and the driver is not told: %s", text, error)
+            # The directory is the driver's: it is gone when the job has ended.
+            self._due_s = math.inf
+            if not self._is_noted:
+                _log.warning("A task is overdue, and its driver is not told (%s): %s", error, text)
 
     def forget(self) -> None:
         if self._is_noted:
@@ -212,6 +221,7 @@ class EpochWatch:
         self._is_over = threading.Event()
 
     def __enter__(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         threading.Thread(target=self._look, name="penstock-epochs", daemon=True).start()
 
     def __exit__(self, *_: object) -> None:

@@ -14,6 +14,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -215,8 +216,10 @@ class SparkEpochRunner:
             ) from error
         finally:
             self._is_idle.set()
-            # Jobs that commit output run in this thread too, and are not to be cancelled.
-            context.removeJobTag(self._tag)
+            # Jobs that commit output run in this thread too, and are not to be cancelled. A JVM
+            # that has gone is told of by the error that is under way.
+            with suppress(Exception):
+                context.removeJobTag(self._tag)
         return [read_report(frame) for _, frame in collected if frame.kind == FrameKind.REPORT]
 
     def interrupt(self) -> None:
