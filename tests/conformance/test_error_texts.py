@@ -180,7 +180,7 @@ USER_ERRORS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     ),
     "timestamp assigner": (
         lambda s: s.assign_timestamps_and_watermarks(
-            WatermarkStrategy.no_watermarks().with_timestamp_assigner(inverse)
+            WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda x: int(inverse(x)))
         ),
         [*FRAMES, r"in operator 'Timestamps/Watermarks'", r"  record: 3", r"  task: 'Source: .*"],
     ),

@@ -134,6 +134,7 @@ class InProcessRunner:
                     incoming[partition],
                     self._attempt,
                     self._cache,
+                    in_turn=len(partitions),
                 ):
                     outgoing[target].append(frame)
             incoming = outgoing
@@ -153,8 +154,8 @@ class InProcessRunner:
 
 def _serve(queued: queue.Queue[Work | None]) -> None:
     """Does what is queued until it is told to end, or left behind."""
-    # The interruption may come a moment after the work is done.
-    with suppress(EpochInterrupted, InvalidStateError):
+    # The interruption may come a moment after the work is done, and then breaks the queue's lock.
+    with suppress(EpochInterrupted, InvalidStateError, RuntimeError):
         while (item := queued.get()) is not None:
             work, running = item
             try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.core import errors
@@ -16,7 +17,14 @@ from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.operators.errors import describe_exception
 from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.overdue import WATCH
-from penstock.runtime.records import EpochPlan, ErrorReport, JobProgram, SubtaskKey, SubtaskReport
+from penstock.runtime.records import (
+    EpochPlan,
+    ErrorReport,
+    JobProgram,
+    SubtaskKey,
+    SubtaskPlan,
+    SubtaskReport,
+)
 from penstock.runtime.subtask import Subtask
 
 if TYPE_CHECKING:

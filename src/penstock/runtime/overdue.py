@@ -217,7 +217,8 @@ class EpochWatch:
         self._target_ms = program.target_ms
         self._folder = Path(program.state.scratch_directory, _DIRECTORY)
         self._prefix = f"{program.attempt}-"
-        self._show = show
+        self._told = show
+        self._lock = threading.Lock()
         self._is_over = threading.Event()
 
     def __enter__(self) -> None:
@@ -225,8 +226,15 @@ class EpochWatch:
         threading.Thread(target=self._look, name="penstock-epochs", daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._show(None)
+        with self._lock:
+            self._is_over.set()
+            self._told(None)
+
+    def _show(self, epoch: OverdueEpoch | None) -> None:
+        with self._lock:
+            # What was found meanwhile must not be shown behind the end.
+            if not self._is_over.is_set():
+                self._told(epoch)
 
     def _look(self) -> None:
         warned_of, next_ms, is_shown = 0, 0, False
