@@ -199,6 +199,8 @@ class KeyedState(ABC):
             self._needs_base = False
         else:
             held = self._advanced(held, version_id)
+        # Drops the logs of what came and went, which are empty, also where nothing changed.
+        self._collect()
         self._held = held
         return held
 

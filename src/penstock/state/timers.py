@@ -8,7 +8,7 @@ net: a timer that came and went in between leaves no trace.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 TimerColumns = list[tuple[int, Any, list[Any], list[Any]]]
 """[(time, namespace, added keys, removed keys)]"""
+
+_FEW_TIMES: Final = 64
 
 
 class TimerTable:
@@ -80,7 +82,7 @@ class TimerTable:
         spaces = self._buckets.get(time)
         if spaces is None:
             spaces = self._buckets[time] = {}
-            heappush(self._times, time)
+            self._push(time)
         self._last = spaces.setdefault(ns, {})
         self._log = self._changes.setdefault((time, ns), {})
         self._last_time = time
@@ -91,8 +93,15 @@ class TimerTable:
         spaces = self._buckets.get(time)
         if spaces is None:
             spaces = self._buckets[time] = {}
-            heappush(self._times, time)
+            self._push(time)
         spaces.setdefault(ns, {})[key] = None
+
+    def _push(self, time: int) -> None:
+        if len(self._times) > 2 * len(self._buckets) + _FEW_TIMES:
+            # Times whose timers were deleted are dropped when they come, which may be never.
+            self._times = sorted(self._buckets)
+        else:
+            heappush(self._times, time)
 
     def _prune(self, time: int, ns: Any) -> None:
         spaces = self._buckets[time]

@@ -79,7 +79,9 @@ def _options(settings: RocksSettings) -> Any:
     options.set_write_buffer_size(4 * _MEBIBYTE)
     options.set_max_background_jobs(2)
     options.set_keep_log_file_num(1)
-    options.set_max_log_file_size(_MEBIBYTE)
+    options.set_max_log_file_size(settings.log_bytes)
+    # It grows with each fold of a worker that lives for months, and each base has a copy of it.
+    options.set_max_manifest_file_size(settings.manifest_bytes)
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     return options
@@ -162,14 +164,18 @@ class RocksBase:
         directory = self._open(writable=True).snapshot()
         handles: dict[str, FileHandle] = {}
         try:
+            digests: dict[Path, str] = {}
             for path in sorted(directory.iterdir()):
                 if not _DATABASE_FILE.fullmatch(path.name):
                     continue
-                known = self._handles.get(path.name) if path.suffix == ".sst" else None
-                if known is None:
-                    digest = yield from _hashing(path)
-                    known = self._area.adopt(path, f"{version_id}-{path.name}", digest)
-                handles[path.name] = known
+                if path.suffix == ".sst" and path.name in self._handles:
+                    handles[path.name] = self._handles[path.name]
+                else:
+                    digests[path] = yield from _hashing(path)
+            # All in the last step: until a version names them, they pass for what a failed task
+            # left behind, and would be deleted.
+            for path, digest in digests.items():
+                handles[path.name] = self._area.adopt(path, f"{version_id}-{path.name}", digest)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         self._handles = handles
