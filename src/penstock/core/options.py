@@ -251,6 +251,7 @@ _CLUSTER: Final = (
     Option("task.cancellation.interval", "duration", "30 s"),
     Option("io.tmp.dirs", deprecated=("taskmanager.tmp.dirs",)),
     Option("penstock.spark.master", default="local[*]"),
+    Option("penstock.spark.share-classes", "boolean", "true"),
     Option("penstock.ui.enabled", "boolean", "false"),
     Option("penstock.jobmanager.directory"),
     Option("penstock.job.base-directory"),

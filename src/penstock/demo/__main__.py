@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(
             f"Counting [bold]{count:,}[/] events per minute, channel and behaviour. They come two "
             "minutes late and up to 50 seconds out of order; watermarks stay 50 seconds behind. A "
-            "checkpoint is taken every 2 seconds, and half-way the job breaks once, on purpose.\n",
+            "checkpoint is taken every second, and half-way the job breaks once, on purpose.\n",
             highlight=False,
         )
         fail_after = None if options.unbroken else count // 4
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="penstock demo", description=__doc__)
     parser.add_argument(
-        "--seconds", type=int, default=20, help="about how long it should take (default 20)"
+        "--seconds", type=int, default=6, help="about how long it should work (default 6)"
     )
     parser.add_argument("--seed", type=int, default=0, help="other events (default 0)")
     parser.add_argument("--unbroken", action="store_true", help="without the failure half-way")
@@ -89,7 +89,7 @@ def _configuration(settings: list[str], directory: str, *, page: bool) -> Config
         configuration.put(key, value, Rank.CODE, "-D")
     own = {
         "parallelism.default": "2",
-        "execution.checkpointing.interval": "2 s",
+        "execution.checkpointing.interval": "1 s",
         "execution.checkpointing.dir": directory,
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": "3",

@@ -7,6 +7,7 @@ that overrides the file) are tested as texts.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -157,11 +158,14 @@ def engine_name(master: str) -> str:
 
 
 def _on_one_volume(state: str, checkpoints: str | None) -> bool:
-    """Says so only of local paths; other storage lies elsewhere."""
+    """Says so only of local paths; other storage lies elsewhere.
+
+    Checkpoints below the directory for temporary files are those of a trial.
+    """
     if checkpoints is None:
         return False
     path = checkpoints.removeprefix("file://")
-    if "://" in path:
+    if "://" in path or Path(path).is_relative_to(tempfile.gettempdir()):
         return False
     return _device(Path(state)) == _device(Path(path))
 

@@ -89,7 +89,13 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
         isinstance(operator.spec, SinkSpec) and isinstance(operator.spec.sink, SparkSink)
         for operator in graph.operators
     )
-    spark = get_session(graph.job_name, settings.master, settings.spark, light=light)
+    spark = get_session(
+        graph.job_name,
+        settings.master,
+        settings.spark,
+        light=light,
+        shares_classes=settings.shares_classes,
+    )
     engine = Engine(graph, spark)
     engine.worker_setup = ship(spark.sparkContext, settings.dependencies)
     graph, engine.feeds = with_dataframes_as_files(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from penstock.core.job import JobStatus
 from penstock.graph.compile import compile_graph
-from penstock.launch import embedded_service
 from penstock.launch.banner import banner_lines, banner_warnings, engine_name, facts_of
 from penstock.launch.local_job import LocalJob
 from penstock.launch.settings import make_absolute, read_settings
@@ -80,6 +79,9 @@ def start_job(  # noqa: PLR0913 - what a job manager adds
     # A managed job has the page of its manager.
     has_page = job_id is None and bool(configuration.read("penstock.ui.enabled"))
     if has_page:
+        # Not with this module: pages, and what they show of snapshots, take long to import.
+        from penstock.launch import embedded_service
+
         embedded_service.check_available()
     # The composition root is where ids come from.
     job_id = job_id or uuid.uuid4().hex  # noqa: TID251

@@ -55,6 +55,7 @@ class JobSettings:
     dependencies: Dependencies  # Python files, archives and requirements of the program.
     lowers: bool  # Whether window aggregates run on columns where they can.
     object_reuse: bool  # Whether records are handed on without copies.
+    shares_classes: bool = True  # Whether a JVM on this machine uses an archive of classes.
     leader_epoch: int = 1  # Rises with every attempt that a job manager starts; 1 for the first.
     # Where the records of a highly available job are; None for any other.
     coordination: Coordination | None = None
@@ -120,6 +121,7 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
         claim_mode=ClaimMode(configuration.read("execution.state-recovery.claim-mode")),
         lowers=configuration.get_boolean("penstock.lowering.enabled"),
         object_reuse=configuration.get_boolean("pipeline.object-reuse"),
+        shares_classes=configuration.get_boolean("penstock.spark.share-classes"),
         leader_epoch=leader_epoch,
         coordination=read_coordination(configuration, leader_epoch),
         storage_options=everything,

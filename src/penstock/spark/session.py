@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import warnings
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import EnvironmentError_
+from penstock.spark.jvm_start import java_version, quick_start
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -55,13 +57,16 @@ start to the end of a job of 5 million records (`docs/decisions/0006`)."""
 _MIN_JAVA: Final = 17
 
 
-def check_requirements() -> None:
+def check_requirements() -> str:
     """Checks Java, PySpark and pandas before a JVM is started.
+
+    Returns:
+        The path of Java.
 
     Raises:
         EnvironmentError_: Something is missing or has a version that does not work.
     """
-    check_java()
+    java = check_java()
     try:
         import pyspark
     except ImportError as error:
@@ -74,19 +79,19 @@ def check_requirements() -> None:
             f"PySpark {pyspark.__version__} is installed; Penstock needs 4.1 to 4.3. "
             "Install it with: pip install 'pyspark>=4.1,<4.4'."
         )
-    try:
-        import pandas
-    except ImportError:
-        return
-    if int(pandas.__version__.split(".")[0]) >= 3:
-        raise EnvironmentError_(
-            f"pandas {pandas.__version__} is installed, which PySpark {pyspark.__version__} does "
-            "not support. Install it with: pip install 'pandas>=2.2,<3'."
-        )
+    # Not imported: that takes longer than all else here.
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        pandas = metadata.version("pandas")
+        if int(pandas.split(".")[0]) >= 3:
+            raise EnvironmentError_(
+                f"pandas {pandas} is installed, which PySpark {pyspark.__version__} does not "
+                "support. Install it with: pip install 'pandas>=2.2,<3'."
+            )
+    return java
 
 
-def check_java() -> None:
-    """Checks that a JVM of a supported version can be started."""
+def check_java() -> str:
+    """Checks that a JVM of a supported version can be started; returns its path."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
     if java is None:
@@ -95,19 +100,22 @@ def check_java() -> None:
             f"Java was not found {where}. Spark needs Java {_MIN_JAVA} or later: install a JDK "
             "(for example the package openjdk-17-jre-headless) or set JAVA_HOME to one."
         )
-    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', output)
-    if match is not None:
-        version = int(match[1]) if match[1] != "1" else int(match[2] or 0)
-        if version < _MIN_JAVA:
-            raise EnvironmentError_(
-                f"Java {version} was found at {java}; Spark needs Java {_MIN_JAVA} or later. "
-                "Install a newer JDK and set JAVA_HOME to it."
-            )
+    version = java_version(java)
+    if version is not None and version < _MIN_JAVA:
+        raise EnvironmentError_(
+            f"Java {version} was found at {java}; Spark needs Java {_MIN_JAVA} or later. "
+            "Install a newer JDK and set JAVA_HOME to it."
+        )
+    return java
 
 
 def get_session(
-    job_name: str, master: str, settings: dict[str, str], *, light: bool = False
+    job_name: str,
+    master: str,
+    settings: dict[str, str],
+    *,
+    light: bool = False,
+    shares_classes: bool = True,
 ) -> SparkSession:
     """Returns the active session, or makes one with our settings.
 
@@ -116,8 +124,9 @@ def get_session(
         master: Spark master for a new session; `local[n]` is given four tries per task.
         settings: The user's `penstock.spark.conf.*`, which win over ours.
         light: Nothing but epochs will run in a JVM that is made on this machine.
+        shares_classes: Whether that JVM may use an archive of classes, or make it.
     """
-    check_requirements()
+    java = check_requirements()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -141,7 +150,8 @@ def get_session(
     options = _java_options(settings, light=light and local)
     for key, value in {**defaults, **settings, **options}.items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings():
+    starts = quick_start(java, shares_classes=shares_classes) if local else contextlib.nullcontext()
+    with warnings.catch_warnings(), starts:
         warnings.simplefilter("ignore")
         try:
             session = builder.getOrCreate()

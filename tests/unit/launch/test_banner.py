@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tempfile
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from penstock.core.configuration import Configuration, Rank
-from penstock.launch.banner import BannerFacts, banner_lines, banner_warnings
+from penstock.launch.banner import BannerFacts, banner_lines, banner_warnings, facts_of
 from penstock.launch.settings import JobSettings, read_settings
 
 if TYPE_CHECKING:
@@ -87,3 +91,18 @@ def test_operators_without_uid(tmp_path: Path) -> None:
     assert text.startswith("1 stateful operator ('map-3') without uid.")
     (text,) = warnings_of(found, without_uid=tuple(f"map-{n}" for n in range(7)))
     assert "and 2 more" in text
+
+
+def test_one_volume_is_no_matter_in_a_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoints below the directory for temporary files are to last no longer than these."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+
+    def same_volume(place: str) -> bool:
+        found, _ = settings(tmp_path, interval="60 s", dir=str(tmp_path / place))
+        graph: Any = SimpleNamespace(operators=(), job_name="trial")
+        return facts_of("0" * 32, graph, found, "Spark").same_volume
+
+    assert same_volume("checkpoints")
+    assert not same_volume("temporary/checkpoints")
