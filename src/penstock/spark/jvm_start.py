@@ -34,7 +34,9 @@ _SUBMIT: Final = "org.apache.spark.deploy.SparkSubmit"
 _QUIET: Final = "-Xlog:cds*=off"
 _PART: Final = ".part"
 _MAKING_S: Final = 600
-"""So long an archive may be in the making; no second one is begun meanwhile."""
+"""How long a JVM may take that makes an archive."""
+_AGAIN_S: Final = 86_400
+"""After which time an archive is tried again that could not be made."""
 _UNUSED_S: Final = 30 * 86_400
 _FREE_BYTES: Final = 2 * 1024**3
 _MAKER: Final = "import sys\nfrom penstock.spark.jvm_start import make\nmake(sys.argv[1])"
@@ -146,7 +148,8 @@ def _sharing_options(java: str, class_path: str, jars: Path) -> list[str]:
             os.utime(archive)
             return [f"-XX:SharedArchiveFile={archive}", _QUIET]
         _remove_old(directory)
-        if shutil.disk_usage(directory).free > _FREE_BYTES:
+        is_in_the_making = archive.with_suffix(".making").exists()
+        if not is_in_the_making and shutil.disk_usage(directory).free > _FREE_BYTES:
             atexit.register(_leave_maker, archive)
     except OSError:
         pass
@@ -157,7 +160,7 @@ def _remove_old(directory: Path) -> None:
     """Removes archives that nobody has used for long, and what makers that died have left."""
     now = time.time()  # noqa: TID251 - compared with the times of files
     for file in directory.glob("spark-*"):
-        limit_s = _UNUSED_S if file.suffix == ".jsa" else _MAKING_S
+        limit_s = _UNUSED_S if file.suffix == ".jsa" else _AGAIN_S
         if now - file.stat().st_mtime > limit_s:
             file.unlink()
 
@@ -197,9 +200,9 @@ def make(path: str) -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(_MAKING_S)
         part.replace(archive)
+        archive.with_suffix(".making").unlink(missing_ok=True)
     finally:
         part.unlink(missing_ok=True)
-        archive.with_suffix(".making").unlink(missing_ok=True)
 
 
 def cache_directory() -> Path | None:

@@ -6,14 +6,14 @@ import tempfile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from penstock.core.configuration import Configuration, Rank
 from penstock.launch.banner import BannerFacts, banner_lines, banner_warnings, facts_of
 from penstock.launch.settings import JobSettings, read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 FACTS = BannerFacts("40dcc6d2ba90f13930abce295de8d038", "word count", "Spark 4.1.0")
 CHECKPOINTING = "execution.checkpointing."
@@ -100,7 +100,7 @@ def test_one_volume_is_no_matter_in_a_trial(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
     def same_volume(place: str) -> bool:
-        found, _ = settings(tmp_path, interval="60 s", dir=str(tmp_path / place))
+        found, _ = settings(tmp_path / place, interval="60 s", dir=str(tmp_path / place))
         graph: Any = SimpleNamespace(operators=(), job_name="trial")
         return facts_of("0" * 32, graph, found, "Spark").same_volume
 

@@ -109,6 +109,13 @@ def test_an_archive_is_made_once_and_used(machine: Machine) -> None:
     assert machine.left == [archive]
 
 
+def test_an_archive_in_the_making_is_not_begun_again(machine: Machine) -> None:
+    machine.start()
+    machine.left[0].with_suffix(".making").write_text("")
+    assert sharing(machine.start()) == []
+    assert len(machine.left) == 1
+
+
 def test_other_jars_have_another_archive(machine: Machine) -> None:
     machine.start()
     machine.left[0].write_text("classes")
