@@ -62,7 +62,7 @@ def started(cache: Path) -> tuple[list[str], str]:
     return done.stdout.splitlines(), done.stderr
 
 
-def test_a_jvm_starts_from_an_archive_of_classes(tmp_path: Path) -> None:
+def test_a_java_starts_from_an_archive_of_classes(tmp_path: Path) -> None:
     """The first has it made, the next uses it, and one that is damaged does no harm."""
     archives = tmp_path / "penstock"
     assert started(tmp_path) == (["2", "3", "archive False"], "")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import EnvironmentError_
-from penstock.spark.jvm_start import java_version, quick_start
+from penstock.spark.java_start import java_version, quick_start
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -39,7 +39,7 @@ _AGAIN_S: Final = 86_400
 """After which time an archive is tried again that could not be made."""
 _UNUSED_S: Final = 30 * 86_400
 _FREE_BYTES: Final = 2 * 1024**3
-_MAKER: Final = "import sys\nfrom penstock.spark.jvm_start import make\nmake(sys.argv[1])"
+_MAKER: Final = "import sys\nfrom penstock.spark.java_start import make\nmake(sys.argv[1])"
 _made: list[Path] = []
 """The archive that this process is there to make."""
 
