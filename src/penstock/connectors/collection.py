@@ -22,8 +22,11 @@ from penstock.connectors.source import (
 )
 from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError
+from penstock.core.records import mean_bytes
 
 _CHUNK: Final = 8192
+_CHUNK_BYTES: Final = 8 << 20
+"""About so many bytes at most: each read unpickles a whole chunk."""
 
 
 class CollectionSource(Source):
@@ -31,7 +34,7 @@ class CollectionSource(Source):
 
     Args:
         items: The records.
-        chunking: Records of one split.
+        chunking: Records of one split, at most.
     """
 
     boundedness = Boundedness.BOUNDED
@@ -40,10 +43,15 @@ class CollectionSource(Source):
         if chunking < 1:
             raise ProgramError(f"chunking is {chunking}; it must be 1 or more.")
         listed = [item if type(item) in IMMUTABLE else snapshot(item) for item in items]
-        self._sizes = [min(chunking, len(listed) - at) for at in range(0, len(listed), chunking)]
-        self._chunks = [
-            _freeze(listed[at : at + chunking], at) for at in range(0, len(listed), chunking)
-        ]
+        self._sizes: list[int] = []
+        self._chunks: list[bytes | list[Any]] = []
+        at = 0
+        while at < len(listed):
+            chunk = listed[at : at + chunking]
+            chunk = chunk[: max(1, int(_CHUNK_BYTES / mean_bytes(chunk)))]
+            self._sizes.append(len(chunk))
+            self._chunks.append(_freeze(chunk, at))
+            at += len(chunk)
 
     def discover(self, state: Any, now_ms: int) -> Discovery:
         if state is not None:

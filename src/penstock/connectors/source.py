@@ -12,13 +12,16 @@ Positions are plain data (int, str, tuple, dict of these), never objects of a cl
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.columns import NotColumnar
+from penstock.core.records import mean_bytes
+from penstock.core.times import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from penstock.core.columns import ColumnBatch, ColumnName
@@ -61,7 +64,7 @@ class Budget:
     """How much one `read` may take."""
 
     max_records: int  # Upper bound on records.
-    max_bytes: int  # Bound on bytes read, where the source knows bytes; a hint.
+    max_bytes: int  # Bound on bytes read, where the source knows bytes.
     now_ms: int  # Processing time of the epoch; a source with a rate computes from it.
     # For sources with columns: the bounds are those of so many reads together. What is read must be
     # what these reads would have given one after the other.
@@ -100,6 +103,20 @@ class ReadResult:
         """Number of records."""
         return len(self.values) if self.columns is None else len(self.columns)
 
+    def extend(self, more: ReadResult) -> None:
+        """Appends what the next read gave; for records, not for columns."""
+        before = len(self.values)
+        if self.timestamps is not None or more.timestamps is not None:
+            unknown = itertools.repeat(NO_TIMESTAMP)
+            self.timestamps = list(self.timestamps or itertools.islice(unknown, before))
+            self.timestamps += more.timestamps or itertools.islice(unknown, len(more.values))
+        if self.watermark is not None:
+            self.punctuated.append((before, self.watermark))
+        self.punctuated += [(before + count, watermark) for count, watermark in more.punctuated]
+        self.values = [*self.values, *more.values]
+        self.watermark, self.position = more.watermark, more.position
+        self.finished, self.has_more = more.finished, more.has_more
+
 
 class SourceReader(ABC):
     """Reads splits inside a worker. Kept open between epochs, as a cache only."""
@@ -110,6 +127,74 @@ class SourceReader(ABC):
 
     def close(self) -> None:
         """Releases files and connections."""
+
+
+READ_BYTES: Final = 32 << 20
+"""About so many bytes at most are read at once, unless one record has more."""
+
+
+class MeteredReader(SourceReader):
+    """Reads through another reader and bounds the bytes of a read, whatever the source knows.
+
+    A read is made of several of the other reader's at first, of one record, then of more, as many
+    as fit if they are as large as those before.
+
+    Args:
+        reader: The other one.
+        knows_bytes: It bounds bytes itself: files, of which columns are read.
+
+    Attributes:
+        bytes_read: About how many bytes all records had that were read so far.
+    """
+
+    def __init__(self, reader: SourceReader, *, knows_bytes: bool = False) -> None:
+        self._reader = reader
+        self._records = _UNBOUNDED if knows_bytes else 1
+        self._record_bytes = 1.0
+        self.bytes_read = 0
+
+    def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
+        """Reads at most as much as the budget allows, but at least one record if there is one."""
+        most = budget.reads * min(budget.max_bytes, READ_BYTES)
+        left = budget = replace(budget, max_bytes=most)
+        before = self.bytes_read
+        result = self._part(split, position, left)
+        for _ in range(_MOST_PARTS):
+            left = replace(
+                budget,
+                max_records=budget.max_records - result.count,
+                max_bytes=most - (self.bytes_read - before),
+            )
+            if not result.has_more or result.finished or result.columns is not None:
+                break
+            if left.max_records <= 0 or left.max_bytes < self._record_bytes:
+                break
+            result.extend(self._part(split, result.position, left))
+        return result
+
+    def _part(self, split: Split, position: Any, left: Budget) -> ReadResult:
+        fitting = max(1, int(left.max_bytes / self._record_bytes))
+        records = min(left.max_records, self._records, fitting)
+        result = self._reader.read(split, position, replace(left, max_records=records))
+        count, columns = result.count, result.columns
+        size = mean_bytes(result.values) * count if columns is None else columns.arrow.nbytes
+        self.bytes_read += int(size)
+        self._record_bytes = max(size / max(count, 1), self._record_bytes * 0.8, 1.0)
+        self._records = min(self._records * 8, _UNBOUNDED)
+        return result
+
+    def emitted(self, records: int, size: int) -> None:
+        """Takes in how many bytes so many records became: the next read is as much smaller."""
+        if records:
+            self._record_bytes = max(self._record_bytes, size / records)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+_UNBOUNDED: Final = 1 << 40
+_MOST_PARTS: Final = 16
+"""A source may give nothing for a part of its offsets, and say that there is more."""
 
 
 class Source(ABC):

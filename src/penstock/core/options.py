@@ -169,6 +169,7 @@ _PIPELINE: Final = (
     Option("penstock.epoch.interval", "duration", "0 ms"),
     Option("penstock.epoch.target-duration", "duration", "1 s"),
     Option("penstock.epoch.max-records", "integer", "8000000"),
+    Option("penstock.epoch.max-bytes", "size", "256 mb"),
     Option("penstock.lowering.enabled", "boolean", "true"),
     Option("python.files", "list"),
     Option("python.archives", "list"),

@@ -7,6 +7,8 @@ they are calls between batches, so the order of records and watermarks on a chan
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 BATCH_RECORDS: Final = 1_024
@@ -37,5 +39,49 @@ class Batch:
     def __len__(self) -> int:
         return len(self.values)
 
+    def part(self, start: int, end: int) -> Batch:
+        """Returns some of the records."""
+        return Batch(
+            self.values[start:end],
+            None if self.timestamps is None else self.timestamps[start:end],
+            None if self.keys is None else self.keys[start:end],
+        )
+
     def __repr__(self) -> str:
         return f"Batch({self.values!r}, timestamps={self.timestamps!r}, keys={self.keys!r})"
+
+
+def mean_bytes(values: Sequence[Any]) -> float:
+    """Returns about how many bytes one of the values has, from a sample of them.
+
+    Texts, bytes and arrays count as long as they are, also inside containers and objects.
+    """
+    sample = values[:: len(values) // _SAMPLE + 1]
+    return sum(_bytes_of(value, _LEVELS) for value in sample) / max(len(sample), 1)
+
+
+_SAMPLE: Final = 8
+_LEVELS: Final = 4
+
+
+def _bytes_of(value: Any, levels: int) -> float:
+    if type(value) in _NUMBERS:
+        return 8
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    if isinstance(value, dict):
+        parts = list(value.items())
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        parts = list(value)
+    else:
+        parts = list(getattr(value, "__dict__", {}).values())
+    own = sys.getsizeof(value)
+    if not parts or not levels:
+        return own
+    sample = parts[:: len(parts) // _SAMPLE + 1]
+    each = sum(_bytes_of(part, levels - 1) for part in sample) / len(sample)
+    return own + each * len(parts)
+
+
+_NUMBERS: Final = frozenset((int, float, bool, complex, type(None)))

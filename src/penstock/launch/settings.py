@@ -103,6 +103,7 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
             target_ms=configuration.get_duration_ms("penstock.epoch.target-duration"),
             max_records=min(Admission().max_records, ceiling),
             ceiling=ceiling,
+            max_bytes=configuration.get_size_bytes("penstock.epoch.max-bytes"),
         ),
         epoch_interval_ms=configuration.get_duration_ms("penstock.epoch.interval"),
         parameters=tuple(sorted(configuration.get_map("pipeline.global-job-parameters").items())),

@@ -37,6 +37,11 @@ _OUTRAGEOUS: Final = 4
 _EPOCHS: Final = 16
 _DECAY: Final = 0.85
 _PRICES: Final = 5
+_FEW: Final = 16
+"""An epoch that moves less than this part of its bytes says nothing: reports have a size too."""
+_FORGETS: Final = 0.8
+_LOSS: Final = 4
+_LEAST_BYTES: Final = 1 << 20
 _RIDGE: Final = 0.02
 """Relative variance of the sizes from which the line counts as much as what was known before."""
 
@@ -52,6 +57,8 @@ class Admission:
         target_ms: Duration that an epoch under backlog should have.
         max_records: Current bound.
         ceiling: Bound that the configuration sets.
+        max_bytes: Bytes that an epoch may read, and send between stages.
+        record_bytes: Bytes read and sent for a record: the most in the last epochs.
         fixed_ms: Work of an epoch that does not depend on its records.
         cost_ms: Work on a record.
         samples: Epochs that the line explains, oldest first.
@@ -63,6 +70,8 @@ class Admission:
     target_ms: int = 1_000
     max_records: int = FIRST
     ceiling: int = LARGEST
+    max_bytes: int = 256 << 20
+    record_bytes: float = 0.0
     fixed_ms: float = 0.0
     cost_ms: float = 0.0
     samples: tuple[Sample, ...] = ()
@@ -70,8 +79,15 @@ class Admission:
     doubtful: Sample | None = None
     grows: bool = False
 
-    def after_epoch(
-        self, records: int, duration_ms: float, work_ms: float, *, backlog: bool, cut_short: bool
+    def after_epoch(  # noqa: PLR0913
+        self,
+        records: int,
+        duration_ms: float,
+        work_ms: float,
+        *,
+        backlog: bool,
+        cut_short: bool,
+        moved_bytes: int = 0,
     ) -> Admission:
         """Returns the bound for the next epoch.
 
@@ -82,9 +98,32 @@ class Admission:
             backlog: Whether more could have been read.
             cut_short: Whether no source read as much as it was allowed to: its time or its bytes
                 were over first.
+            moved_bytes: How many bytes were read and sent between stages.
         """
         if not records:
             return self
+        bound = self._by_time(records, duration_ms, work_ms, grows=backlog and not cut_short)
+        return bound._within_bytes(records, moved_bytes)
+
+    def after_loss(self) -> Admission:
+        """Returns the bound for an attempt after a process died, perhaps for lack of memory."""
+        return replace(
+            self,
+            max_records=max(self.max_records // _LOSS, 1),
+            max_bytes=max(self.max_bytes // _LOSS, _LEAST_BYTES),
+        )
+
+    def _within_bytes(self, records: int, moved_bytes: int) -> Admission:
+        """Bounds what operators emit: a source in front of them cannot know it."""
+        size = self.record_bytes * _FORGETS
+        if moved_bytes > self.max_bytes // _FEW:
+            size = max(size, moved_bytes / records)
+        bound = self.max_records if not size else min(self.max_records, int(self.max_bytes / size))
+        return replace(self, max_records=max(bound, 1), record_bytes=size)
+
+    def _by_time(
+        self, records: int, duration_ms: float, work_ms: float, *, grows: bool
+    ) -> Admission:
         learned = self._learned(records, duration_ms, max(work_ms, 1.0))
         bound = self.max_records
         if learned.doubtful is not None:
@@ -92,7 +131,7 @@ class Admission:
                 bound = max(bound // _OUTRAGEOUS, 1)
             return replace(learned, max_records=bound)
         wanted = learned.left_ms() / max(learned.cost_ms, 1e-9)
-        if backlog and not cut_short:
+        if grows:
             # Of what it read: sources with less input leave some of their share.
             growth = min(max(_OVERSHOOT * self.target_ms / max(work_ms, 1.0), 1.5), _GROWTH)
             return learned._swayed(bound * min(wanted / records, growth), work_ms)

@@ -48,7 +48,6 @@ _QUIET_TICK_MS: Final = 200
 """How often a job without input runs an epoch, so that idleness and custom generators see time."""
 _FOLD: Final = fault_span("epoch.fold")
 _PREPARED: Final = fault_span("sink.prepare")
-_BUDGET_BYTES: Final = 256 * 1024 * 1024
 
 
 class EpochRunner(Protocol):
@@ -256,6 +255,7 @@ class JobDriver:
             sum(work_by_level(self._graph, reports, commits=False)),
             backlog=backlog,
             cut_short=not any(each.backlog and not each.cut_short for each in reports),
+            moved_bytes=sum(report.bytes_read + report.bytes_sent for report in reports),
         )
         self.running = None
         return EpochSummary(self.state.epoch, duration, records, backlog, reports, phases)
@@ -286,13 +286,14 @@ class JobDriver:
         subtasks: dict[SubtaskKey, SubtaskPlan] = {}
         readers = sum(stage.parallelism for stage in self._sources())
         share = max(1, self.admission.max_records // readers)
+        size = max(1, self.admission.max_bytes // readers)
         for stage in self._graph.stages:
             begins, inside = self._micro_batches.place(stage.stage_id, self.state.sources)
             for index in range(stage.parallelism):
                 key = stage.stage_id, index
                 source = None
                 if stage.is_source:
-                    budget = Budget(share, _BUDGET_BYTES, now_ms, max_ms=self.admission.target_ms)
+                    budget = Budget(share, size, now_ms, max_ms=self.admission.target_ms)
                     source = self._assignment(stage, index, budget)
                 subtasks[key] = SubtaskPlan(self.state.versions.get(key), source, begins, inside)
         return EpochPlan(self.state.epoch + 1, try_number, now_ms, subtasks)

@@ -1,14 +1,18 @@
 """The sending side of an exchange: batches in, frames for the target subtasks out.
 
 A writer keeps records back until a frame is worth sending, and sends what it holds before each
-watermark, so that a channel keeps the order of records and watermarks.
+watermark, so that a channel keeps the order of records and watermarks. A frame ends after some
+records or bytes, whichever comes first: the JVM holds each in one piece, and several at a time.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.records import BATCH_RECORDS, Batch
+from penstock.core.errors import ProgramError
+from penstock.core.naming import shorten
+from penstock.core.pickling import are_small
+from penstock.core.records import BATCH_RECORDS, Batch, mean_bytes
 from penstock.core.times import NO_TIMESTAMP
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind
 from penstock.runtime.partitioners import ByKeyGroup, Partitioner
@@ -18,6 +22,12 @@ if TYPE_CHECKING:
 
 FRAME_RECORDS: Final = BATCH_RECORDS
 """Records after which a frame is sent: while they are still in the processor's cache."""
+
+FRAME_BYTES: Final = 1 << 20
+"""Bytes after which a frame is sent, as far as they are known before it is made."""
+
+MOST_FRAME_BYTES: Final = (2 << 30) - (1 << 20)
+"""No array of a JVM, and so no frame and no record, is larger."""
 
 
 class ExchangeWriter:
@@ -29,8 +39,10 @@ class ExchangeWriter:
         partitioner: Partitioner,
         targets: int,
         channel: int,
+        most_bytes: int = MOST_FRAME_BYTES,
     ) -> None:
         self.edge = edge
+        self._most_bytes = most_bytes
         self._partitioner = partitioner
         self._targets = targets
         self._channel = channel
@@ -38,6 +50,9 @@ class ExchangeWriter:
         self._codec = BatchCodec(None if self._keys is None else self._keys.book.names)
         self._pending: list[list[Batch]] = [[] for _ in range(targets)]
         self._pending_counts = [0] * targets
+        self._frame_records = FRAME_RECORDS
+        self._sent_bytes = 0.0
+        """Of a record: the most in the frames before."""
         self._sequences = [0] * targets
         self._attempt = 0
         self._frames: list[Frame] = []
@@ -64,7 +79,7 @@ class ExchangeWriter:
                 continue
             self._pending[target].append(part)
             self._pending_counts[target] += len(part)
-            if self._pending_counts[target] >= FRAME_RECORDS:
+            if self._pending_counts[target] >= self._frame_records:
                 self._flush(target)
 
     def write_watermark(self, watermark: int) -> None:
@@ -82,11 +97,34 @@ class ExchangeWriter:
             self._flush(target)
 
     def _flush(self, target: int) -> None:
-        if self._pending_counts[target]:
-            payload = self._codec.encode(_concatenated(self._pending[target]))
-            self._pending[target] = []
-            self._pending_counts[target] = 0
+        count = self._pending_counts[target]
+        if not count:
+            return
+        batch = _concatenated(self._pending[target])
+        self._pending[target] = []
+        self._pending_counts[target] = 0
+        small = are_small(batch.values)
+        self._frame_records = FRAME_RECORDS
+        if not small or self._sent_bytes * count > FRAME_BYTES:
+            size = max(mean_bytes(batch.values), self._sent_bytes)
+            self._frame_records = max(1, min(FRAME_RECORDS, int(FRAME_BYTES / size)))
+        # What is a little larger need not be cut.
+        step = count if count < 2 * self._frame_records else self._frame_records
+        for start in range(0, count, step):
+            part = batch if step == count else batch.part(start, start + step)
+            payload = self._codec.encode(part, small=small)
+            self._sent_bytes = max(len(payload) / len(part), self._sent_bytes * 0.8)
+            if len(payload) > self._most_bytes:
+                raise self._too_large(part, len(payload))
             self._send(FrameKind.DATA, target, payload)
+
+    def _too_large(self, batch: Batch, size: int) -> ProgramError:
+        return ProgramError(
+            f"the record {shorten(max(batch.values, key=lambda value: mean_bytes([value])))} has "
+            f"{size:,} bytes on its way to the next operator; Spark moves at most "
+            f"{self._most_bytes:,} bytes in one piece. Split it into several records, or write it "
+            "to storage and send its path."
+        )
 
     def _send(self, kind: FrameKind, target: int, payload: Any) -> None:
         self._frames.append(

@@ -65,9 +65,11 @@ class BatchCodec:
     def __init__(self, names: list[Any] | None = None) -> None:
         self._names = names
         self.takes_keys = False
-        self._repeats = False
+        self._repeats = self._small = False
 
-    def encode(self, batch: Batch) -> bytes:
+    def encode(self, batch: Batch, *, small: bool | None = None) -> bytes:
+        """Returns the payload; `small` is what `pickling.are_small` says of the values."""
+        self._small = pickling.are_small(batch.values) if small is None else small
         timestamps = batch.timestamps
         times = None if timestamps is None else _packed(timestamps, batch.values)
         numbers = batch.keys
@@ -92,7 +94,7 @@ class BatchCodec:
 
     def _dump(self, values: list[Any], times: Any, keys: Any, order: Any, numbers: Any) -> bytes:
         content = (values, times, keys, order, numbers)
-        if not self._repeats and pickling.are_small(values, keys or ()):
+        if self._small and not self._repeats and pickling.are_small(keys or ()):
             try:
                 payload = pickling.dumps_without_memo(content)
             except Exception:

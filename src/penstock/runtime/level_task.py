@@ -165,6 +165,8 @@ def _report_frame(report: SubtaskReport) -> Frame:
 def read_report(frame: Frame) -> SubtaskReport:
     """Reads the report in a frame."""
     report: SubtaskReport = pickle.loads(frame.payload)
+    # Records for the program itself travel in it.
+    report.bytes_sent += len(frame.payload)
     return report
 
 

@@ -239,8 +239,10 @@ class SubtaskReport:
         positions: For sources: split id to next position.
         finished_splits: For sources: splits that ended.
         backlog: For sources: more could be read at once.
-        cut_short: For sources: the time was over before the records that it might read.
+        cut_short: For sources: time or bytes were over before the records that it might read.
         records_read: For sources: how many records this epoch read.
+        bytes_read: For sources: about how many bytes these had.
+        bytes_sent: Bytes of the frames for other stages, and of this report.
         split_watermarks: For sources that are aligned: by split id; None for idle splits.
         input_ended: The MAX watermark passed.
         watermark: Watermark at the end of the epoch, of the first operator.
@@ -263,6 +265,8 @@ class SubtaskReport:
     backlog: bool = False
     cut_short: bool = False
     records_read: int = 0
+    bytes_read: int = 0
+    bytes_sent: int = 0
     split_watermarks: dict[str, int | None] = field(default_factory=dict)
     input_ended: bool = False
     watermark: int = 0

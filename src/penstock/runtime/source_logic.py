@@ -3,10 +3,10 @@
 Each split has a watermark generator of its own; the subtask's watermark is the minimum over its
 active splits, as Flink does per split. A finished split no longer holds it back.
 
-An epoch reads until its budget of records or of time is used up. Records are read a few at a time,
-as many as take some tens of milliseconds on their way through the chain, so that a slow function
-ends an epoch in time. What is late must not depend on that: periodic watermarks rise where a read
-of `READ_RECORDS` would end.
+An epoch reads until its budget of records, bytes or time is used up. Records are read a few at a
+time, as many as take some tens of milliseconds on their way through the chain, so that a slow
+function ends an epoch in time. What is late must not depend on that: periodic watermarks rise
+where a read of `READ_RECORDS` would end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, Split
+from penstock.connectors.source import (
+    READ_RECORDS,
+    Budget,
+    MeteredReader,
+    ReadResult,
+    Split,
+)
 from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.records import BATCH_RECORDS, Batch
 from penstock.core.times import MAX_WATERMARK
@@ -87,6 +93,45 @@ class ReadSize:
         return max(self._least, min(int(records), COLUMN_READS * READ_RECORDS))
 
 
+class _Room:
+    """The bytes that a subtask may still read and send in an epoch.
+
+    Splits that are read side by side share them, and something is read of each in every epoch,
+    however large; of others something of the first.
+    """
+
+    def __init__(self, max_bytes: int, reader: MeteredReader, report: SubtaskReport) -> None:
+        self._max_bytes = max_bytes
+        self._reader = reader
+        self._report = report
+        self._read_before = reader.bytes_read
+        self._sent_before = 0
+        self._ends_at = max_bytes
+        self._has_read = False
+
+    def open(self, side_by_side: int) -> None:
+        """Begins a split, which shares what is left with those behind it that are read too."""
+        moved = self._moved()
+        self._ends_at = moved + max(self._max_bytes - moved, 0) // max(side_by_side, 1)
+        if side_by_side:
+            self._has_read = False
+
+    def is_full(self) -> bool:
+        """Whether no more should be read of the split."""
+        return self._has_read and self._moved() >= self._ends_at
+
+    def took(self, records: int) -> None:
+        """Takes in what was read, once its frames have been handed on."""
+        self._has_read |= records > 0
+        self._report.bytes_read = self._reader.bytes_read - self._read_before
+        sent = self._report.bytes_sent
+        self._reader.emitted(records, sent - self._sent_before)
+        self._sent_before = sent
+
+    def _moved(self) -> int:
+        return self._report.bytes_read + self._report.bytes_sent
+
+
 class SourceLogic(OperatorLogic):
     """Reads the splits of one subtask.
 
@@ -106,7 +151,9 @@ class SourceLogic(OperatorLogic):
         """The split that the last epoch had no time for."""
 
     def open(self) -> None:
-        self._reader = self._spec.source.create_reader()
+        self._reader = MeteredReader(
+            self._spec.source.create_reader(), knows_bytes=self._spec.reads_columns
+        )
         self._size = ReadSize(self.at_once)
 
     def restore(self, state: Any) -> None:
@@ -151,6 +198,7 @@ class SourceLogic(OperatorLogic):
             for split, _ in assignment.splits
         )
         unfinished = 0
+        self._room = _Room(budget.max_bytes, self._reader, report)
         for split, position in () if assignment.stop else self._in_turn(assignment.splits):
             if split.split_id in self._paused:
                 unfinished += 1
@@ -158,6 +206,7 @@ class SourceLogic(OperatorLogic):
             # Splits that are read side by side share the budget; one with a backlog must not starve
             # those behind it. What it leaves goes to the next.
             allowed, stops_s = left, ends_s
+            self._room.open(side_by_side if split.concurrent else 0)
             if split.concurrent:
                 now_s = self._monotonic_s()
                 allowed = -(-left // side_by_side)
@@ -190,14 +239,15 @@ class SourceLogic(OperatorLogic):
         stops_s: float,
     ) -> Iterator[None]:
         """Reads up to so many records until then; something in every epoch, however slow."""
-        report = self._report
-        finished = is_late = False
+        report, room = self._report, self._room
+        finished = is_late = is_full = False
         since_rise = 0
         before = report.records_read
         while allowed > 0 and not finished:
             began_s = self._monotonic_s()
             is_late = began_s >= stops_s and bool(report.positions or report.records_read)
-            if is_late:
+            is_full = room.is_full()
+            if is_late or is_full:
                 break
             left_ms = (stops_s - began_s) * 1000
             size = self._slice(
@@ -213,9 +263,10 @@ class SourceLogic(OperatorLogic):
             worked_s = self._monotonic_s() - read_s
             self._size.learn(result.count, (read_s - began_s) * 1000, worked_s * 1000)
             yield
+            room.took(result.count)
             if not result.has_more or self._is_beyond(assignment.limit, split):
                 break
-        if is_late and report.records_read == before and self._first is None:
+        if (is_late or is_full) and report.records_read == before and self._first is None:
             self._first = split.split_id
         report.positions[split.split_id] = position
         if finished:
@@ -223,8 +274,8 @@ class SourceLogic(OperatorLogic):
             self._watermarks.finish_split(split.split_id)
             self._advance()
         else:
-            report.backlog = report.backlog or is_late or allowed <= 0
-            report.cut_short = report.cut_short or is_late
+            report.backlog = report.backlog or is_late or is_full or allowed <= 0
+            report.cut_short = report.cut_short or is_late or is_full
 
     def _is_beyond(self, limit: int | None, split: Split) -> bool:
         if limit is None:
@@ -242,7 +293,6 @@ class SourceLogic(OperatorLogic):
         return replace(
             budget,
             max_records=min(wanted, reads * READ_RECORDS - since_rise),
-            max_bytes=reads * budget.max_bytes,
             reads=reads,
         )
 

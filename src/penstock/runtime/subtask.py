@@ -9,7 +9,7 @@ another one, state, timers and logics are restored in place, and what an aborted
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from penstock.core.clock import EpochClock
 from penstock.core.copies import snapshot, unchanged
@@ -52,12 +52,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.core.handles import FileHandle
+    from penstock.core.records import Batch
     from penstock.graph.job_graph import Stage
     from penstock.runtime.exchange import ExchangeWriter
     from penstock.runtime.specs import SinkSpec
     from penstock.state.keyed import KeyedState
 
 _COMMIT = fault_span("state.commit")
+
+HELD_BYTES: Final = 16 << 20
+"""About so many bytes of frames a subtask holds before it hands them on."""
+
+MOST_AT_ONCE: Final = 1 << 20
+"""Records of a batch that are processed at once, however little they emit."""
 
 
 class Subtask:
@@ -88,6 +95,8 @@ class Subtask:
         if isinstance(self._logics[0], SourceLogic):
             self._logics[0].at_once = max(logic.at_once for logic in self._logics)
         self._is_open = False
+        self._portion = 1
+        """Records of a batch to process before frames are handed on."""
 
     # -- building -----------------------------------------------------------------------------
 
@@ -187,10 +196,10 @@ class Subtask:
             assert mine.source is not None
             source = cast("SourceLogic", self._logics[0])
             for _ in source.read(mine.source, report):
-                yield from self._drained()
+                yield from self._drained(report)
         else:
             for _ in self._consume(frames, report):
-                yield from self._drained()
+                yield from self._drained(report)
         for logic in self._logics:
             logic.end_of_epoch()
         for writer in self._writers:
@@ -200,12 +209,15 @@ class Subtask:
             self._finish(plan, attempt, report)
         report.commit_ms = (time.perf_counter() - flushed) * 1000
         report.busy_ms = (time.perf_counter() - started) * 1000
-        yield from self._drained()
+        yield from self._drained(report)
         yield report
 
-    def _drained(self) -> list[Frame]:
+    def _drained(self, report: SubtaskReport) -> list[Frame]:
         drained = self._frames[:]
         self._frames.clear()
+        report.bytes_sent += sum(
+            len(frame.payload) for frame in drained if frame.kind == FrameKind.DATA
+        )
         return drained
 
     def _begin(self, plan: EpochPlan, attempt: int) -> None:
@@ -225,18 +237,33 @@ class Subtask:
     def _consume(self, frames: list[Frame], report: SubtaskReport) -> Iterator[None]:
         order = {edge.edge_id: position for position, edge in enumerate(self._inputs)}
         edges = {edge.edge_id: edge for edge in self._inputs}
-        head = self._entries[0]
         frames.sort(key=lambda frame: (order[frame.edge], frame.channel, frame.sequence))
         for position, frame in enumerate(frames):
             edge = edges[frame.edge]
             report.consumed[edge.source_stage, frame.channel] = frame.attempt
             if frame.kind == FrameKind.DATA:
-                head.process(decode_batch(frame.payload), edge.input_index)
                 # The payload is done with; a large epoch must not be in memory twice.
                 frames[position] = frame._replace(payload=None)
+                yield from self._process(decode_batch(frame.payload), edge.input_index, report)
             else:
                 self._signal(frame)
+                yield
+
+    def _process(self, batch: Batch, input_index: int, report: SubtaskReport) -> Iterator[None]:
+        """Processes a batch in portions after which frames are handed on, if they are large.
+
+        A function may emit a million records for each of its input.
+        """
+        start, count = 0, len(batch)
+        while start < count:
+            sent, end = report.bytes_sent, min(count, start + self._portion)
+            self._clock.mid_read = end < count
+            part = batch if end - start == count else batch.part(start, end)
+            self._entries[0].process(part, input_index)
             yield
+            fitting = HELD_BYTES * (end - start) // max(report.bytes_sent - sent, 1)
+            self._portion = max(1, min(fitting, self._portion * 8, MOST_AT_ONCE))
+            start = end
 
     def _signal(self, frame: Frame) -> None:
         """Takes a watermark or status change of one channel."""

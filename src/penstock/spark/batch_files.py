@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 SMALL_ROWS: Final = 20_000
 """A batch is expected to be small if the one before had at most so many rows."""
+SMALL_BYTES: Final = 32 << 20
+"""And so many bytes: they pass the driver."""
 _SAME_IN_ARROW: Final = frozenset(
     {
         *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal"),
@@ -111,6 +113,7 @@ class WrittenBatch:
     splits: tuple[Split, ...]  # What subtasks read.
     rows: tuple[int, ...]  # By split.
     group_rows: int  # Rows that were put into one split; 0 when Spark wrote the files.
+    size_bytes: int  # Of all rows, as Parquet encodes them.
 
 
 def row_format(df: DataFrame) -> BulkFormat:
@@ -171,16 +174,18 @@ def write_batch(
         _parquet().write_table(table, files[0], row_group_size=group_rows)
     splits: list[Split] = []
     rows: list[int] = []
+    size = 0
     for number, path in enumerate(files):
         file = f"{name}/part-{number}.parquet"
         metadata = _parquet().read_metadata(path)
         path.rename(Path(directory, file))
         for group in range(metadata.num_row_groups):
             count = metadata.row_group(group).num_rows
+            size += metadata.row_group(group).total_byte_size
             if count:
                 splits.append(Split(f"{file}#{group}", {"file": file, "groups": (group,)}))
                 rows.append(count)
-    return WrittenBatch(tuple(splits), tuple(rows), group_rows)
+    return WrittenBatch(tuple(splits), tuple(rows), group_rows, size)
 
 
 def _parquet() -> Any:

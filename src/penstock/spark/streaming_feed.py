@@ -21,6 +21,7 @@ from penstock.connectors.source import Discovery
 from penstock.core.errors import JobExecutionError, UnsupportedError
 from penstock.spark import streaming_log
 from penstock.spark.batch_files import (
+    SMALL_BYTES,
     SMALL_ROWS,
     BatchFiles,
     comes_as_arrow,
@@ -155,7 +156,11 @@ class StreamingFeed:
 
     def offered(self, df: DataFrame, batch: int, before: dict[str, Any] | None) -> _Offered:
         """Writes a batch that the job has not seen yet."""
-        small = before is not None and sum(before["rows"]) <= SMALL_ROWS
+        small = (
+            before is not None
+            and sum(before["rows"]) <= SMALL_ROWS
+            and before["size_bytes"] <= SMALL_BYTES
+        )
         parts = self._parallelism if small and self._comes_as_arrow else 0
         written = write_batch(df, self.source.directory, _name(batch), parts=parts)
         known = {} if before is None else before["log"]
@@ -166,6 +171,7 @@ class StreamingFeed:
             "stateful": self.stateful_part,
             "rows": list(written.rows),
             "group_rows": written.group_rows,
+            "size_bytes": written.size_bytes,
             "partitions": partitions_of(df),
             "leaf_partitions": self._leaf_partitions,
         }

@@ -95,3 +95,34 @@ def test_limits() -> None:
     assert after(Admission(max_records=500, ceiling=600), 0.01, epochs=3).max_records == 600
     same = Admission()
     assert same.after_epoch(0, 300, 5, backlog=False, cut_short=True) is same
+
+
+def test_bytes_bound_records_too() -> None:
+    admission = Admission(max_records=100_000, max_bytes=1_000_000)
+
+    def moved(admission: Admission, size: int) -> Admission:
+        # In no time, so that only bytes count.
+        return admission.after_epoch(
+            admission.max_records, 1, 1, backlog=True, cut_short=False, moved_bytes=size
+        )
+
+    # 100 bytes a record: 10,000 records. A function that emits 2,000 bytes for each then: 500.
+    bounded = moved(admission, 100_000 * 100)
+    assert bounded.max_records == 10_000
+    assert moved(bounded, 10_000 * 2_000).max_records == 500
+    # Records that are larger than the bound pass one by one.
+    assert moved(bounded, 10_000 * 2_000_000).max_records == 1
+    # The reports of a few records are no measure.
+    assert moved(admission, 50_000).max_records > 100_000
+    # What was large once is forgotten in time.
+    for _ in range(40):
+        bounded = moved(bounded, 0)
+    assert bounded.max_records > 1_000_000
+
+
+def test_less_after_the_loss_of_a_process() -> None:
+    lost = Admission(max_records=1_000, max_bytes=256 << 20).after_loss()
+    assert (lost.max_records, lost.max_bytes) == (250, 64 << 20)
+    for _ in range(9):
+        lost = lost.after_loss()
+    assert (lost.max_records, lost.max_bytes) == (1, 1 << 20)

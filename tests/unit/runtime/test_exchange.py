@@ -245,6 +245,62 @@ def writer(targets: int) -> tuple[ExchangeWriter, list[Frame]]:
     return made, frames
 
 
+MEGABYTE = 1 << 20
+
+
+def data_frames(batches: list[Batch]) -> list[bytes]:
+    """Returns the payloads that one target is sent."""
+    made, frames = writer(1)
+    for batch in batches:
+        made.write(batch)
+    made.flush()
+    return [frame.payload for frame in frames]
+
+
+def test_frames_end_after_a_megabyte() -> None:
+    records = [bytes([number]) * MEGABYTE for number in range(20)]
+    payloads = data_frames([Batch(records)])
+    assert [decode_batch(payload).values for payload in payloads] == [[each] for each in records]
+
+
+def test_frames_of_records_within_objects_and_containers_end_too() -> None:
+    records: list[Any] = [{"id": number, "body": ["x" * MEGABYTE]} for number in range(10)]
+    assert len(data_frames([Batch(records)])) == 10
+
+
+def test_a_million_records_at_once_are_many_frames() -> None:
+    stamps = list(range(1_000_000))
+    payloads = data_frames([Batch(list(range(1_000_000)), stamps)])
+    batches = [decode_batch(payload) for payload in payloads]
+    assert max(len(batch) for batch in batches) <= 2_048
+    assert [value for batch in batches for value in batch.values] == stamps
+    assert [stamp for batch in batches for stamp in batch.timestamps or ()] == stamps
+
+
+def test_few_large_records_among_many_small_ones_make_frames_shorter() -> None:
+    # One in a hundred has a megabyte: no sample is sure to see it, but the frame before was large.
+    batches = [
+        Batch([b"y" * MEGABYTE if number % 100 == 7 else b"y" for number in range(1_000)])
+        for _ in range(5)
+    ]
+    payloads = data_frames(batches)
+    assert sum(len(payload) for payload in payloads) > 50 * MEGABYTE
+    assert max(map(len, payloads[1:])) < 4 * MEGABYTE
+
+
+def test_a_record_that_no_jvm_can_hold_is_named() -> None:
+    edge = Edge(4, 0, 0, None, Forward(), 9, 0)
+    partitioner = make_partitioner(
+        Forward(), subtask=0, parallelism=1, targets=1, max_parallelism=128, name="x"
+    )
+    # As if arrays ended at a thousand bytes.
+    made = ExchangeWriter(edge, partitioner, 1, channel=0, most_bytes=1_000)
+    made.begin_epoch(0, 0, [])
+    made.write(Batch([b"fits", b"z" * 5_000]))
+    with pytest.raises(ProgramError, match=r"the record b'zzz.* has 5,\d+ bytes .* 1,000 bytes"):
+        made.flush()
+
+
 def test_records_before_a_watermark_stay_before_it() -> None:
     made, frames = writer(2)
     made.write(Batch([1, 2, 3], [10, 20, 30]))
