@@ -269,11 +269,6 @@ def test_long_records_and_texts_are_cut() -> None:
 # -- what is wrong with data -----------------------------------------------------------------------
 
 DATA_ERRORS: dict[str, tuple[type[PenstockError], Callable[[Any], Any], str]] = {
-    "None as key": (
-        ProgramError,
-        lambda s: s.key_by(lambda x: None).sum(),
-        r"returned None; every record needs a key[\s\S]*'Sum'\n  record: 1",
-    ),
     "NaN as key": (
         ProgramError,
         lambda s: s.key_by(lambda x: math.nan).sum(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import numbers
+from array import array
 from enum import Enum
 from typing import Any, ClassVar, Final
 
@@ -31,6 +32,8 @@ class BasicType(Enum):
 
 _WHOLE: Final = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG)
 _REAL: Final = (BasicType.FLOAT, BasicType.DOUBLE)
+_BITS: Final = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32}
+_CODES: Final = {8: "b", 16: "h", 32: "i"}
 _PYTHON: Final[dict[BasicType, tuple[Any, ...]]] = {
     BasicType.STRING: (str,),
     BasicType.CHAR: (str,),
@@ -46,7 +49,7 @@ _PYTHON: Final[dict[BasicType, tuple[Any, ...]]] = {
 class BasicTypeInfo(TypeInformation):
     """A number, a text, a boolean.
 
-    Widths are not enforced: a Python `int` does not overflow, whether it is a BYTE or a LONG.
+    A FLOAT has 32 bits; a BYTE, SHORT or INT that does not fit is refused.
     """
 
     def __init__(self, basic_type: BasicType) -> None:
@@ -62,18 +65,45 @@ class BasicTypeInfo(TypeInformation):
             return self._wrong(value)
         if kind is BasicType.CHAR and len(value) != 1:
             return self._wrong(value, ", which is not one character")
+        bits = _BITS.get(kind)
+        if bits is not None and not -1 << bits - 1 <= value < 1 << bits - 1:
+            return self._wrong(value, f", which does not fit into {bits} bits")
         return None
 
     def converter(self) -> Converter | None:
+        if self._basic_type is BasicType.FLOAT:
+            return _to_single
         return _to_float if self._basic_type in _REAL else None
 
     def convert_all(self, values: list[Any]) -> list[Any]:
-        if self._basic_type not in _REAL or set(map(type, values)) == {float}:
+        kind, is_float = self._basic_type, set(map(type, values)) == {float}
+        bits = _BITS.get(kind)
+        if bits is not None:
+            # The first one that does not fit raises.
+            array(_CODES[bits], (value for value in values if value is not None))
+        if kind is BasicType.FLOAT and is_float:
+            return array("f", values).tolist()
+        if kind not in _REAL or is_float:
             return values
-        return [_to_float(value) for value in values]
+        convert = self.converter()
+        assert convert is not None
+        return [convert(value) for value in values]
+
+    def adopted(self, value: Any) -> Any:
+        kind = self._basic_type
+        if kind is BasicType.STRING and isinstance(value, bool | int | float | decimal.Decimal):
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        bits = 64 if kind is BasicType.LONG else _BITS.get(kind)
+        if bits is None or not isinstance(value, int) or isinstance(value, bool):
+            return value
+        half = 1 << bits - 1
+        return (value + half) % (2 * half) - half
 
     def _parts(self) -> tuple[Any, ...]:
         return (self._basic_type.name,)
+
+    def __str__(self) -> str:
+        return self._basic_type.value
 
     def __repr__(self) -> str:
         return self._basic_type.name
@@ -129,6 +159,10 @@ class BasicTypeInfo(TypeInformation):
 
 def _to_float(value: Any) -> Any:
     return value if value is None else float(value)
+
+
+def _to_single(value: Any) -> Any:
+    return value if value is None else array("f", (value,))[0]
 
 
 class InstantTypeInfo(BasicTypeInfo):
@@ -194,3 +228,6 @@ class PickledBytesTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return "PICKLED_BYTE_ARRAY"
+
+    def __str__(self) -> str:
+        return "PickledByteArrayTypeInfo"

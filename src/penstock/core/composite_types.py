@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import attrgetter, eq
@@ -29,6 +30,11 @@ class _ElementsTypeInfo(TypeInformation):
             return self._wrong(value)
         return self.element_type.mismatch(value[0]) if len(value) else None
 
+    def adopted(self, value: Any) -> Any:
+        if not isinstance(value, self.accepted) or isinstance(value, bytes):
+            return value
+        return [self.element_type.adopted(item) for item in value]
+
     def converter(self) -> Converter | None:
         convert = self.element_type.converter()
         if convert is None:
@@ -44,6 +50,9 @@ class _ElementsTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return f"{self.name}({self.element_type!r})"
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}<{self.element_type}>"
 
 
 def _to_list(value: Any) -> Any:
@@ -102,6 +111,12 @@ class MapTypeInfo(TypeInformation):
             return self.key_type.mismatch(key) or self.value_type.mismatch(item)
         return None
 
+    def adopted(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        key, item = self.key_type.adopted, self.value_type.adopted
+        return {key(each): item(content) for each, content in value.items()}
+
     def converter(self) -> Converter | None:
         of_key, of_value = self.key_type.converter(), self.value_type.converter()
         if of_key is None and of_value is None:
@@ -122,6 +137,9 @@ class MapTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return f"MAP({self.key_type!r}, {self.value_type!r})"
+
+    def __str__(self) -> str:
+        return f"MapTypeInfo<{self.key_type}, {self.value_type}>"
 
 
 class _FieldsTypeInfo(TypeInformation):
@@ -150,12 +168,19 @@ class _FieldsTypeInfo(TypeInformation):
 
     def convert_all(self, values: list[Any]) -> list[Any]:
         count = len(self._field_types)
+        sized = values if set(map(type, values)) <= _SIZED else [v for v in values if is_sized(v)]
         # Lengths are checked for all records, since a row with a field too few or too many would
         # only be found far downstream.
-        if {len(value) for value in values if value is not None} - {count}:
-            wrong = next(v for v in values if v is not None and len(v) != count)
+        if {len(value) for value in sized} - {count}:
+            wrong = next(v for v in sized if len(v) != count)
             raise ProgramError(self._wrong(wrong, f", which has {len(wrong)} fields"))
         return super().convert_all(values)
+
+    def adopted(self, value: Any) -> Any:
+        if not isinstance(value, tuple | list) or len(value) != len(self._field_types):
+            return value
+        pairs = zip(self._field_types, value, strict=True)
+        return tuple(field.adopted(item) for field, item in pairs)
 
     def _field_label(self, position: int) -> str:
         return str(position)
@@ -179,6 +204,9 @@ class _FieldsTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return f"{self.name}({self._field_types!r})"
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self._field_types))})"
 
 
 class RowTypeInfo(_FieldsTypeInfo):
@@ -213,12 +241,38 @@ class RowTypeInfo(_FieldsTypeInfo):
     def mismatch(self, value: Any) -> str | None:
         if isinstance(value, dict):
             missing = [name for name in self._field_names if name not in value]
-            return self._wrong(value, f", which lacks {', '.join(missing)}") if missing else None
+            if missing:
+                return self._wrong(value, f", which lacks {', '.join(missing)}")
+            value = [value[name] for name in self._field_names]
         if isinstance(value, Row) and value._fields and value._fields != self._field_names:
             missing = [name for name in self._field_names if name not in value._fields]
             if missing and self.is_named:
                 return self._wrong(value, f", which lacks {', '.join(missing)}")
+            if not missing:
+                value = value.get_fields_by_names(self._field_names)
+        elif _is_object(value):
+            missing = [name for name in self._field_names if not hasattr(value, name)]
+            if missing:
+                return self._wrong(value, f", which lacks {', '.join(missing)}")
+            value = [getattr(value, name) for name in self._field_names]
         return super().mismatch(value)
+
+    def adopted(self, value: Any) -> Any:
+        names = self._field_names
+        fields: Any = value
+        if isinstance(value, Row):
+            is_named = value._fields is not None and set(names).issuperset(value._fields)
+            fields = list(value.get_fields_by_names(names) if is_named else value)
+        elif isinstance(value, dict) and set(names) <= set(value):
+            fields = [value[name] for name in names]
+        elif _is_object(value) and all(hasattr(value, name) for name in names):
+            fields = [getattr(value, name) for name in names]
+        adopted = super().adopted(fields)
+        if adopted is fields or not isinstance(value, Row):
+            return value if adopted is fields else adopted
+        row = Row.of_names(names, adopted)
+        row.set_row_kind(value.get_row_kind())
+        return row
 
     def convert_all(self, values: list[Any]) -> list[Any]:
         if (
@@ -249,7 +303,11 @@ class RowTypeInfo(_FieldsTypeInfo):
                 return row
             if value is None:
                 return None
-            values = [value[name] for name in names] if isinstance(value, dict) else value
+            values = value
+            if isinstance(value, dict):
+                values = [value[name] for name in names]
+            elif not isinstance(value, tuple | list | Row):
+                values = [getattr(value, name) for name in names]
             return of_names(names, values if of_fields is None else of_fields(values))
 
         return convert
@@ -263,6 +321,12 @@ class RowTypeInfo(_FieldsTypeInfo):
     def __repr__(self) -> str:
         pairs = zip(self._field_names, self._field_types, strict=True)
         return f"ROW({', '.join(f'{name} {field!r}' for name, field in pairs)})"
+
+    def __str__(self) -> str:
+        if not self.is_named:
+            return super().__str__()
+        pairs = zip(self._field_names, self._field_types, strict=True)
+        return f"RowTypeInfo({', '.join(f'{name}: {field}' for name, field in pairs)})"
 
 
 class TupleTypeInfo(_FieldsTypeInfo):
@@ -291,6 +355,17 @@ class TupleTypeInfo(_FieldsTypeInfo):
 
 
 _NAMES_OF: Final = attrgetter("_fields")
+_SIZED: Final = frozenset((tuple, list, Row, dict))
+
+
+def is_sized(value: Any) -> bool:
+    """Whether a record's fields are its items, and not its attributes."""
+    return isinstance(value, tuple | list | Row | dict)
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a record's fields are its attributes, as those of an object of a class are."""
+    return hasattr(value, "__dict__") or dataclasses.is_dataclass(value)
 
 
 def checked_type(given: Any, where: str) -> TypeInformation:

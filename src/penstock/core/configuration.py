@@ -79,7 +79,7 @@ class Configuration:
         return self._set_code(key, to_text(value))
 
     def set_float(self, key: str, value: float) -> Configuration:
-        return self._set_code(key, to_text(value))
+        return self._set_code(key, to_text(float(value)))
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
         return self._set_code(key, bytes(value).decode("latin-1"))
@@ -277,6 +277,9 @@ class Configuration:
 
     def __hash__(self) -> int:
         return hash(tuple(sorted(self.to_dict().items())))
+
+    def __str__(self) -> str:
+        return f"{{{', '.join(f'{key}={value}' for key, value in self.to_dict().items())}}}"
 
     def __repr__(self) -> str:
         pairs = (f"{key}={value!r}" for key, value in self.to_dict().items())

@@ -155,17 +155,12 @@ def canonical_bytes(key: Any) -> bytes:
     """Returns bytes that are equal exactly when keys are equal, on every machine.
 
     Raises:
-        ProgramError: The key is None, NaN, longer than 16 MiB or of a type without stable bytes.
+        ProgramError: The key is NaN, longer than 16 MiB or of a type without stable bytes.
     """
     if type(key) is str:
         encoded = b"s" + key.encode("utf-8", "surrogatepass")
     elif type(key) is int:
         encoded = _whole(key)
-    elif key is None:
-        raise ProgramError(
-            "a key selector returned None; every record needs a key. "
-            "Filter such records out before key_by, or map None to a value of your own."
-        )
     else:
         encoded = _encode(key)
     if len(encoded) > LIMIT_KEY_BYTES:
@@ -178,7 +173,6 @@ def canonical_bytes(key: Any) -> bytes:
 
 def _encode(key: Any) -> bytes:  # noqa: PLR0911, PLR0912 - one branch per type
     if key is None:
-        # A field of a composite key may be missing, as in Flink; a whole key may not.
         return b"n"
     # A member that equals its value, as those of an IntEnum do, is encoded as that.
     if isinstance(key, enum.Enum) and type(key).__eq__ is object.__eq__:

@@ -31,6 +31,14 @@ class TypeInformation:
         convert = self.converter()
         return values if convert is None else [convert(value) for value in values]
 
+    def adopted(self, value: Any) -> Any:
+        """Returns a record that a program wrote down itself, as Flink's JVM takes it over.
+
+        There a number becomes text where text is declared, and a whole number loses the bits that
+        its type has no room for. Anything else stays as it is.
+        """
+        return value
+
     def mismatch(self, value: Any) -> str | None:
         """Returns what is wrong with a record, such as 'declared INT, got str', or None."""
         return None
@@ -63,6 +71,9 @@ class TypeInformation:
         return hash((type(self).__name__, self._parts()))
 
     def __repr__(self) -> str:
+        return type(self).__name__
+
+    def __str__(self) -> str:
         return type(self).__name__
 
     def _wrong(self, value: Any, more: str = "") -> str:

@@ -107,7 +107,7 @@ class EnvironmentSettings(Hints):
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
         """Accepted and reported: Spark gives resources to executors, not to groups of operators."""
-        self._program.remarks.append(
+        self._program.remark(
             f"the resources of slot sharing group '{slot_sharing_group.get_name()}' have no "
             "effect: Spark has no slots. Set spark.executor.memory and spark.executor.cores."
         )
@@ -139,7 +139,7 @@ class EnvironmentSettings(Hints):
                 "records' own time."
             )
         if wanted is TimeCharacteristic.ProcessingTime:
-            self._program.remarks.append(
+            self._program.remark(
                 "TimeCharacteristic.ProcessingTime has no effect: windows and timers are of "
                 "processing time where the program says so, as with TumblingProcessingTimeWindows."
             )

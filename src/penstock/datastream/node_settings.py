@@ -96,6 +96,11 @@ class NodeSettings:
             )
         if isinstance(slot_sharing_group, SlotSharingGroup):
             self._environment.register_slot_sharing_group(slot_sharing_group)
+        else:
+            self._environment._program.remark(
+                f"slot_sharing_group('{name}') is shown in the plan and has no other effect: Spark "
+                "has no slots, and operators share a worker where they are chained."
+            )
         return self._change(slot_sharing_group=name)
 
 
@@ -118,7 +123,7 @@ class StreamSettings(NodeSettings):
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Accepted and reported: records travel once per epoch, there are no buffers to flush."""
         to_millis(timeout_millis, "the buffer timeout")
-        self._environment._program.remarks.append(
+        self._environment._program.remark(
             f"set_buffer_timeout({timeout_millis}) of '{self._node.name}' has no effect: records "
             "travel once per epoch; penstock.epoch.target-duration bounds their delay."
         )

@@ -60,6 +60,11 @@ class Program:
         found = sinks or (new if not self._executed_id else [])
         return found[-1] if found else None
 
+    def remark(self, text: str) -> None:
+        """Notes what a user should be told when the job starts; once, however often it is said."""
+        if text not in self.remarks:
+            self.remarks.append(text)
+
     def executed(self) -> None:
         """Takes note that what was pending was handed over for execution."""
         self._executed_id = self._last_id

@@ -96,10 +96,14 @@ class SlotSharingGroup:
             self._group = group
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
+            if not cpu_cores > 0:
+                raise ProgramError(f"cpu_cores is {cpu_cores!r}; it must be above 0.")
             self._group = replace(self._group, cpu_cores=cpu_cores)
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
+            if not task_heap_memory.get_bytes() > 0:
+                raise ProgramError(f"task_heap_memory is {task_heap_memory}; it must be above 0.")
             self._group = replace(self._group, task_heap_memory=task_heap_memory)
             return self
 
@@ -130,4 +134,14 @@ class SlotSharingGroup:
             return self
 
         def build(self) -> SlotSharingGroup:
-            return self._group
+            """Returns the group; resources are complete with cores and heap memory, as in Flink."""
+            group = self._group
+            needed = {"cpu_cores": group.cpu_cores, "task_heap_memory": group.task_heap_memory}
+            missing = [name for name, value in needed.items() if value is None]
+            has_others = group.task_off_heap_memory or group.managed_memory
+            if missing and (len(missing) == 1 or has_others or group.external_resources):
+                raise ProgramError(
+                    f"the slot sharing group '{group.name}' has some resources, but no "
+                    f"{' and no '.join(missing)}; set both, or no resources at all."
+                )
+            return group

@@ -105,6 +105,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         records = list(collection)
         declared = None if type_info is None else checked_type(type_info, "from_collection()")
         if declared is not None:
+            records = list(map(declared.adopted, records))
             for position, record in enumerate(records):
                 wrong = declared.mismatch(record)
                 if wrong is not None:

@@ -281,3 +281,9 @@ def test_keys_and_texts(key: str, value: str) -> None:
 
 def test_calling_line_is_the_users() -> None:
     assert calling_line() == f"test_configuration.py:{line()}"
+
+
+def test_texts_of_typed_values_and_of_the_whole_are_flinks():
+    config = Configuration().set_integer("a", 5).set_float("f", 1).set_boolean("b", value=True)
+    assert config.get_string("f") == "1.0"
+    assert str(config) == "{a=5, b=true, f=1.0}"

@@ -188,7 +188,7 @@ def test_bytes_are_equal_exactly_when_keys_are(one: object, two: object) -> None
     assert (canonical_bytes(one) == canonical_bytes(two)) == (one == two)
 
 
-@pytest.mark.parametrize("key", [None, math.nan, decimal.Decimal("NaN"), [1], {"a": 1}, object()])
+@pytest.mark.parametrize("key", [math.nan, decimal.Decimal("NaN"), [1], {"a": 1}, object()])
 def test_keys_without_stable_bytes_are_refused(key: object) -> None:
     with pytest.raises(ProgramError, match="key"):
         canonical_bytes(key)

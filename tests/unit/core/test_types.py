@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
+import math
 import pickle
 from typing import Any
 
@@ -16,13 +18,30 @@ from penstock.core.types import RowTypeInfo, TypeInformation, Types
 
 PERSON = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
 
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Named({self.name!r})"
+
+
+@dataclasses.dataclass(slots=True)
+class Person:
+    name: Any
+    age: Any
+
+
 GOOD = [
     (Types.STRING(), "x"),
     (Types.CHAR(), "x"),
     (Types.BOOLEAN(), True),
     (Types.BYTE(), 1),
     (Types.SHORT(), 1),
-    (Types.INT(), 2**40),
+    (Types.INT(), 2**31 - 1),
+    (Types.SHORT(), -(2**15)),
+    (Types.LONG(), 2**40),
     (Types.LONG(), 1),
     (Types.BIG_INT(), 2**100),
     (Types.FLOAT(), 1.5),
@@ -42,11 +61,21 @@ GOOD = [
     (Types.TUPLE([Types.INT()]), (1,)),
     (Types.ROW([Types.INT()]), Row(1)),
     (PERSON, {"name": "a", "age": 1}),
+    (PERSON, Row(age=1, name="a")),
+    (PERSON, Person("a", 1)),
 ]
 
 WRONG = [
     (Types.INT(), "5", "declared INT, got str '5'"),
     (Types.INT(), 5.0, "declared INT, got float 5.0"),
+    (Types.BYTE(), 128, "declared BYTE, got int 128, which does not fit into 8 bits"),
+    (Types.SHORT(), -(2**15) - 1, "which does not fit into 16 bits"),
+    (Types.INT(), 2**31, "which does not fit into 32 bits"),
+    (Types.LIST(Types.INT()), [2**31], "which does not fit into 32 bits"),
+    (PERSON, Row(age="b", name="a"), "field 'age': declared INT, got str 'b'"),
+    (PERSON, {"age": "b", "name": "a"}, "field 'age': declared INT, got str 'b'"),
+    (PERSON, Person("a", "b"), "field 'age': declared INT, got str 'b'"),
+    (PERSON, Named("a"), "which lacks age"),
     (Types.STRING(), 5, "declared STRING, got int 5"),
     (Types.CHAR(), "ab", "declared CHAR, got str 'ab', which is not one character"),
     (Types.BOOLEAN(), 1, "declared BOOLEAN, got int 1"),
@@ -91,11 +120,94 @@ def converted(type_info: TypeInformation, value: Any) -> Any:
         Row(age=11, name="Alice"),
         Row(f0="Alice", f1=11),
         {"age": 11, "name": "Alice"},
+        Person("Alice", 11),
     ],
 )
 def test_rows_are_made_with_names(value: Any) -> None:
     row = converted(PERSON, value)
     assert (row.name, row.age, row[0]) == ("Alice", 11, "Alice")
+
+
+def test_a_float_has_32_bits_and_a_double_64() -> None:
+    # 1.1 as a float: 0x3F8CCCCD = 1.10000002384185791015625.
+    single = 1.10000002384185791015625
+    assert Types.FLOAT().convert_all([1.1, 0.5]) == [single, 0.5]
+    assert Types.FLOAT().convert_all([1.1, 2, None]) == [single, 2.0, None]
+    assert converted(Types.LIST(Types.FLOAT()), [1.1]) == [single]
+    assert converted(Types.FLOAT(), 1e300) == math.inf
+    assert converted(Types.DOUBLE(), 1.1) == 1.1
+
+
+@pytest.mark.parametrize(
+    ("type_info", "last"),
+    [(Types.BYTE(), 127), (Types.SHORT(), 2**15 - 1), (Types.INT(), 2**31 - 1)],
+)
+def test_every_number_of_a_batch_must_fit(type_info: TypeInformation, last: int) -> None:
+    fitting = [0, None, last, -last - 1, True]
+    assert type_info.convert_all(fitting) is fitting
+    with pytest.raises(OverflowError):
+        type_info.convert_all([0, last + 1])
+
+
+ADOPTED = [
+    # What PyFlink 2.3 makes of the same in from_collection().
+    (Types.BYTE(), [1, 200, 300, -129], [1, -56, 44, 127]),
+    (Types.SHORT(), [1, 40_000, 70_000], [1, -25_536, 4_464]),
+    (Types.INT(), [1, 2**31, 2**32 + 5], [1, -(2**31), 5]),
+    (Types.STRING(), [1, 2.5, "a", None], ["1", "2.5", "a", None]),
+    (Types.MAP(Types.STRING(), Types.STRING()), [{1: 2}], [{"1": "2"}]),
+    (PERSON, [(1, 2), Row(age=2, name=1)], [Row(name="1", age=2)] * 2),
+    (PERSON, [{"age": 2, "name": 1}, Person(1, 2)], [Row(name="1", age=2)] * 2),
+    # By the same rules.
+    (Types.LONG(), [2**63], [-(2**63)]),
+    (Types.STRING(), [True], ["true"]),
+    (Types.LIST(Types.BYTE()), [[200]], [[-56]]),
+    (Types.TUPLE([Types.STRING()]), [(1,)], [("1",)]),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), [b"ab"], [b"ab"]),
+]
+
+
+@pytest.mark.parametrize(("type_info", "records", "expected"), ADOPTED, ids=lambda v: repr(v)[:30])
+def test_what_a_program_writes_down_is_taken_as_flink_does(
+    type_info: TypeInformation, records: list[Any], expected: list[Any]
+) -> None:
+    adopted = [type_info.adopted(record) for record in records]
+    assert [type_info.mismatch(record) for record in adopted] == [None] * len(records)
+    assert type_info.convert_all(adopted) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value"),
+    [(Types.INT(), 1.9), (Types.INT(), "3"), (Types.STRING(), b"a"), (Types.BOOLEAN(), 1)],
+)
+def test_what_flink_does_not_take_is_refused(type_info: TypeInformation, value: Any) -> None:
+    assert type_info.mismatch(type_info.adopted(value)) is not None
+
+
+@pytest.mark.parametrize(
+    ("type_info", "text"),
+    [
+        # As `str()` of the same in PyFlink 2.3.
+        (Types.STRING(), "String"),
+        (Types.INT(), "Integer"),
+        (Types.BIG_DEC(), "BigDecimal"),
+        (Types.INSTANT(), "Instant"),
+        (Types.SQL_DATE(), "DateTypeInfo"),
+        (Types.PICKLED_BYTE_ARRAY(), "PickledByteArrayTypeInfo"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), "PrimitiveArrayTypeInfo<Byte>"),
+        (Types.BASIC_ARRAY(Types.STRING()), "BasicArrayTypeInfo<String>"),
+        (Types.OBJECT_ARRAY(Types.STRING()), "ObjectArrayTypeInfo<String>"),
+        (Types.MAP(Types.STRING(), Types.INT()), "MapTypeInfo<String, Integer>"),
+        (Types.TUPLE([Types.INT(), Types.STRING()]), "TupleTypeInfo(Integer, String)"),
+        (Types.ROW([Types.INT()]), "RowTypeInfo(Integer)"),
+        (
+            Types.ROW([Types.ROW_NAMED(["x"], [Types.LIST(Types.LONG())])]),
+            "RowTypeInfo(RowTypeInfo(x: ListTypeInfo<Long>))",
+        ),
+    ],
+)
+def test_the_text_of_a_type_is_pyflinks(type_info: TypeInformation, text: str) -> None:
+    assert str(type_info) == text
 
 
 def test_rows_without_names_get_numbered_ones() -> None:

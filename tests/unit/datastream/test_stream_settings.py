@@ -178,11 +178,32 @@ def test_what_can_be_a_sink(numbers: DataStream) -> None:
 
 def test_what_is_accepted_without_effect_is_reported(env: StreamExecutionEnvironment) -> None:
     stream = env.from_collection([1]).map(str).set_buffer_timeout(5)
-    stream.slot_sharing_group(SlotSharingGroup.builder("g").set_cpu_cores(2.0).build())
+    group = SlotSharingGroup.builder("g").set_cpu_cores(2.0).set_task_heap_memory_mb(5).build()
+    stream.slot_sharing_group(group)
     assert node_of(stream).slot_sharing_group == "g"
-    first, second = env._program.remarks
+    for _ in range(2):
+        stream.map(str).slot_sharing_group("h")
+    first, second, third = env._program.remarks
     assert "set_buffer_timeout(5) of 'Map' has no effect" in first
     assert "resources of slot sharing group 'g' have no effect" in second
+    assert "slot_sharing_group('h') is shown in the plan and has no other effect" in third
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda group: group.set_cpu_cores(0), "must be above 0"),
+        (lambda group: group.set_task_heap_memory_mb(0), "must be above 0"),
+        (lambda group: group.set_cpu_cores(1.0).build(), "but no task_heap_memory"),
+        (lambda group: group.set_task_heap_memory_mb(1).build(), "but no cpu_cores"),
+        (lambda group: group.set_managed_memory_mb(1).build(), "no cpu_cores and no task_heap"),
+        (lambda group: group.set_external_resource("gpu", 1).build(), "no cpu_cores and no task"),
+    ],
+)
+def test_resources_of_slot_sharing_groups_are_complete(make: Any, says: str) -> None:
+    with pytest.raises(ProgramError, match=says):
+        make(SlotSharingGroup.builder("g"))
+    assert SlotSharingGroup.builder("g").build().get_cpu_cores() is None
 
 
 def test_cache_says_what_to_do(numbers: DataStream) -> None:
