@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import datetime
+import math
 from collections import Counter
 from typing import Any
 
@@ -150,15 +151,15 @@ def test_a_sender_with_very_many_keys_sends_them_as_they_are(
         assert [key for batch in received for key in batch.keys or ()] == mine
         assert [value for batch in received for value in batch.values] == mine
     assert partitioner.sends_keys is has_numpy  # type: ignore[attr-defined]
-    with pytest.raises(ProgramError, match="returned None"):
-        made.write(Batch([None]))
+    with pytest.raises(ProgramError, match="returned NaN"):
+        made.write(Batch([math.nan]))
 
 
 def test_bad_keys_and_targets_name_the_record() -> None:
     with pytest.raises(ProgramError, match=r"list \[1\], which is not hashable.*\(\[1\], 2\)"):
         split(KeyGroups(lambda value: value[0]), [([1], 2)], 2)
-    with pytest.raises(ProgramError, match="returned None"):
-        split(KeyGroups(lambda value: None), [1], 1)
+    with pytest.raises(ProgramError, match="returned NaN"):
+        split(KeyGroups(lambda value: math.nan), [1], 1)
     with pytest.raises(ProgramError, match="returned 7 for record 3; it must return an int"):
         split(Custom(lambda key, count: 7, lambda value: value), [3], 2)
     with pytest.raises(UserFunctionError, match="record: 'b'"):
