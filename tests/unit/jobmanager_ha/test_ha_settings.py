@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -174,6 +175,12 @@ def test_an_example_of_the_page_is_complete(example: str, tmp_path: Path) -> Non
     token.chmod(0o600)
     settings = {key: str(value) for key, value in yaml.safe_load(example).items()}
     settings["penstock.rest.token-file"] = str(token)
+    certificate, key = str(tmp_path / "node1.pem"), str(tmp_path / "node1.key")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+    names = ["-subj", "/CN=node1.example", "-keyout", key, "-out", certificate]
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    settings["security.ssl.rest.certificate"] = certificate
+    settings["security.ssl.rest.private-key"] = key
     configuration = Configuration.from_dict(settings)
     rest = rest_settings(configuration)
     assert rest.is_open_to_network

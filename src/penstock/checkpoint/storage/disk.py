@@ -48,7 +48,7 @@ class Disk(Protocol):
         """Closes a descriptor."""
 
     def link(self, existing: str, new: str) -> None:
-        """Gives a file a second name, if that name is free."""
+        """Gives a file a second name in its directory, if that name is free."""
 
     def unlink(self, path: str) -> None:
         """Removes a name."""
@@ -93,8 +93,12 @@ class SystemDisk:
         os.close(descriptor)
 
     def link(self, existing: str, new: str) -> None:
-        with _above(existing) as (source, name), _above(new) as (target, new_name):
-            os.link(name, new_name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+        old_name = existing.removeprefix(f"{os.path.dirname(new).rstrip('/')}/")
+        assert "/" not in old_name, (existing, new)
+        with _above(new) as (directory, name):
+            os.link(
+                old_name, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False
+            )
 
     def unlink(self, path: str) -> None:
         with _above(path) as (directory, name):
