@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.job")
 _TRIES: Final = 8
-_LONGEST_WAIT_S: Final = 0.2
 _BETWEEN_TRIES_S: Final = 0.1
 """A function may catch the exception, so it is raised again before its thread is left behind."""
 
@@ -54,13 +53,15 @@ class InProcessRunner:
         self._attempt = 0
         self._work: queue.Queue[Work | None] = queue.Queue()
         self._thread = threading.Thread(
-            target=_serve,
-            args=(self._work,),
+            target=self._serve,
             name=f"penstock-functions-{program.job_id[:8]}",
             daemon=True,
         )
         self._running: Future[Any] | None = None
         self._is_interrupted = False
+        self._gate = threading.Lock()
+        self._is_exposed = False
+        """Whether the thread may be interrupted: it runs an epoch. The gate guards this."""
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
@@ -74,9 +75,6 @@ class InProcessRunner:
         if self._is_interrupted:
             # That was before there was anything to interrupt.
             self._leave(running)
-        # The exception that ends an epoch may come while its result is set, and nobody be notified.
-        while not running.done():
-            wait([running], _LONGEST_WAIT_S)
         return running.result()
 
     def interrupt(self) -> None:
@@ -97,22 +95,59 @@ class InProcessRunner:
         for _ in range(_TRIES):
             if running.done():
                 return
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread_id), ctypes.py_object(EpochInterrupted)
-            )
+            with self._gate:
+                if self._is_exposed and self._thread.is_alive():
+                    _raise_in(thread_id, ctypes.py_object(EpochInterrupted))
             wait([running], _BETWEEN_TRIES_S)
         frame = sys._current_frames().get(thread_id)
-        if running.done() or frame is None:
+        if running.done():
             return
+        stack = "" if frame is None else "".join(traceback.format_stack(frame))
         _log.warning(
             "A function does not return, and a thread cannot be killed: it is left behind, goes on "
             "until the function returns, and keeps what it holds. With a penstock.spark.master "
             "other than in-process its worker would have been killed.\n%s",
-            "".join(traceback.format_stack(frame)),
+            stack,
         )
         WATCH.leave(thread_id)
         with suppress(InvalidStateError):
             running.set_exception(JobExecutionError("the epoch was interrupted."))
+
+    def _serve(self) -> None:
+        """Does what is queued until it is told to end, or interrupted."""
+        while (item := self._work.get()) is not None:
+            work, running = item
+            result: Any = None
+            error: BaseException | None = None
+            try:
+                with self._gate:
+                    self._is_exposed = True
+                result = work()
+            except EpochInterrupted:
+                error = JobExecutionError("the epoch was interrupted.")
+            except BaseException as raised:
+                error = raised
+            finally:
+                self._conceal()
+            # Nobody waits any more for what was left behind.
+            with suppress(InvalidStateError):
+                if error is None:
+                    running.set_result(result)
+                else:
+                    running.set_exception(error)
+            del item, work, running, result, error
+
+    def _conceal(self) -> None:
+        """Returns once no interruption is under way and none will come.
+
+        A number of a thread is given to another one later, which must not be hit.
+        """
+        is_exposed = True
+        while is_exposed:
+            with suppress(EpochInterrupted), self._gate:
+                self._is_exposed = False
+                _raise_in(threading.get_ident(), None)
+                is_exposed = False
 
     def _run_levels(self, plan: EpochPlan) -> list[SubtaskReport]:
         graph = self._program.graph
@@ -152,19 +187,6 @@ class InProcessRunner:
             self._cache.clear()
 
 
-def _serve(queued: queue.Queue[Work | None]) -> None:
-    """Does what is queued until it is told to end, or left behind."""
-    # The interruption may come a moment after the work is done, and then breaks the queue's lock.
-    with suppress(EpochInterrupted, InvalidStateError, RuntimeError):
-        while (item := queued.get()) is not None:
-            work, running = item
-            try:
-                running.set_result(work())
-            except InvalidStateError:
-                return
-            except EpochInterrupted:
-                running.set_exception(JobExecutionError("the epoch was interrupted."))
-                return
-            except BaseException as error:
-                running.set_exception(error)
-            del item, work, running
+def _raise_in(thread_id: int, exception: ctypes.py_object[type[BaseException]] | None) -> None:
+    """Raises an exception inside a thread when it runs Python code next; None takes it back."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), exception)

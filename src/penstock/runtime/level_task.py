@@ -138,7 +138,11 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
                         yield router.route(_report_frame(item))
                     else:
                         yield router.route(item)
-        except (GeneratorExit, EpochInterrupted):
+        except GeneratorExit:
+            raise
+        except EpochInterrupted:
+            # It may not even be open.
+            cache.drop(key)
             raise
         except BaseException as error:
             cache.drop(key)
