@@ -112,13 +112,16 @@ class OperatorLogic:
     def advance_watermark(self, watermark: int) -> None:
         """Fires event timers up to the watermark, then hands it on.
 
-        The subtask calls this only with rising watermarks, already merged over all inputs.
+        The subtask calls this only with rising watermarks, already merged over all inputs. Where
+        the time for firing ends before the timers do, nothing is handed on and `watermark` stays
+        what it was; the subtask comes with the same one again before anything else.
         """
-        self.watermark = watermark
+        before, self.watermark = self.watermark, watermark
         timers = self.context.timers
-        if timers is not None:
-            timers.advance_watermark(watermark, self.on_event_timer)
-        self.output.emit_watermark(watermark)
+        if timers is None or timers.advance_watermark(watermark, self.on_event_timer):
+            self.output.emit_watermark(watermark)
+        else:
+            self.watermark = before
 
     def advance_input_status(self, *, idle: bool) -> None:
         """The merged input turned idle or active."""

@@ -164,13 +164,16 @@ class KeyedProcessLogic(ProcessLogic):
         deliver(self.output, self.sides, values, timestamps)
 
     def advance_watermark(self, watermark: int) -> None:
-        self.watermark = watermark
+        before, self.watermark = self.watermark, watermark
         timers = self.context.timers
         assert timers is not None, "keyed operators have timers"
         self.timer_context.domain = TimeDomain.EVENT_TIME
-        timers.advance_watermark(watermark, self.on_event_timer)
+        has_fired = timers.advance_watermark(watermark, self.on_event_timer)
         self.timer_results.flush(timestamped=True)
-        self.output.emit_watermark(watermark)
+        if has_fired:
+            self.output.emit_watermark(watermark)
+        else:
+            self.watermark = before
 
     def advance_processing_time(self, now_ms: int) -> None:
         if self.watermark == MAX_WATERMARK:

@@ -188,13 +188,15 @@ class JobDriver:
         """Runs epochs until the input has ended in every subtask, or the job is stopped."""
         while not self.is_over():
             started = self._clock.monotonic_ms()
-            self._discover()
+            if not self.state.is_firing:
+                self._discover()
             summary = self._run_epoch(started)
             if self._on_epoch is not None:
                 self._on_epoch(summary)
             if self._offer() or self._has_ended():
                 return
-            self._pause(started, quiet=summary.records_read == 0 and not summary.backlog)
+            is_busy = summary.records_read > 0 or summary.backlog or self.state.is_firing
+            self._pause(started, quiet=not is_busy)
 
     def is_over(self) -> bool:
         """Says whether the job was cancelled; raises if it was told to fail."""
@@ -210,6 +212,8 @@ class JobDriver:
         if wish.drain and not self._has_ended():
             self._is_draining = True
             self._run_epoch(self._clock.monotonic_ms())
+            while self.state.is_firing and not self.is_over():
+                self._run_epoch(self._clock.monotonic_ms())
         self.has_stopped = wish.stop
         self._checkpoints.offer(self, stopped=wish.stop)
         return wish.stop
@@ -300,12 +304,17 @@ class JobDriver:
 
     def _assignment(self, stage: Stage, index: int, budget: Budget) -> SourceAssignment:
         progress = self.state.sources[stage.operators[0].uid]
+        splits = progress.splits_of(index)
+        paused = self._alignment.paused(stage.operators[0].uid)
+        if self.state.is_firing:
+            # Timers that are due fire before any record behind them.
+            paused = frozenset(split.split_id for split, _ in splits)
         return SourceAssignment(
-            progress.splits_of(index),
+            splits,
             budget,
             is_last=progress.is_last_for(index),
             stop=self._is_draining,
-            paused=self._alignment.paused(stage.operators[0].uid),
+            paused=paused,
             limit=self._alignment.limit(stage.operators[0].uid),
         )
 

@@ -23,6 +23,7 @@ class JobState:
         sources: Progress of every source, by uid.
         ended: Subtasks whose input has ended.
         next_timers: When subtasks want an epoch without input.
+        is_firing: A subtask has event timers left that are due: the next epoch reads nothing.
     """
 
     epoch: int = 0
@@ -30,6 +31,7 @@ class JobState:
     sources: dict[str, SourceProgress] = field(default_factory=dict)
     ended: frozenset[SubtaskKey] = frozenset()
     next_timers: dict[SubtaskKey, int] = field(default_factory=dict)
+    is_firing: bool = False
 
     @property
     def next_timer_ms(self) -> int | None:
@@ -56,7 +58,8 @@ class JobState:
                 sources[uid] = sources[uid].read(
                     report.subtask, report.positions, report.finished_splits
                 )
-        return JobState(self.epoch + 1, versions, sources, frozenset(ended), timers)
+        is_firing = any(report.is_firing for report in reports)
+        return JobState(self.epoch + 1, versions, sources, frozenset(ended), timers, is_firing)
 
 
 class InconsistentEpoch(JobExecutionError):

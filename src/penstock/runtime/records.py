@@ -247,6 +247,7 @@ class SubtaskReport:
         input_ended: The MAX watermark passed.
         watermark: Watermark at the end of the epoch, of the first operator.
         next_timer_ms: When a processing timer is due, or None.
+        is_firing: Event timers that are due are left for the next epoch.
         committables: Pending sink output by uid.
         metrics: By uid.
         busy_ms: Time spent inside the subtask.
@@ -271,6 +272,7 @@ class SubtaskReport:
     input_ended: bool = False
     watermark: int = 0
     next_timer_ms: int | None = None
+    is_firing: bool = False
     committables: dict[str, list[Any]] = field(default_factory=dict)
     metrics: dict[str, OperatorMetrics] = field(default_factory=dict)
     busy_ms: float = 0.0

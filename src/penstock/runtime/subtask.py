@@ -9,7 +9,7 @@ another one, state, timers and logics are restored in place, and what an aborted
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.core.clock import EpochClock
 from penstock.core.copies import snapshot, unchanged
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from penstock.state.keyed import KeyedState
 
 _COMMIT = fault_span("state.commit")
+FIRING_MS: Final = 300
+"""How long the timers of one subtask fire in one epoch, where the rest can wait."""
 
 HELD_BYTES: Final = 16 << 20
 """About so many bytes of frames a subtask holds before it hands them on."""
@@ -82,6 +84,8 @@ class Subtask:
         self._inputs = sorted(program.graph.inputs_of(stage), key=reading_order)
         self._channels = self._number_channels()
         self._valves: list[WatermarkValve] = []
+        # The watermark that the first operator has taken while timers up to it are left.
+        self._pending: int | None = None
         self._valve_inputs = sorted({edge.input_index for edge in self._inputs})
         self._writers: list[ExchangeWriter] = []
         self._contexts: list[OperatorContext] = []
@@ -186,8 +190,9 @@ class Subtask:
         self._held = None
         self._begin(plan, attempt)
         if mine.version is not None and mine.version.is_restored:
-            valve = self._valves[0] if len(self._valves) == 1 else self._valves_joined
-            repeat_progress(self._stage.operators, self._logics, self._outputs, valve.told_idle)
+            is_idle = self._valve.told_idle and self._pending is None
+            repeat_progress(self._stage.operators, self._logics, self._outputs, is_idle)
+        self._bound_firing(is_bounded=True)
         self._clock.mid_batch = mine.mid_batch and not mine.begins_batch
         for logic in self._logics:
             logic.advance_processing_time(plan.now_ms)
@@ -234,11 +239,26 @@ class Subtask:
             if isinstance(logic, SinkLogic):
                 logic.begin_epoch(plan.epoch, f"{attempt}")
 
+    def _bound_firing(self, *, is_bounded: bool) -> None:
+        """Says whether timers of the first operator may be left for the next epoch."""
+        timers = self._contexts[0].timers
+        if timers is not None:
+            timers.slice_ends = time.perf_counter() + FIRING_MS / 1000 if is_bounded else None
+
     def _consume(self, frames: list[Frame], report: SubtaskReport) -> Iterator[None]:
         order = {edge.edge_id: position for position, edge in enumerate(self._inputs)}
         edges = {edge.edge_id: edge for edge in self._inputs}
         frames.sort(key=lambda frame: (order[frame.edge], frame.channel, frame.sequence))
+        records = [index for index, frame in enumerate(frames) if frame.kind == FrameKind.DATA]
+        last = records[-1] if records else -1
+        # Records that are here already cannot wait, and come behind the timers.
+        self._bound_firing(is_bounded=last < 0)
+        if self._pending is not None:
+            self._advance(self._pending)
+            yield
         for position, frame in enumerate(frames):
+            if position == last + 1 and position > 0:
+                self._bound_firing(is_bounded=True)
             edge = edges[frame.edge]
             report.consumed[edge.source_stage, frame.channel] = frame.attempt
             if frame.kind == FrameKind.DATA:
@@ -283,9 +303,23 @@ class Subtask:
         if status is False:
             self._logics[0].advance_input_status(idle=False)
         if watermark is not None:
-            self._entries[0].advance_watermark(watermark)
-        if status:
+            self._advance(watermark)
+        elif status and self._pending is None:
             self._logics[0].advance_input_status(idle=True)
+
+    def _advance(self, watermark: int) -> None:
+        """Hands a watermark to the first operator; idle comes behind what it lets go."""
+        head = self._logics[0]
+        self._entries[0].advance_watermark(watermark)
+        is_left = self._contexts[0].timers is not None and head.watermark != watermark
+        self._pending = watermark if is_left else None
+        if not is_left and self._valve.told_idle:
+            head.advance_input_status(idle=True)
+
+    @property
+    def _valve(self) -> WatermarkValve:
+        """What the watermark of the whole subtask comes from."""
+        return self._valves[0] if len(self._valves) == 1 else self._valves_joined
 
     def _finish(self, plan: EpochPlan, attempt: int, report: SubtaskReport) -> None:
         """Commits state and fills in the report."""
@@ -321,14 +355,16 @@ class Subtask:
         report.watermark = self._logics[0].watermark
         if not stage.is_source:
             report.input_ended = self._logics[0].watermark == MAX_WATERMARK
+        report.is_firing = self._pending is not None
         self._held = version_id
 
     # -- state that is not keyed --------------------------------------------------------------
 
     def _write_logic(self, name: str, logic: OperatorLogic, context: OperatorContext) -> FileHandle:
-        valves = None
+        valves: list[Any] | None = None
         if logic is self._logics[0]:
             valves = [valve.snapshot() for valve in (*self._valves, self._valves_joined)]
+            valves.append(self._pending)
         # The logic comes first, since a function puts its state into the store meanwhile.
         own, pickles = logic.snapshot(), self._program.state.pickles
         data = encode_logic(logic.watermark, own, valves, pickles, context.uid)
@@ -348,6 +384,7 @@ class Subtask:
             return
         self._valves = [WatermarkValve(count) for count in self._channel_counts]
         self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
+        self._pending = None
         for logic, context, output in zip(self._logics, self._contexts, self._outputs, strict=True):
             found = None if version is None else version.operators.get(context.uid)
             saved = []
@@ -376,13 +413,20 @@ class Subtask:
                 logic.restore_rescaled([each.logic for each in saved])
             output.watermark = logic.watermark
             if logic is self._logics[0] and saved:
-                self._restore_valves(saved[same or 0].valves)
+                is_merged = same is None and len(saved) > 1
+                self._restore_valves([each.valves for each in saved], same or 0, is_merged)
 
-    def _restore_valves(self, valves: list[object] | None) -> None:
-        if valves is None or len(valves) != len(self._valves) + 1:
+    def _restore_valves(self, saved: list[list[Any] | None], mine: int, is_merged: bool) -> None:
+        valves = saved[mine]
+        if valves is None or len(valves) != len(self._valves) + 2:
             return
-        for valve, saved in zip((*self._valves, self._valves_joined), valves, strict=True):
-            valve.restore(saved)
+        *held, self._pending = valves
+        if is_merged and any(each is not None and each[-1] is not None for each in saved):
+            # Timers are left at different times: all valves open anew, where the slowest was.
+            self._pending = None
+            held = [(self._logics[0].watermark, False, False, [])] * len(held)
+        for valve, state in zip((*self._valves, self._valves_joined), held, strict=True):
+            valve.restore(state)
 
     def close(self) -> None:
         """Closes every operator."""

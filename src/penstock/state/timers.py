@@ -8,6 +8,7 @@ net: a timer that came and went in between leaves no trace.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -73,9 +74,10 @@ class TimerTable:
             heappop(times)
         return None
 
-    def due(self, time: int) -> list[tuple[Any, Any]]:
-        """Returns (key, namespace) of the timers of exactly that time."""
-        return [(key, ns) for ns, keys in self._buckets.get(time, {}).items() for key in keys]
+    def due(self, time: int, most: int | None = None) -> list[tuple[Any, Any]]:
+        """Returns (key, namespace) of the timers of exactly that time, of the first so many."""
+        found = ((key, ns) for ns, keys in self._buckets.get(time, {}).items() for key in keys)
+        return list(islice(found, most))
 
     def _select(self, time: int, ns: Any) -> None:
         """Makes a bucket the current one; a key appears in it right after."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.times import MAX_TIMESTAMP
+from penstock.operators.timers import TIMERS_AT_ONCE
 from penstock.operators.windows.operator import WindowLogic
 from penstock.operators.windows.triggers import PurgingTrigger
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from penstock.operators.windows.spec import WindowSpec
     from penstock.operators.windows.windows import TimeWindow
     from penstock.state.timers import TimerTable
+
+
+KEYS_BETWEEN_LOOKS: Final = 64
+"""Windows of one time that fire before the next look at the clock."""
 
 
 class TimedLogic(WindowLogic):
@@ -50,32 +55,41 @@ class TimedLogic(WindowLogic):
             remove(cleanup, key, window)
 
     def advance_watermark(self, watermark: int) -> None:
-        self.watermark = watermark
+        before, self.watermark = self.watermark, watermark
         # Sets the time that functions see; event timers are fired here, not by the service.
         self.timers.restore_watermark(watermark)
-        if self.is_event_time:
-            self._fire_due(self.cleanup_timers, watermark)
-        self.output.emit_watermark(watermark)
+        if not self.is_event_time or self._fire_due(self.cleanup_timers, watermark):
+            self.output.emit_watermark(watermark)
+        else:
+            self.watermark = before
 
     def advance_processing_time(self, now_ms: int) -> None:
         if not self.is_event_time:
             self._fire_due(self.cleanup_timers, now_ms)
 
-    def _fire_due(self, table: TimerTable, until_ms: int) -> None:
-        while (time_ms := table.next_time()) is not None and time_ms <= until_ms:
-            self._fire_instant(table, time_ms)
+    def _fire_due(self, table: TimerTable, until_ms: int) -> bool:
+        """Fires in time order; returns whether nothing up to then is left."""
+        has_fired = True
+        while has_fired and (time_ms := table.next_time()) is not None and time_ms <= until_ms:
+            has_fired = self._fire_instant(table, time_ms)
         self.state.namespace = None
         self.results.flush()
+        return has_fired
 
-    def _fire_instant(self, table: TimerTable, time_ms: int) -> None:
+    def _fire_instant(self, table: TimerTable, time_ms: int) -> bool:
+        """Fires timers of one time; returns whether there is time for more."""
         due: defaultdict[TimeWindow, list[Any]] = defaultdict(list)
-        for key, window in table.due(time_ms):
+        for key, window in table.due(time_ms, TIMERS_AT_ONCE):
             due[window].append(key)
         for window, keys in due.items():
             self.state.prefetch(keys)
             if self.merging is None:
                 self.contents.read_ahead(window, keys)
-            self._fire_window(table, time_ms, window, keys)
+            for start in range(0, len(keys), KEYS_BETWEEN_LOOKS):
+                if start and self.timers.is_slice_over():
+                    return False
+                self._fire_window(table, time_ms, window, keys[start : start + KEYS_BETWEEN_LOOKS])
+        return not self.timers.is_slice_over()
 
     def _fire_window(
         self, table: TimerTable, time_ms: int, window: TimeWindow, keys: list[Any]

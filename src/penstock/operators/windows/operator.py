@@ -215,10 +215,13 @@ class WindowLogic(FunctionLogic):
     # -- timers -------------------------------------------------------------------------------
 
     def advance_watermark(self, watermark: int) -> None:
-        self.watermark = watermark
-        self.timers.advance_watermark(watermark, self.on_event_timer)
+        before, self.watermark = self.watermark, watermark
+        has_fired = self.timers.advance_watermark(watermark, self.on_event_timer)
         self.results.flush()
-        self.output.emit_watermark(watermark)
+        if has_fired:
+            self.output.emit_watermark(watermark)
+        else:
+            self.watermark = before
 
     def advance_processing_time(self, now_ms: int) -> None:
         self.timers.advance_processing_time(now_ms, self.on_processing_timer)
