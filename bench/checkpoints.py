@@ -37,6 +37,10 @@ SECONDS: Final = 40
 BACKLOG_SECONDS: Final = 30
 QUICK_SECONDS: Final = 5
 RESTORED_SECONDS: Final = 3
+EPOCH_KEYS: Final = 1_000_000
+EPOCH_SECONDS: Final = 120
+QUICK_EPOCH_KEYS: Final = 20_000
+EPOCH_QUICK_SECONDS: Final = 12
 BACKLOG_KEYS: Final = 1_000_000
 QUICK_BACKLOG_KEYS: Final = 20_000
 MEBIBYTE: Final = 1 << 20
@@ -102,7 +106,23 @@ class CostResult:
         return f"{rows}\n| what remains | {self.kept:.1%} |"
 
 
-CheckpointResult = SteadyResult | CostResult
+@dataclass(frozen=True, slots=True)
+class EpochResult:
+    """Epochs and checkpoints of a large state, in milliseconds."""
+
+    keys: int
+    epoch_ms: tuple[int, ...]
+    checkpoint_ms: tuple[int, ...]
+
+    def __str__(self) -> str:
+        epochs, checkpoints = percentiles(self.epoch_ms), percentiles(self.checkpoint_ms)
+        return (
+            f"| {self.keys:,} | {len(self.epoch_ms)} | {epochs[0]} ms | {epochs[1]} ms "
+            f"| {max(self.epoch_ms)} ms | {checkpoints[0]} ms | {checkpoints[1]} ms |"
+        )
+
+
+CheckpointResult = SteadyResult | CostResult | EpochResult
 
 
 def measure_checkpoints(
@@ -113,6 +133,9 @@ def measure_checkpoints(
     for backend, keys in QUICK_SIZES if quick else SIZES:
         if only in f"checkpoints, {backend}, {keys:,} keys":
             _add(results, functools.partial(_steady, backend, keys, quick=quick), failed)
+    keys = QUICK_EPOCH_KEYS if quick else EPOCH_KEYS
+    if only in f"epochs, rocksdb, {keys:,} keys":
+        _add(results, functools.partial(_epochs, keys, quick=quick), failed)
     if only in "checkpoints, cost":
         _add(results, functools.partial(_cost, quick=quick), failed)
     return results
@@ -148,6 +171,23 @@ def _steady(backend: str, keys: int, *, quick: bool) -> SteadyResult:
     shutil.rmtree(folder)
     checkpoints = tuple(found["checkpoints"])
     return SteadyResult(backend, keys, checkpoints, back["restored_seconds"], back["empty_seconds"])
+
+
+def _epochs(keys: int, *, quick: bool) -> EpochResult:
+    folder = _folder(f"epochs-{keys}")
+    settings = (
+        *SETTINGS,
+        "state.backend.type=rocksdb",
+        "execution.checkpointing.interval=5 s",
+    )
+    found = _run("epochs", folder, keys, EPOCH_QUICK_SECONDS if quick else EPOCH_SECONDS, settings)
+    if found["failed"] or not found["checkpoints"]:
+        raise RunError(f"epochs, {keys}: {found['failed']} checkpoints failed")
+    if wrong := wrong_counts(data.result_files(folder / "output")):
+        raise RunError(f"epochs, {keys}: {wrong}")
+    shutil.rmtree(folder)
+    whole = tuple(each["whole_ms"] for each in found["checkpoints"])
+    return EpochResult(keys, tuple(found["epoch_ms"]), whole)
 
 
 def _cost(*, quick: bool) -> CostResult:
@@ -218,6 +258,7 @@ def checkpoint_tables(results: list[CheckpointResult]) -> str:
     """The tables of this part, as Markdown."""
     steady = [str(each) for each in results if isinstance(each, SteadyResult)]
     cost = [str(each) for each in results if isinstance(each, CostResult)]
+    epochs = [str(each) for each in results if isinstance(each, EpochResult)]
     parts = []
     if steady:
         parts.append(
@@ -229,6 +270,14 @@ def checkpoint_tables(results: list[CheckpointResult]) -> str:
             "| state backend | keys | checkpoints | median | 99th percentile | phases "
             "| new bytes | all bytes | restore |\n"
             "|---|--:|--:|--:|--:|--:|--:|--:|--:|\n" + "\n".join(steady) + "\n"
+        )
+    if epochs:
+        parts.append(
+            "### Epochs with a large state\n\n"
+            "1 kB of state a user in rocksdb, 5,000 users a second drawn at random, incremental "
+            "checkpoints every 5 s.\n\n"
+            "| keys | epochs | median | 99th percentile | longest | checkpoint, median "
+            "| 99th percentile |\n|--:|--:|--:|--:|--:|--:|--:|\n" + "\n".join(epochs) + "\n"
         )
     if cost:
         parts.append(

@@ -93,7 +93,7 @@ def test_timers_fire_over_epochs_before_what_comes_behind_them(
     assert sum(count for what, _, count in found if what == "first") == KEYS + len(BETWEEN)
     assert sum(count for what, _, count in found if what == "later") == KEYS
     assert len(Faults.hit) == 2
-    assert len(Rings.epochs) > 10
+    assert len(Rings.epochs) > 5, "what is left after a restart fires with the first records"
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
