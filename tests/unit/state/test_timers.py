@@ -245,3 +245,35 @@ def test_times_of_the_whole_range_are_ordered_in_rows(tmp_path: Path, time: int)
     assert len(found) == 6
     assert time not in found
     assert len(list(state.processing_timers.all())) == 7
+
+
+def test_a_fold_that_takes_epochs_loses_no_file_to_those_who_clean_up(tmp_path: Path) -> None:
+    """What no version names yet is taken for what a failed task left, and deleted."""
+    pytest.importorskip("rocksdict")
+    backend = create_backend(
+        "rocksdb",
+        max_deltas=1,
+        merge_bytes=-1,
+        fold_slice_ms=0,
+        fold_pace=2000,
+        memory_bytes=1 << 30,
+    )
+    area = FileArea(tmp_path, 0)
+    state = backend.create_state(0, 127, 128, area, EpochClock(), "op")
+    expected = set()
+    waits = 0
+    for epoch in range(120):
+        for number in range(1 if epoch else 20_000):
+            state.event_timers.add(epoch, number, None)
+            expected.add((epoch, number))
+        version = state.commit(f"v{epoch}")
+        waits += not version.base
+        named = {file.name for file in version.files}
+        for path in tmp_path.iterdir():
+            if path.is_file() and path.name not in named:
+                path.unlink()
+    assert version.base
+    assert waits > 5, "the fold was to take several epochs"
+    fresh = backend.create_state(0, 127, 128, FileArea(tmp_path), EpochClock(), "op")
+    fresh.restore((version,))
+    assert {(time, key) for time, key, _ in fresh.event_timers.all()} == expected

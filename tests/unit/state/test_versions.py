@@ -336,7 +336,7 @@ def test_backends_and_settings_are_checked() -> None:
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rocks_base, "rocksdict", None)
-    with pytest.raises(ConfigurationError, match=r"penstock\[rocksdb\]"):
+    with pytest.raises(ConfigurationError, match=r"needs the package rocksdict"):
         create_backend("rocksdb")
 
 
