@@ -137,6 +137,20 @@ def test_an_object_that_is_filled_again(env, exchange):
     assert collected(stream.map(lambda record: record["n"])) == [1, 2, 3]
 
 
+class Counting(ProcessFunction):
+    def __init__(self):
+        self.out = {"n": 0}
+
+    def process_element(self, value, ctx):
+        self.out["n"] += 1
+        yield self.out
+
+
+def add_ten(record):
+    record["n"] += 10
+    return record["n"]
+
+
 @pytest.mark.parametrize("setter", ["setting", "method"])
 def test_object_reuse_hands_on_the_object_itself(setter):
     env = Way("hashmap", 1, None, True).environment()
@@ -145,8 +159,13 @@ def test_object_reuse_hands_on_the_object_itself(setter):
     else:
         env.get_config().disable_object_reuse()
         env.configure(_reusing())
-    stream = env.from_collection([1, 2, 3]).process(Filling())
-    assert collected(stream.map(lambda record: record["n"])) == [3, 3, 3]
+    # Whatever batches are made of them: three times the function adds 1, three times the consumer
+    # adds 10 to the same object.
+    stream = env.from_collection([1, 2, 3]).process(Counting())
+    assert max(collected(stream.map(add_ten))) == 33
+    copying = Way("hashmap", 1, None, True).environment()
+    stream = copying.from_collection([1, 2, 3]).process(Counting())
+    assert collected(stream.map(add_ten)) == [11, 12, 13]
 
 
 def _reusing():
