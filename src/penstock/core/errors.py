@@ -8,6 +8,7 @@ PenstockError
 ├── StateError              state is damaged, incompatible or used outside its scope
 └── JobExecutionError       the job failed; for a user's exception its own frames come first
     ├── InputError          the input is there and cannot be read as the program says
+    ├── ProcessLostError    a process of Spark's died: its JVM, an executor, a Python worker
     └── UserFunctionError
 
 A job is not restarted after a `ProgramError`, an `EnvironmentError_` or an `InputError`: the next
@@ -47,6 +48,18 @@ class JobExecutionError(PenstockError):
 
 class InputError(JobExecutionError):
     """The input cannot be read as the program says, and will be the same when it is read again."""
+
+
+class ProcessLostError(JobExecutionError):
+    """A process of Spark's died while it ran an epoch, most often for lack of memory.
+
+    Attributes:
+        is_engine: It was the JVM that the session lives in: Spark has to be started again.
+    """
+
+    def __init__(self, message: str, *, is_engine: bool = False) -> None:
+        super().__init__(message)
+        self.is_engine = is_engine
 
 
 class UserFunctionError(JobExecutionError):

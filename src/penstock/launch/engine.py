@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.spark_sink import SparkSink
 from penstock.core import pickling
+from penstock.core.errors import EnvironmentError_
 from penstock.launch.settings import IN_PROCESS, JobSettings
 from penstock.runtime.lowering import lower
 from penstock.runtime.specs import SinkSpec, with_sources_cut
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.graph.job_graph import JobGraph
     from penstock.runtime.driver import EpochRunner
     from penstock.runtime.job_state import JobState
@@ -34,6 +37,8 @@ class Engine:
 
     def __init__(self, graph: JobGraph, spark: Any = None) -> None:
         self.spark = spark
+        self._start: Callable[[Engine], None] | None = None
+        """Starts a session, if nothing but epochs runs in it."""
         self.graph = graph
         self.feeds: dict[str, Any] = {}
         self.worker_setup: WorkerSetup | None = None
@@ -52,6 +57,22 @@ class Engine:
 
             self._runner = SparkEpochRunner(self.spark, program, self.worker_setup)
         return self._runner  # type: ignore[no-any-return]
+
+    def start_again(self) -> None:
+        """Starts Spark again, whose JVM died.
+
+        Raises:
+            EnvironmentError_: The session, or DataFrames in it, were the program's own.
+        """
+        if self._start is None:
+            raise EnvironmentError_(
+                "Spark's JVM died, and the program's own session or DataFrames with it, so the job "
+                "cannot be restarted in this process. Run the program again."
+            )
+        from penstock.spark.losses import forget
+
+        forget(self.spark)
+        self._start(self)
 
     def check_restored(self, state: JobState) -> None:
         """Refuses a snapshot that does not say where sources of this engine's go on."""
@@ -83,25 +104,31 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
         return engine
     from penstock.spark.dataframes import with_dataframes_as_files
     from penstock.spark.dependencies import ship
-    from penstock.spark.session import get_session
+    from penstock.spark.session import get_session, made_here
 
     light = not any(
         isinstance(operator.spec, SinkSpec) and isinstance(operator.spec.sink, SparkSink)
         for operator in graph.operators
     )
-    spark = get_session(
-        graph.job_name,
-        settings.master,
-        settings.spark,
-        light=light,
-        shares_classes=settings.shares_classes,
-    )
-    engine = Engine(graph, spark)
-    engine.worker_setup = ship(spark.sparkContext, settings.dependencies)
+
+    def start(engine: Engine) -> None:
+        engine.spark = get_session(
+            graph.job_name,
+            settings.master,
+            settings.spark,
+            light=light,
+            shares_classes=settings.shares_classes,
+        )
+        engine.worker_setup = ship(engine.spark.sparkContext, settings.dependencies)
+
+    engine = Engine(graph)
+    start(engine)
     graph, engine.feeds = with_dataframes_as_files(
         graph, settings.state.scratch_directory, takes_checkpoints=settings.checkpoints.is_enabled
     )
     engine.graph = with_sources_cut(_lowered(graph, settings))
+    if light and not engine.feeds and made_here(engine.spark.sparkContext):
+        engine._start = start
     return engine
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.snapshot_load import load_entry
 from penstock.checkpoint.storage.urls import Storages
+from penstock.core.errors import ProcessLostError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
 from penstock.launch.checkpointing.details import entry_of
@@ -56,7 +57,9 @@ class JobResources:
         self._settings = settings
         self._job_id = job_id
         self._clock = clock
+        self._admission = settings.admission
         self._driver: JobDriver | None = None
+        self._loss: ProcessLostError | None = None
         self._files = StateFiles(settings.state.directory)
         self.sinks = SinkCommits(engine.graph, job_id, clock, engine.spark)
         checkpoints = settings.checkpoints
@@ -106,6 +109,10 @@ class JobResources:
     ) -> JobDriver:
         """Returns the driver of an attempt; of local files only those of its state stay."""
         settings = self._settings
+        if self._driver is not None:
+            self._admission = self._driver.admission
+        if self._loss is not None:
+            self._recover_from(self._loss)
         self._files.keep_only(() if state is None else state.versions.values())
         program = JobProgram(
             self._job_id,
@@ -122,7 +129,7 @@ class JobResources:
             self.engine.runner(program),
             self.sinks,
             self._clock,
-            admission=settings.admission if self._driver is None else self._driver.admission,
+            admission=self._admission,
             epoch_interval_ms=settings.epoch_interval_ms,
             on_epoch=on_epoch,
             state=state,
@@ -131,6 +138,24 @@ class JobResources:
             commits_epochs=not settings.checkpoints.is_enabled,
         )
         return driver
+
+    def failed(self, error: Exception) -> None:
+        """Takes note of why an attempt failed."""
+        self._loss = error if isinstance(error, ProcessLostError) else None
+
+    def _recover_from(self, loss: ProcessLostError) -> None:
+        """Starts Spark again if it died, and has epochs move less."""
+        if loss.is_engine:
+            self.engine.start_again()
+        self._admission = self._admission.after_loss()
+        self._loss = None
+        _log.warning(
+            "Epochs of job %s move at most %d MB and read at most %d records for now, since a "
+            "process was lost.",
+            self._job_id,
+            self._admission.max_bytes >> 20,
+            self._admission.max_records,
+        )
 
     def close(self, status: JobStatus) -> None:
         """Lets go of everything, now that the job has ended so."""

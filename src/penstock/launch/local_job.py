@@ -263,6 +263,7 @@ class LocalJob(JobRecord):
                 self.status = JobStatus.RESTARTING
                 for line in failures.lines(error, decision.delay_ms):
                     _log.warning("Job %s %s", self.job_id, line)
+                resources.failed(error)
                 latest = resources.service.recover(str(error))
                 self.failed(error, None if latest is None else latest.checkpoint_id)
                 # What the latest checkpoint contains is not ours to take back.

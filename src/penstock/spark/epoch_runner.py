@@ -26,6 +26,7 @@ from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.level_task import SubtaskCache, level_tasks, read_report, run_level_task
 from penstock.spark.dependencies import WorkerSetup
 from penstock.spark.garbage import collector_at_rest
+from penstock.spark.losses import SparkMemory, epoch_failure, is_alive
 from penstock.spark.slots import MOST_SLOTS, SlottedLineage, has_one_executor
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class SparkEpochRunner:
     ) -> None:
         self._setup = setup or WorkerSetup()
         self._context = spark.sparkContext
+        self._memory = SparkMemory(self._context)
         self._program = program
         self._broadcast = self._context.broadcast(pickled_program(program))
         # Where one executor runs all tasks, there are as many as run at once; elsewhere executors
@@ -197,12 +199,12 @@ class SparkEpochRunner:
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
-        frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
         context = self._context
         self._is_idle.clear()
         try:
             if self._is_interrupted.is_set():
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.")
+            frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
             context.setInterruptOnCancel(True)
             context.addJobTag(self._tag)
             collected = frames.collect()
@@ -211,9 +213,7 @@ class SparkEpochRunner:
         except Exception as error:
             if self._is_interrupted.is_set():
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.") from error
-            raise JobExecutionError(
-                f"Spark could not run epoch {plan.epoch}: {_first_lines(error)}"
-            ) from error
+            raise epoch_failure(context, self._memory, plan.epoch, error) from error
         finally:
             self._is_idle.set()
             # Jobs that commit output run in this thread too, and are not to be cancelled. A JVM
@@ -269,9 +269,5 @@ class SparkEpochRunner:
 
     def close(self) -> None:
         """Releases the broadcast; workers drop the job when they serve another one."""
-        self._broadcast.destroy()
-
-
-def _first_lines(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return "\n".join(lines[:12])
+        if is_alive(self._context):
+            self._broadcast.destroy()
