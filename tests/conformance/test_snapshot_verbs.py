@@ -80,7 +80,11 @@ def paths(tmp_path_factory: pytest.TempPathFactory, trace: Path) -> Iterator[tup
     Visible.rows.clear()
     Tap.limit = 0
     try:
-        options = {"execution.checkpointing.data-inline-threshold": "0"}
+        # A copy of the hostile value would run it in the job itself, which may do what it likes.
+        options = {
+            "execution.checkpointing.data-inline-threshold": "0",
+            "pipeline.object-reuse": "true",
+        }
         client = build(directory, 2, options).execute_async()
         run_to(client, 22)
         first = client.trigger_savepoint(None).result(200)

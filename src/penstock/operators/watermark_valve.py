@@ -8,7 +8,8 @@
 * An input that ended (watermark MAX) is out of the reckoning: MAX goes out when all have ended. In
   Flink it goes out as soon as every other input is idle, and makes all of their later records late.
 
-Invariant between calls: the minimum over active, aligned inputs is not above the output.
+The minimum over active, aligned inputs is not above the output, but for an input that turned active
+ahead of it: that lets nothing out until a watermark comes.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class WatermarkMerger:
         self.idle = False
         self.told_idle = False
         self._inputs: dict[Hashable, _Input] = {name: _Input() for name in inputs}
+        self._is_minimum = False
+        """Whether the output is known not to be below the minimum."""
 
     def __contains__(self, name: Hashable) -> bool:
         return name in self._inputs
@@ -83,8 +86,8 @@ class WatermarkMerger:
         channel.watermark = watermark
         if not channel.aligned:
             channel.aligned = watermark >= self.output
-        elif before > self.output:
-            return None  # by the invariant another input is the minimum
+        elif self._is_minimum and before > self.output:
+            return None  # another input is the minimum
         return self._raise_output()
 
     def set_idle(self, name: Hashable, idle: bool) -> tuple[bool | None, int | None]:
@@ -105,6 +108,7 @@ class WatermarkMerger:
         channel.idle = idle
         if not idle:
             channel.aligned = channel.watermark >= self.output
+            self._is_minimum = False
             self.idle = False
             return None
         was_aligned, channel.aligned = channel.aligned, False
@@ -159,6 +163,7 @@ class WatermarkMerger:
             ),
             default=None,
         )
+        self._is_minimum = lowest is not None
         return None if lowest is None else self._rise_to(lowest)
 
     def _rise_to(self, watermark: int) -> int | None:
@@ -186,6 +191,7 @@ class WatermarkMerger:
                 False,
                 [(name, MIN_WATERMARK, False, True, False) for name in self._inputs],
             )
+        self._is_minimum = False
         self.output, self.idle, self.told_idle, inputs = state
         self._inputs = {
             name: _Input(watermark, idle=idle, aligned=aligned, ended=ended)

@@ -60,6 +60,21 @@ def test_the_last_active_channel_that_held_the_output_back_lets_the_largest_wate
     assert valve.set_idle(1, True) == (True, 100)
 
 
+def test_a_channel_that_comes_back_ahead_of_the_output_raises_it_with_its_next_watermark():
+    valve = WatermarkValve(3)
+    valve.advance(0, 0)
+    valve.advance(1, 1)
+    assert valve.advance(2, 2) == 0
+    assert valve.set_idle(0, True) == (None, 1)
+    valve.set_idle(0, False)  # at 0 behind 1: unaligned
+    valve.set_idle(2, True)
+    valve.set_idle(1, True)
+    assert valve.set_idle(2, False) == (None, None)
+    assert valve.advance(0, 0) is None  # nothing new
+    assert valve.output == 1
+    assert valve.advance(2, 3) == 3  # no aligned channel is behind it
+
+
 def test_the_last_active_channel_that_was_not_in_the_way_lets_nothing_out():
     valve = WatermarkValve(2)
     valve.advance(0, 100)
@@ -173,9 +188,9 @@ class NaiveValve:
         ]
 
     def advance(self, channel: int, watermark: int) -> int | None:
-        if self.idle[channel]:
+        if self.idle[channel] or watermark <= self.marks[channel]:
             return None
-        self.marks[channel] = max(self.marks[channel], watermark)
+        self.marks[channel] = watermark
         if self.marks[channel] >= self.output:
             self.unaligned.discard(channel)
         return self._emit(min(self._counting(), default=MIN_WATERMARK))
