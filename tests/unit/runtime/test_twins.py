@@ -46,15 +46,22 @@ class Twins:
         self.mixed = 0
 
     def __call__(
-        self, program: Any, plan: Any, level: int, partition: int, frames: Any, *more: Any
+        self,
+        program: Any,
+        plan: Any,
+        level: int,
+        partition: int,
+        frames: Any,
+        *more: Any,
+        **named: Any,
     ) -> Iterable[tuple[int, Any]]:
         attempt, cache = more
         what = (program, plan, level, partition, frames)
-        first = list(self._run(*what, 1_000_000 + attempt, cache))
+        first = list(self._run(*what, 1_000_000 + attempt, cache, **named))
         chance = self._rng.random()
         if chance < 0.5:
             return first
-        second = list(self._run(*what, attempt, cache))
+        second = list(self._run(*what, attempt, cache, **named))
         # A repeated epoch is not spoilt again: after four in vain the job would fail.
         is_mixed = chance > 0.9 and plan.try_number == 0 and {to for to, _ in first} == {0, 1}
         self.mixed += is_mixed
