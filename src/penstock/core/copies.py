@@ -6,7 +6,7 @@ on the spot, unless it cannot change:
     values = [result if type(result) in IMMUTABLE else snapshot(result) for result in results]
 
 From this follows that a batch owns its records: nobody else holds what may change in them, and the
-only consumer of a batch may do with them as it likes. `docs/decisions/0009` has figures.
+only consumer of a batch may do with them as it likes. `docs/decisions/0014` has figures.
 """
 
 from __future__ import annotations
