@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.copies import unchanged
 from penstock.core.naming import shorten
 from penstock.core.times import MAX_WATERMARK, NO_TIMESTAMP
 from penstock.operators.adapters import as_instance
@@ -87,6 +88,7 @@ class ProcessLogic(FunctionLogic):
         element, context = self.inputs[input_index]
         records = iter(batch.values)
         immutable, snapshot = self.context.immutable, self.context.snapshot
+        is_immutable = self.context.emits_immutable or snapshot is unchanged
         values: list[Any] = []
         append = values.append
         timestamps = batch.timestamps
@@ -95,7 +97,9 @@ class ProcessLogic(FunctionLogic):
                 context.record_timestamp = NO_TIMESTAMP
                 for value in records:
                     result = element(value, context)
-                    if result is not None:
+                    if is_immutable and result is not None:
+                        values += result
+                    elif result is not None:
                         for item in result:
                             append(item if type(item) in immutable else snapshot(item))
             else:
@@ -104,7 +108,9 @@ class ProcessLogic(FunctionLogic):
                 for timestamp, value in zip(timestamps, records, strict=True):
                     context.record_timestamp = timestamp
                     result = element(value, context)
-                    if result is not None:
+                    if is_immutable and result is not None:
+                        values += result
+                    elif result is not None:
                         for item in result:
                             append(item if type(item) in immutable else snapshot(item))
                     mark(len(values))
@@ -135,6 +141,7 @@ class KeyedProcessLogic(ProcessLogic):
         state, keys = self.state, keys_of(self, batch)
         records = iter(batch.values)
         immutable, snapshot = self.context.immutable, self.context.snapshot
+        is_immutable = self.context.emits_immutable or snapshot is unchanged
         values: list[Any] = []
         append = values.append
         timestamps = batch.timestamps
@@ -145,7 +152,9 @@ class KeyedProcessLogic(ProcessLogic):
                 for key, value in zip(keys, records, strict=True):
                     state.key = key
                     result = element(value, context)
-                    if result is not None:
+                    if is_immutable and result is not None:
+                        values += result
+                    elif result is not None:
                         for item in result:
                             append(item if type(item) in immutable else snapshot(item))
             else:
@@ -155,7 +164,9 @@ class KeyedProcessLogic(ProcessLogic):
                     state.key = key
                     context.record_timestamp = timestamp
                     result = element(value, context)
-                    if result is not None:
+                    if is_immutable and result is not None:
+                        values += result
+                    elif result is not None:
                         for item in result:
                             append(item if type(item) in immutable else snapshot(item))
                     mark(len(values))
