@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
-FIRST: Final = 1_000
+FIRST: Final = 100
 LARGEST: Final = 8_000_000
 
 _GROWTH: Final = 16.0

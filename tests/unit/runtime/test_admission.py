@@ -24,7 +24,7 @@ def under_backlog(admission: Admission, work_ms: float, price_ms: float = PRICE_
 
 
 def test_the_first_epoch_is_small_and_the_next_ones_grow() -> None:
-    assert Admission().max_records == FIRST == 1_000
+    assert Admission().max_records == FIRST == 100
     # What starts processes is not the price of an epoch: 1,000 ms / 0.1 ms.
     first = under_backlog(Admission(), 100, price_ms=4_000)
     assert first.max_records == 10_000
