@@ -25,11 +25,11 @@ def under_backlog(admission: Admission, work_ms: float, price_ms: float = PRICE_
 
 def test_the_first_epoch_is_small_and_the_next_ones_grow() -> None:
     assert Admission().max_records == FIRST == 100
-    # What starts processes is not the price of an epoch: 1,000 ms / 0.1 ms.
+    # What starts processes is not the price of an epoch: 1,000 ms / 1 ms.
     first = under_backlog(Admission(), 100, price_ms=4_000)
-    assert first.max_records == 10_000
+    assert first.max_records == 1_000
     # At most sixteenfold.
-    assert under_backlog(Admission(), 1).max_records == 16_000
+    assert under_backlog(Admission(), 1).max_records == 1_600
 
 
 def test_the_bound_settles_where_an_epoch_takes_its_target() -> None:
