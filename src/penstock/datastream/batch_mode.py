@@ -94,7 +94,7 @@ class FinalReduce(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         open_function(self._function, runtime_context)
         self._reduce = as_reduce(self._function)
-        self._state = runtime_context.get_state(ValueStateDescriptor("reduce"))
+        self._state = runtime_context.get_state(ValueStateDescriptor("reduced in BATCH mode"))
 
     def close(self) -> None:
         close_function(self._function)

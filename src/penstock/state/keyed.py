@@ -13,7 +13,7 @@ held version. A failed `restore` or `commit` leaves nothing held, so the next re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.core.copies import snapshot
 from penstock.core.errors import ProgramError, StateError
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 TableT = TypeVar("TableT", bound=Table)
 
 _IMPORTED = "(imported)"
+
+FUNCTION: Final = "the function"
+ASSIGNER: Final = "the window assigner"
+TRIGGER: Final = "the trigger"
+OPERATOR: Final = "the operator itself"
 
 
 class KeyedState(ABC):
@@ -68,7 +73,8 @@ class KeyedState(ABC):
         self._deltas = DeltaChain(context, policy)
         self._tables: dict[str, Table] = {}
         self._ttls: dict[str, Ttl] = {}
-        self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
+        self._states: dict[tuple[str, bool, str], tuple[StateDescriptor, State]] = {}
+        self._owners: dict[str, str] = {}
         self._declared = DeclaredTypes(context.uid, context.pickles)
         # None after a failure: then only a restore helps.
         self._held: KeyedStateVersion | None = self._version("")
@@ -80,17 +86,24 @@ class KeyedState(ABC):
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Loads at once what user code may need for these keys; keys may repeat."""
 
-    def get_state(self, descriptor: StateDescriptor, *, ignore_namespace: bool = False) -> Any:
+    def get_state(
+        self,
+        descriptor: StateDescriptor,
+        *,
+        ignore_namespace: bool = False,
+        owner: str = FUNCTION,
+    ) -> Any:
         """Returns the state object of a descriptor; the same for the same name.
 
         Args:
             descriptor: Name and kind of the state.
             ignore_namespace: Bind to the key alone: a window function's global state.
+            owner: Which part of the operator asks; parts share no state.
 
         Raises:
-            ProgramError: The name is taken by a state of another kind.
+            ProgramError: The name is taken by a state of another kind or of another part.
         """
-        found = self._states.get((descriptor.name, ignore_namespace))
+        found = self._states.get((descriptor.name, ignore_namespace, owner))
         if found is not None:
             if found[0].kind != descriptor.kind:
                 raise ProgramError(
@@ -99,23 +112,32 @@ class KeyedState(ABC):
                     "another name."
                 )
             return found[1]
-        state = make_state(self, descriptor, ignore_namespace=ignore_namespace)
-        self._states[descriptor.name, ignore_namespace] = (descriptor, state)
+        state = make_state(self, descriptor, owner, ignore_namespace=ignore_namespace)
+        self._states[descriptor.name, ignore_namespace, owner] = (descriptor, state)
         return state
 
-    def value_table(self, name: str) -> ValueTable:
+    def value_table(self, name: str, owner: str = OPERATOR) -> ValueTable:
         """Returns the value table of that name, made at the first call."""
-        return self._table(name, ValueTable)  # type: ignore[type-abstract]
+        return self._table(name, owner, ValueTable)  # type: ignore[type-abstract]
 
-    def list_table(self, name: str) -> ListTable:
+    def list_table(self, name: str, owner: str = OPERATOR) -> ListTable:
         """Returns the list table of that name, made at the first call."""
-        return self._table(name, ListTable)  # type: ignore[type-abstract]
+        return self._table(name, owner, ListTable)  # type: ignore[type-abstract]
 
-    def map_table(self, name: str) -> MapTable:
+    def map_table(self, name: str, owner: str = OPERATOR) -> MapTable:
         """Returns the map table of that name, made at the first call."""
-        return self._table(name, MapTable)  # type: ignore[type-abstract]
+        return self._table(name, owner, MapTable)  # type: ignore[type-abstract]
 
-    def _table(self, name: str, wanted: type[TableT]) -> TableT:
+    def _claim(self, name: str, owner: str) -> None:
+        first = self._owners.setdefault(name, owner)
+        if first != owner:
+            raise ProgramError(
+                f"state {name!r} of operator {self.uid!r} is used by {first} and by {owner}, which "
+                "would overwrite each other's values; give the state of your function another name."
+            )
+
+    def _table(self, name: str, owner: str, wanted: type[TableT]) -> TableT:
+        self._claim(name, owner)
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = self._new_table(wanted.kind, name)

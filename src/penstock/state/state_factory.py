@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from penstock.state.keyed import KeyedState
 
 
-def make_state(store: KeyedState, descriptor: StateDescriptor, *, ignore_namespace: bool) -> State:
+def make_state(
+    store: KeyedState, descriptor: StateDescriptor, owner: str, *, ignore_namespace: bool
+) -> State:
     """Returns a new state object over the tables of `store`."""
     scope = cast("Scope", VoidScope(store) if ignore_namespace else store)
     if isinstance(descriptor, ListStateDescriptor):
-        lists = store.list_table(descriptor.name)
+        lists = store.list_table(descriptor.name, owner)
         store.declare(lists, descriptor)
         ttl = store.enable_ttl(lists, descriptor.ttl)
         return (
@@ -53,7 +55,7 @@ def make_state(store: KeyedState, descriptor: StateDescriptor, *, ignore_namespa
             else TtlListState(scope, lists, ttl, store.snapshot)
         )
     if isinstance(descriptor, MapStateDescriptor):
-        maps = store.map_table(descriptor.name)
+        maps = store.map_table(descriptor.name, owner)
         store.declare(maps, descriptor)
         ttl = store.enable_ttl(maps, descriptor.ttl)
         return (
@@ -62,13 +64,13 @@ def make_state(store: KeyedState, descriptor: StateDescriptor, *, ignore_namespa
             else TtlMapState(scope, maps, ttl, store.snapshot)
         )
     if isinstance(descriptor, ValueStateDescriptor):
-        return _value_state(store, scope, descriptor, store.snapshot)
+        return _value_state(store, owner, scope, descriptor, store.snapshot)
     if isinstance(descriptor, ReducingStateDescriptor):
         reduce = reduce_callable(descriptor.get_reduce_function())
-        state = _value_state(store, scope, descriptor, unchanged)
+        state = _value_state(store, owner, scope, descriptor, unchanged)
         return TableReducingState(state, _present(state), reduce, store.snapshot)
     if isinstance(descriptor, AggregatingStateDescriptor):
-        state = _value_state(store, scope, descriptor, unchanged)
+        state = _value_state(store, owner, scope, descriptor, unchanged)
         function = descriptor.get_agg_function()
         return TableAggregatingState(state, _present(state), function, store.snapshot)
     raise ProgramError(
@@ -78,9 +80,9 @@ def make_state(store: KeyedState, descriptor: StateDescriptor, *, ignore_namespa
 
 
 def _value_state(
-    store: KeyedState, scope: Scope, descriptor: StateDescriptor, snapshot: Copier
+    store: KeyedState, owner: str, scope: Scope, descriptor: StateDescriptor, snapshot: Copier
 ) -> ValueState[Any]:
-    table = store.value_table(descriptor.name)
+    table = store.value_table(descriptor.name, owner)
     store.declare(table, descriptor)
     ttl = store.enable_ttl(table, descriptor.ttl)
     if ttl is not None:

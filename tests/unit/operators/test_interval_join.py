@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import ProgramError
@@ -93,6 +93,7 @@ EVENTS = st.lists(
 
 
 @settings(max_examples=150)
+@example([("left", "b", 9), ("watermark", "a", 17), ("right", "b", 17)], 0, 6, False, True)
 @given(EVENTS, st.integers(-6, 6), st.integers(0, 6), st.booleans(), st.booleans())
 def test_every_pair_within_the_interval_meets_exactly_once(
     events, lower, width, lower_inclusive, upper_inclusive
@@ -110,15 +111,22 @@ def test_every_pair_within_the_interval_meets_exactly_once(
             harness.restore(harness.snapshot())
         else:
             if time >= watermark:
-                sides[kind].append((key, number, time))
+                sides[kind].append((key, number, time, watermark))
             harness.process((key, number), timestamps=[time], input_index=int(kind == "right"))
     expected = set()
-    for left_key, left, left_time in sides["left"]:
-        for right_key, right, right_time in sides["right"]:
+    # The bounds with both ends included, which also say how long a record waits.
+    first, last = lower + (not lower_inclusive), upper - (not upper_inclusive)
+    for left_key, left, left_time, left_watermark in sides["left"]:
+        for right_key, right, right_time, right_watermark in sides["right"]:
             difference = right_time - left_time
             above = difference >= lower if lower_inclusive else difference > lower
             below = difference <= upper if upper_inclusive else difference < upper
-            if left_key == right_key and above and below:
+            # As in Flink, a record at the watermark itself is not late, but the first advance that
+            # reaches the end of a record's wait takes that record away.
+            gone = left_time + max(last, 0) if left < right else right_time - min(first, 0)
+            advanced = left_watermark != right_watermark
+            waits = not advanced or max(left_watermark, right_watermark) < gone
+            if left_key == right_key and above and below and waits:
                 expected.add(
                     (
                         (left_key, left),

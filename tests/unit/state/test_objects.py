@@ -19,6 +19,7 @@ from penstock.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.state.keyed import FUNCTION
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def test_aggregating_keeps_the_accumulator(store: Any) -> None:
     settle(store)
     state.add(2)
     assert state.get() == 1.5
-    assert store.value_table("g").get("a") == (3, 2)
+    assert store.value_table("g", FUNCTION).get("a") == (3, 2)
     state.clear()
     assert state.get() is None
 

@@ -18,6 +18,7 @@ from penstock.state.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from penstock.state.keyed import FUNCTION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -347,4 +348,4 @@ def test_a_disabled_ttl_is_none(at: Fixture) -> None:
     state.update(1)
     at.clock.now_ms = 999_999
     assert state.value() == 1
-    assert at.state.value_table("v").get("k") == 1
+    assert at.state.value_table("v", FUNCTION).get("k") == 1

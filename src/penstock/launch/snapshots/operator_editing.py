@@ -16,6 +16,7 @@ from penstock.launch.job_snapshot import state_records, subtask_record, uid_hash
 from penstock.runtime.records import OperatorVersion
 from penstock.state.backend import create_backend
 from penstock.state.hashmap.backend import HASHMAP
+from penstock.state.keyed import FUNCTION
 from penstock.state.operator_codec import (
     LogicState,
     encode_logic,
@@ -202,7 +203,7 @@ def _writer(state: KeyedState, descriptor: StateDescriptor) -> Callable[[Any], N
     if descriptor.kind in {"value", "list"}:
         return target.update  # type: ignore[no-any-return]
     # What a reducing or aggregating state stores is the reduced value, or the accumulator.
-    table = state.value_table(descriptor.name)
+    table = state.value_table(descriptor.name, FUNCTION)
     return lambda value: table.put(state.key, None, value)
 
 

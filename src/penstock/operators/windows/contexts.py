@@ -23,6 +23,7 @@ from penstock.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from penstock.state.keyed import FUNCTION, TRIGGER
 from penstock.state.objects import reduce_callable
 
 if TYPE_CHECKING:
@@ -37,20 +38,21 @@ if TYPE_CHECKING:
 class _GlobalState:
     """The keyed state with states bound to the key alone, whatever the namespace."""
 
-    def __init__(self, state: KeyedState) -> None:
+    def __init__(self, state: KeyedState, owner: str) -> None:
         self._state = state
+        self._owner = owner
 
     def get_state(self, descriptor: StateDescriptor) -> Any:
-        return self._state.get_state(descriptor, ignore_namespace=True)
+        return self._state.get_state(descriptor, ignore_namespace=True, owner=self._owner)
 
 
 class WindowRuntimeContext(RuntimeContext):
     """The runtime context of a window operator: its state is that of the key, over all windows."""
 
-    def __init__(self, context: OperatorContext) -> None:
+    def __init__(self, context: OperatorContext, owner: str = FUNCTION) -> None:
         super().__init__(context)
         if context.keyed_state is not None:
-            self._state = _GlobalState(context.keyed_state)  # type: ignore[assignment]
+            self._state = _GlobalState(context.keyed_state, owner)  # type: ignore[assignment]
 
 
 class _NoWindowState(OperatorKeyedState):
@@ -127,7 +129,7 @@ class WindowTriggerContext(_Times, OnMergeContext):
         state.event_timers.remove(time, state.key, state.namespace)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        return self._state.get_state(self.own_descriptor(state_descriptor))
+        return self._state.get_state(self.own_descriptor(state_descriptor), owner=TRIGGER)
 
     def own_descriptor(self, descriptor: StateDescriptor) -> StateDescriptor:
         """Returns the descriptor under a name that no window function's state can have."""
@@ -142,17 +144,17 @@ class WindowTriggerContext(_Times, OnMergeContext):
         state = self._state
         own = self.own_descriptor(state_descriptor)
         key, target, sources = state.key, state.namespace, self.merged_windows
-        state.get_state(own)
+        state.get_state(own, owner=TRIGGER)
         if isinstance(own, ListStateDescriptor):
-            state.list_table(own.name).merge_namespaces(key, target, sources)
+            state.list_table(own.name, TRIGGER).merge_namespaces(key, target, sources)
         elif isinstance(own, MapStateDescriptor):
-            state.map_table(own.name).merge_namespaces(key, target, sources)
+            state.map_table(own.name, TRIGGER).merge_namespaces(key, target, sources)
         elif isinstance(own, ReducingStateDescriptor):
             merge = reduce_callable(own.get_reduce_function())
-            state.value_table(own.name).merge_namespaces(key, target, sources, merge)
+            state.value_table(own.name, TRIGGER).merge_namespaces(key, target, sources, merge)
         elif isinstance(own, AggregatingStateDescriptor):
             merge = own.get_agg_function().merge
-            state.value_table(own.name).merge_namespaces(key, target, sources, merge)
+            state.value_table(own.name, TRIGGER).merge_namespaces(key, target, sources, merge)
         else:
             raise ProgramError(
                 f"merge_partitioned_state was given {state_descriptor!r}; two values cannot be "
@@ -172,7 +174,7 @@ class WindowFunctionContext(WindowContext[Any]):
         self._sides = sides
         store = _NoWindowState if merging else OperatorKeyedState
         self._window_state = store(state, context.name)
-        self._global_state = OperatorKeyedState(_GlobalState(state), context.name)  # type: ignore[arg-type]
+        self._global_state = OperatorKeyedState(_GlobalState(state, FUNCTION), context.name)  # type: ignore[arg-type]
         self.current: Any = None
 
     def window(self) -> Any:

@@ -38,6 +38,7 @@ from penstock.operators.windows.merging import MergingWindowSet
 from penstock.operators.windows.pairs import PairFunction, PairRecords
 from penstock.operators.windows.triggers import CONTINUE, TriggerResult
 from penstock.operators.windows.window_state import EVICTABLE_TABLE, RecordContents
+from penstock.state.keyed import ASSIGNER
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch
@@ -81,7 +82,7 @@ class WindowLogic(FunctionLogic):
             self.merging = MergingWindowSet(self.assigner, table)
         self.results = Results(self, self.spec.late_tag)
         self.late_records = context.metrics.counter(LATE_COUNTER)
-        runtime_context = WindowRuntimeContext(context)
+        runtime_context = WindowRuntimeContext(context, ASSIGNER)
         self._assigner_context = AssignerContext(timers, runtime_context)
         self.trigger_context = WindowTriggerContext(state, timers, context.metrics)
         self._evictor_context = OperatorEvictorContext(timers, context.metrics)
