@@ -49,7 +49,7 @@ check: $(READY)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/test_tidy.py tests/test_imports.py
+	$(BIN)/pytest tests/test_tidy.py tests/test_structure.py tests/test_imports.py
 
 bench: $(READY)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)
