@@ -20,9 +20,9 @@ from penstock.core.redaction import (
     without_secrets,
 )
 from penstock.datastream.notebook import settings_html
+from penstock.job.documents.configuration import effective_config_view, pairs_view
 from penstock.jobmanager.dispatching import JobSummary, Leadership
 from penstock.rest.prometheus import exposition
-from penstock.rest.views.configuration import effective_config_view, pairs_view
 
 KEYS = [
     "s3.access-key",

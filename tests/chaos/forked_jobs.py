@@ -24,7 +24,7 @@ class ForkedJobs:
         # The server imports by itself, and sees our path in the environment only.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["kill_job", "rocksdict", "penstock.launch.local_job"])
+        self._context.set_forkserver_preload(["kill_job", "rocksdict", "penstock.job.local_job"])
 
     def __call__(
         self,

@@ -13,8 +13,8 @@ from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.launch.snapshots.contents import list_states
-from penstock.launch.snapshots.verify import verify_snapshots
+from penstock.inspection.contents import list_states
+from penstock.inspection.verify import verify_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -23,7 +23,7 @@ from penstock.datastream.window import (
     Trigger,
     TumblingEventTimeWindows,
 )
-from penstock.launch.snapshots.reader import open_snapshot
+from penstock.inspection.reader import open_snapshot
 from penstock.snapshots import SavepointReader, SavepointWriter
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from recovery_kit import same
 from restore_kit import KEYS, Tap, Visible, build, run_to
 
 from penstock.checkpoint.errors import CheckpointError
-from penstock.launch.snapshots.reader import open_snapshot
+from penstock.inspection.reader import open_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path

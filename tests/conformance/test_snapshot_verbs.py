@@ -20,10 +20,10 @@ from penstock.datastream.state import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.launch.snapshots.contents import list_states, read_state
-from penstock.launch.snapshots.diff import diff_snapshots
-from penstock.launch.snapshots.pages import SnapshotPages
-from penstock.launch.snapshots.verify import verify_snapshots
+from penstock.inspection.contents import list_states, read_state
+from penstock.inspection.diff import diff_snapshots
+from penstock.inspection.pages import SnapshotPages
+from penstock.inspection.verify import verify_snapshots
 from penstock.snapshots import SavepointReader, SavepointWriter
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from penstock.checkpoint.storage.records import open_record
 from penstock.core.configuration import Configuration
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Rejected
-from penstock.launch.high_availability import open_high_availability
+from penstock.jobmanager.high_availability.coordination import open_high_availability
 
 
 class Candidate:

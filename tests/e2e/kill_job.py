@@ -27,8 +27,8 @@ from penstock.datastream.connectors import FileSink, PythonSource, RollingPolicy
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.job.start import set_launcher, start_job
 from penstock.launch.checkpointing.storage_steps import StorageSteps
-from penstock.launch.local import set_launcher, start_job
 from penstock.runtime.sink_commits import SinkCommits
 
 JOB_ID = "c0ffee" + 26 * "0"

@@ -248,7 +248,7 @@ def is_driver(pid: int, directory: Path) -> bool:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return False
-    return "penstock.launch.driver_process" in command and any(
+    return "penstock.job.driver_process" in command and any(
         argument.startswith(f"{directory}/jobs/") for argument in command
     )
 

@@ -79,7 +79,7 @@ class Case:
         faults = f"{self.point}#4=note:{self.asleep};{self.point}#4=sleep:8"
         with job.log.open("wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "penstock.launch.driver_process", str(job.path), "1"],
+                [sys.executable, "-m", "penstock.job.driver_process", str(job.path), "1"],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PENSTOCK_FAULT_POINTS": faults if name == "old" else ""},

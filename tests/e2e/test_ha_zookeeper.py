@@ -15,7 +15,7 @@ from service_kit import is_alive, wait_for
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
-from penstock.launch.high_availability import HaServices, open_high_availability
+from penstock.jobmanager.high_availability.coordination import HaServices, open_high_availability
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from zookeeper_quorum import Quorum

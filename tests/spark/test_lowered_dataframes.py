@@ -11,7 +11,7 @@ from penstock.common import Configuration, Row, Time, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.aggregates import all_of, avg_of, count, max_of, sum_of, window_row
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.launch import engine
+from penstock.job import engine
 from penstock.runtime.lowering import Lowered, lower
 from penstock.spark.session import get_session
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.launch import local
+from penstock.job.start import start_job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def test_tasks_that_were_tried_again_are_counted(tmp_path: Path) -> None:
     env.set_parallelism(1)
     numbers = env.from_collection(list(range(100))).map(die_once)
     numbers.filter(lambda value: value < 0).print()
-    job = local.start_job(env._stream_graph("dies once"), env.get_configuration())
+    job = start_job(env._stream_graph("dies once"), env.get_configuration())
     job.result.result(timeout=280)
     assert died.exists()
     assert job.metrics.totals.task_retries == 1

@@ -33,7 +33,7 @@ def verb(**options: Any) -> None:
     Program code outranks -D and options, which outrank conf/config.yaml (in $PENSTOCK_CONF_DIR,
     $FLINK_CONF_DIR or ./conf), which outranks defaults. Secrets are not shown.
     """
-    from penstock.launch.effective_settings import effective_settings
+    from penstock.job.documents.configuration import effective_settings
 
     given = asked(options)
     settings = given.settings or {}

@@ -196,7 +196,7 @@ def _missing_file_hint(program: Program, failure: str) -> str:
 
 def _submission(program: Program) -> tuple[bytes, str]:
     """Returns the body of a submission and its type: a form of a JSON document and a zip file."""
-    from penstock.launch.job_package import build_package
+    from penstock.job.package import build_package
 
     package, settings = build_package(program.script, program.settings)
     settings.setdefault("penstock.job.base-directory", str(Path.cwd()))

@@ -62,7 +62,7 @@ def open_client(configuration: Configuration, address: str | None) -> RestClient
     url = base_url(f"{host}:{port}", scheme)
     if configuration.get_enum("high-availability.type") == "NONE":
         return RestClient(url, token_of, **tls)
-    from penstock.launch.leader_lookup import find_leader_url
+    from penstock.jobmanager.high_availability.coordination import find_leader_url
 
     def find_leader() -> str | None:
         found = find_leader_url(configuration)

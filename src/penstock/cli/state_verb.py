@@ -61,7 +61,7 @@ Examples:
 @service_options
 def list_states(snapshot: str, **options: Any) -> None:
     """List the operators of a snapshot, their states, types and sizes."""
-    from penstock.launch.snapshots import contents as snapshot_contents
+    from penstock.inspection import contents as snapshot_contents
 
     given = asked(options)
     report = given.report
@@ -158,7 +158,7 @@ def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> Non
     Built-in values and those of declared types are shown. Pickled objects of classes are not
     loaded unless --unpickle is given; they are shown as {"$pickle": <bytes>}.
     """
-    from penstock.launch.snapshots import contents as snapshot_contents
+    from penstock.inspection import contents as snapshot_contents
 
     given = asked(options)
     kind = options["kind"] or ("json" if given.report.as_json else "table")
@@ -210,7 +210,7 @@ Exits with 3 when there are differences.""",
 @service_options
 def diff_states(before: str, after: str, **options: Any) -> None:
     """Compare two snapshots: operators, settings, types, and the keys that were changed."""
-    from penstock.launch.snapshots.diff import diff_snapshots
+    from penstock.inspection.diff import diff_snapshots
 
     given = asked(options)
     report = given.report

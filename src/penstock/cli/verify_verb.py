@@ -31,7 +31,7 @@ def verb(snapshot: str, orphans: bool, **options: Any) -> None:
 
     Lists all problems, not only the first. Reads only; needs neither Spark nor a job manager.
     """
-    from penstock.launch.snapshots.verify import verify_snapshots
+    from penstock.inspection.verify import verify_snapshots
 
     given = asked(options)
     report = given.report

@@ -35,7 +35,7 @@ class CheckpointList(list[Any]):
     """Checkpoints, which a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from penstock.launch.job_html import checkpoints_html
+        from penstock.job.html import checkpoints_html
 
         return checkpoints_html(self)
 
@@ -147,8 +147,8 @@ class JobClient:
 
     def _repr_html_(self) -> str:
         from penstock.core.clock import SystemClock
-        from penstock.launch.job_digest import digest_of
-        from penstock.launch.job_html import checkpoints_html, job_html
+        from penstock.job.digest import digest_of
+        from penstock.job.html import checkpoints_html, job_html
 
         table = job_html(digest_of(self._job, SystemClock().wall_ms()))  # type: ignore[arg-type]
         records = self.checkpoints()[:5]

@@ -9,7 +9,7 @@ from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import ChainedOperator, Stage
-    from penstock.rest.views.facts import JobFacts
+    from penstock.job.facts import JobFacts
     from penstock.runtime.job_metrics import OperatorTotals
 
 __all__ = ["DistributionFigures", "MeterFigures", "OperatorFigures", "figures_of"]

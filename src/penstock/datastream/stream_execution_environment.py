@@ -33,7 +33,7 @@ from penstock.runtime.execution_plan import execution_plan
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.core.job import JobExecutionResult
-    from penstock.launch.local_job import LocalJob
+    from penstock.job.local_job import LocalJob
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -238,7 +238,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             >>> result = env.execute("a job")
             done
         """
-        from penstock.launch.progress import shown_progress
+        from penstock.job.progress import shown_progress
 
         progress = str(self._configuration.get_enum("penstock.progress"))
         job = self._start(job_name, ui=ui)
@@ -257,7 +257,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             >>> _ = client.get_job_execution_result().result()
             done
         """
-        from penstock.launch.local import tell_how_it_ends
+        from penstock.job.start import tell_how_it_ends
 
         job = self._start(job_name, ui=ui)
         tell_how_it_ends(job)
@@ -272,7 +272,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 `on_checkpoint_completed(record)`, `on_checkpoint_failed(record)` or
                 `on_restart(event)`. One that raises is logged and told nothing more.
         """
-        from penstock.launch.listeners import checked_listener
+        from penstock.job.listeners import checked_listener
 
         self._listeners = (*self._listeners, checked_listener(listener))
 
@@ -301,8 +301,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return check_restore(self._stream_graph(), self._configuration, path)
 
     def _start(self, job_name: str | None, *, ui: bool) -> LocalJob:
+        from penstock.job.listeners import JobListeners
         from penstock.launch import local
-        from penstock.launch.listeners import JobListeners
 
         graph = self._stream_graph(job_name)
         if not graph.nodes:
@@ -360,9 +360,9 @@ def _tell_what_never_ran() -> None:
     """Says at the end of a program that it forgot `execute()`; where nothing else is the matter."""
     has_failed = hasattr(sys, "last_value") or hasattr(sys, "last_exc")
     # Not imported here: a module that is new could not start at the end of the process.
-    local = sys.modules.get("penstock.launch.local")
-    is_for_somebody = local is not None and local.is_launched_for_somebody()
-    if has_failed or is_for_somebody or hasattr(sys, "ps1"):
+    start = sys.modules.get("penstock.job.start")
+    has_launcher = start is not None and start.launcher() is not None
+    if has_failed or has_launcher or hasattr(sys, "ps1"):
         return
     for env in list(_environments):
         node = env._program.never_ran()

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.core.clock import SystemClock
-from penstock.launch.job_digest import digest_of, progress_text
+from penstock.job.digest import digest_of, progress_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.naming import install_extra
-from penstock.launch.embedded_dispatcher import EmbeddedDispatcher
-from penstock.launch.snapshots.pages import SnapshotPages
+from penstock.inspection.pages import SnapshotPages
+from penstock.job.embedded_dispatcher import EmbeddedDispatcher
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
-    from penstock.launch.local_job import LocalJob
+    from penstock.job.local_job import LocalJob
     from penstock.rest.server import RestServer
 
 _log = logging.getLogger("penstock.rest")

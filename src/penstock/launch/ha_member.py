@@ -11,14 +11,14 @@ from penstock.checkpoint.paths import canonical_url
 from penstock.core.clock import SystemClock
 from penstock.core.tls import rest_scheme
 from penstock.jobmanager.high_availability.cluster import ClusterJobs
-from penstock.launch.high_availability import open_high_availability
+from penstock.jobmanager.high_availability.coordination import open_high_availability
 from penstock.rest.token_file import TLS_ADVICE, is_loopback
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.jobmanager.dispatcher import JobDispatcher
+    from penstock.jobmanager.high_availability.coordination import HaServices
     from penstock.jobmanager.high_availability.settings import HaSettings
-    from penstock.launch.high_availability import HaServices
 
 _log = logging.getLogger("penstock.jobmanager")
 

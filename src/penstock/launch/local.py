@@ -2,141 +2,39 @@
 
 from __future__ import annotations
 
-import atexit
-import logging
-import threading
-import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.core.job import JobStatus
-from penstock.graph.compile import compile_graph
-from penstock.launch.banner import banner_lines, banner_warnings, engine_name, facts_of
-from penstock.launch.local_job import LocalJob
-from penstock.launch.settings import make_absolute, read_settings
-from penstock.runtime.specs import check_alignment
+from penstock.job.start import launcher, start_job
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from collections.abc import Callable
 
     from penstock.core.configuration import Configuration
-    from penstock.core.job import JobExecutionResult
     from penstock.graph.nodes import StreamGraph
-    from penstock.runtime.driver import EpochSummary
-
-    Listener = Callable[[EpochSummary], None]
-    Launcher = Callable[[StreamGraph, Configuration, Listener | None], LocalJob]
-
-_log = logging.getLogger("penstock.job")
-_launchers: list[Launcher] = []
-_unattended: set[LocalJob] = set()
-"""Jobs of `execute_async` that have not ended."""
-
-
-def set_launcher(launcher: Launcher) -> None:
-    """Has every job of this process started by `launcher`, which may call `start_job`.
-
-    For processes that exist to run a user's program for somebody else: the driver of a job
-    manager, the command line's `run -t local`, `info` and `check-restore`.
-    """
-    _launchers[:] = [launcher]
-
-
-def is_launched_for_somebody() -> bool:
-    """Whether this process runs a program for somebody else, who is told how that ends."""
-    return bool(_launchers)
+    from penstock.job.local_job import Listener, LocalJob
 
 
 def execute_async(
     graph: StreamGraph, configuration: Configuration, listener: Listener | None = None
 ) -> LocalJob:
     """Compiles a program, starts it and returns at once."""
-    launch = _launchers[0] if _launchers else start_job
-    return launch(graph, configuration, listener)
+    return (launcher() or start_with_page)(graph, configuration, listener)
 
 
-def start_job(  # noqa: PLR0913 - what a job manager adds
+def start_with_page(
     graph: StreamGraph,
     configuration: Configuration,
     listener: Listener | None = None,
     *,
-    job_id: str | None = None,
-    leader_epoch: int = 1,
     before_start: Callable[[LocalJob], None] | None = None,
 ) -> LocalJob:
-    """Starts a job in this process, whoever launches the others.
+    """Starts a job in this process, with a web page if the configuration asks for one."""
+    if not configuration.read("penstock.ui.enabled"):
+        return start_job(graph, configuration, listener, before_start=before_start)
+    # Not with this module: pages, and what they show of snapshots, take long to import.
+    from penstock.launch import embedded_service
 
-    Args:
-        graph: The program.
-        configuration: Its settings.
-        listener: Is told of each epoch.
-        job_id: Chosen by a job manager; None for a new one.
-        leader_epoch: Rises with every attempt that a job manager starts.
-        before_start: Is shown the job before anything of it runs.
-    """
-    compiled = compile_graph(graph)
-    check_alignment(compiled)
-    # A managed job has the page of its manager.
-    has_page = job_id is None and bool(configuration.read("penstock.ui.enabled"))
-    if has_page:
-        # Not with this module: pages, and what they show of snapshots, take long to import.
-        from penstock.launch import embedded_service
-
-        embedded_service.check_available()
-    # The composition root is where ids come from.
-    job_id = job_id or uuid.uuid4().hex  # noqa: TID251
-    make_absolute(configuration)
-    settings = read_settings(configuration, job_id, leader_epoch)
-    facts = facts_of(job_id, compiled, settings, engine_name(settings.master))
-    _log.info("%s", "\n".join(banner_lines(facts, settings, configuration)))
-    for warning in banner_warnings(facts, settings):
-        _log.warning("%s", warning)
-    job = LocalJob(compiled, settings, job_id, listener)
-    if before_start is not None:
-        before_start(job)
-    job.start()
-    _log.info("Job has been submitted with JobID %s", job_id)
-    if has_page:
-        embedded_service.serve(job, configuration)
+    embedded_service.check_available()
+    job = start_job(graph, configuration, listener, before_start=before_start)
+    embedded_service.serve(job, configuration)
     return job
-
-
-def tell_how_it_ends(job: LocalJob) -> None:
-    """Has a job that the program may not wait for say so when it fails, or is cut off."""
-
-    def ended(result: Future[JobExecutionResult]) -> None:
-        _unattended.discard(job)
-        if not threading.main_thread().is_alive():
-            _cut_off(job)
-        elif job.status is JobStatus.FAILED:
-            _log.error("Job %s failed: %s", job.job_id, _in_one_line(result.exception()))
-
-    if not _unattended:
-        atexit.register(_cut_off_all)
-    _unattended.add(job)
-    job.result.add_done_callback(ended)
-
-
-def _cut_off_all() -> None:
-    for job in list(_unattended):
-        _cut_off(job)
-    _unattended.clear()
-
-
-def _cut_off(job: LocalJob) -> None:
-    _log.warning(
-        "The program ended before job %s, which ends with it. Wait for the job: "
-        "client.get_job_execution_result().result(), or env.execute().",
-        job.job_id,
-    )
-
-
-def _in_one_line(error: BaseException | None) -> str:
-    """Returns what went wrong without frames; the result of the job has them."""
-    lines = [line for line in str(error).splitlines() if line and not line.startswith(" ")]
-    place = next((line for line in lines if line.startswith("in operator")), "")
-    what = next((line for line in lines if not line.startswith("Traceback")), type(error).__name__)
-    record = getattr(error, "record", None)
-    about = "" if record is None else f", record {record}"
-    hint = "client.get_job_execution_result().result() raises it in full."
-    return f"{what.rstrip('.')}{', ' if place else ''}{place}{about}. {hint}"

@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import PenstockError, UserFunctionError
-from penstock.launch import local
+from penstock.job.start import set_launcher
+from penstock.launch.local import start_with_page
 from penstock.operators.errors import describe_exception, is_ours
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.graph.nodes import StreamGraph
-    from penstock.launch.local import Listener
-    from penstock.launch.local_job import LocalJob
+    from penstock.job.local_job import Listener, LocalJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class _Answering:
 
     def _answer(self, graph: StreamGraph, configuration: Configuration) -> Any:
         if self._request.purpose == "config":
-            from penstock.launch.effective_settings import effective_settings
+            from penstock.job.documents.configuration import effective_settings
 
             return effective_settings(configuration)
         if self._request.purpose == "check-restore":
@@ -111,7 +111,7 @@ class _Running:
         self, graph: StreamGraph, configuration: Configuration, listener: Listener | None
     ) -> LocalJob:
         # Said before it starts, or the first records of a quick job would come before it.
-        return local.start_job(graph, configuration, listener, before_start=self._submitted)
+        return start_with_page(graph, configuration, listener, before_start=self._submitted)
 
     def _submitted(self, job: LocalJob) -> None:
         self._jobs.append(job)
@@ -145,7 +145,7 @@ def main(text: str) -> int:
     )
     signal.signal(signal.SIGTERM, _interrupt)
     running = _Running(request)
-    local.set_launcher(running if request.purpose == "run" else _Answering(request))
+    set_launcher(running if request.purpose == "run" else _Answering(request))
     try:
         run_program(request.program, request.module, request.arguments, request.paths)
         if request.purpose == "run" and not running.wait():

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import canonical_url
 from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.storage.urls import configured_storages
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
 from penstock.graph.compile import compile_graph
-from penstock.launch.configured_storage import configured_storages
 from penstock.launch.restore_fit import Fit, Probed, fit, undeclared
 from penstock.launch.start_point import find_start
 from penstock.launch.state_probe import probe
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.graph.job_graph import JobGraph
     from penstock.graph.nodes import StreamGraph
+    from penstock.job.settings import JobSettings
     from penstock.launch.checkpointing.effects import SnapshotEffects
-    from penstock.launch.settings import JobSettings
     from penstock.launch.start_point import StartPoint
 
 _log = logging.getLogger("penstock.job")

@@ -24,18 +24,18 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.core.naming import install_extra
 from penstock.core.redaction import SecretlessFormatter
+from penstock.inspection.pages import SnapshotPages
+from penstock.job.ended_jobs import clean_up
 from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.driver_launcher import DriverLauncher
 from penstock.launch.embedded_service import address_for_people
-from penstock.launch.ended_jobs import clean_up
 from penstock.launch.ha_member import join_cluster, url_for_others
-from penstock.launch.snapshots.pages import SnapshotPages
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
-DRIVER_MODULE: Final = "penstock.launch.driver_process"
+DRIVER_MODULE: Final = "penstock.job.driver_process"
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
 _LOG_BYTES: Final = 16 * 1024 * 1024
 _MOST_CANDIDATES: Final = 100

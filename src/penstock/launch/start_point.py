@@ -21,8 +21,8 @@ from penstock.launch.checkpointing.details import completed_from
 
 if TYPE_CHECKING:
     from penstock.checkpoint.pointer import Pointer, PointerEntry
+    from penstock.job.settings import JobSettings
     from penstock.launch.checkpointing.effects import SnapshotEffects
-    from penstock.launch.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from fastapi import Path, Request
 from starlette.exceptions import HTTPException
 
 from penstock.core.clock import SystemClock
+from penstock.job.documents.current import current_job, stub_job
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import UnknownJobError
 from penstock.rest.history import CheckpointsDocument
-from penstock.rest.views.current import current_job, stub_job
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock

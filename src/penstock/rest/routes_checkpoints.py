@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from penstock.job.documents.checkpoints import checkpoints_view
 from penstock.jobmanager import documents
 from penstock.rest.context import CheckpointId, JobId, RestContext, VertexId
 from penstock.rest.history import CheckpointsDocument
 from penstock.rest.routes_jobs import Context
 from penstock.rest.timeline_svg import timeline_svg
-from penstock.rest.views.checkpoints import checkpoints_view
 
 router = APIRouter()
 _MOST_LINES: Final = 10_000

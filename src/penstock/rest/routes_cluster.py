@@ -16,12 +16,12 @@ from starlette.exceptions import HTTPException
 
 from penstock.core.job import JobStatus
 from penstock.core.redaction import without_secrets
+from penstock.job.documents.configuration import pairs_view
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import NotLeaderError
 from penstock.rest.context import JobId, RestContext
 from penstock.rest.prometheus import CONTENT_TYPE, exposition
 from penstock.rest.routes_jobs import Context
-from penstock.rest.views.configuration import pairs_view
 
 if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import JobSummary

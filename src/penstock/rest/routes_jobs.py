@@ -8,11 +8,11 @@ import msgspec
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 
+from penstock.job.documents.current import overview_row
 from penstock.jobmanager import documents
 from penstock.rest.context import JobId, RestContext, VertexId, context_of
 from penstock.rest.figures import vertex_metric_pairs, with_values
 from penstock.rest.plan_svg import plan_svg
-from penstock.rest.views.current import overview_row
 
 router = APIRouter()
 Context = Annotated[RestContext, Depends(context_of)]

@@ -11,18 +11,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
 import json
 import re
-import stat
-import zipfile
 from typing import Any, Final
 
 from penstock.core.errors import ProgramError
+from penstock.job.package import check_zip
 from penstock.jobmanager.dispatching import Submission
 
-MAX_MEMBERS: Final = 10_000
-MAX_UNPACKED_BYTES: Final = 1024 * 1024 * 1024
 MAX_ARGUMENTS: Final = 10_000
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _PROGRAM: Final = re.compile(r"[^/\\\0]{1,255}")
@@ -99,44 +95,3 @@ def _checked(request: dict[str, Any], package: bytes) -> Submission:
 
 def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(each, str) for each in values)
-
-
-def check_zip(package: bytes) -> frozenset[str]:
-    """Checks a package without unpacking it; returns the names in it.
-
-    Raises:
-        ProgramError: It is no zip file, or holds what may not be unpacked.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(package)) as archive:
-            members = archive.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
-        raise ProgramError("the package is not a zip file, or it is damaged.") from None
-    if len(members) > MAX_MEMBERS:
-        raise ProgramError(f"the package holds more than {MAX_MEMBERS:,} files.")
-    if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
-        raise ProgramError(f"the package unpacks to more than {MAX_UNPACKED_BYTES:,} bytes.")
-    for member in members:
-        if _is_unsafe(member):
-            raise ProgramError(
-                f"the package holds {member.orig_filename[:200]!r}, which cannot be unpacked "
-                "safely: names are relative, without '..', and nothing is a link."
-            )
-    return frozenset(member.filename for member in members)
-
-
-def _is_unsafe(member: zipfile.ZipInfo) -> bool:
-    name = member.orig_filename
-    parts = name.rstrip("/").split("/")
-    mode = member.external_attr >> 16
-    kind = stat.S_IFMT(mode)
-    return (
-        not name
-        or name.startswith("/")
-        or "\\" in name
-        or ":" in parts[0]
-        or any(ord(character) < 32 for character in name)
-        or any(part in ("", ".", "..") for part in parts)
-        or kind not in (0, stat.S_IFREG, stat.S_IFDIR)
-        or bool(member.flag_bits & 0x1)
-    )

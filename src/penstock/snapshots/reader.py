@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.launch.snapshots.reader import OperatorStateRow, Snapshot, StateRow
+    from penstock.inspection.reader import OperatorStateRow, Snapshot, StateRow
 
 __all__ = ["OpenedSnapshot", "SavepointReader"]
 
@@ -30,7 +30,7 @@ class SavepointReader:
             unpickle: Run the pickles in it, which may do anything: only for snapshots from which
                 you would also start a job. Without it pickled values are shown as `<pickle, …>`.
         """
-        from penstock.launch.snapshots.reader import open_snapshot
+        from penstock.inspection.reader import open_snapshot
 
         with open_snapshot(path, unpickle=unpickle) as snapshot:
             yield OpenedSnapshot(snapshot)
@@ -89,12 +89,12 @@ class OpenedSnapshot:
 
     def to_pandas(self, uid: str, state: str) -> Any:
         """Returns a keyed state as a pandas DataFrame of its keys and values."""
-        from penstock.launch.snapshots.frames import to_pandas
+        from penstock.inspection.frames import to_pandas
 
         return to_pandas(self.read_keyed_state(uid, state))
 
     def to_spark(self, session: Any, uid: str, state: str) -> Any:
         """Returns a keyed state as a DataFrame of a Spark session; its values are in the driver."""
-        from penstock.launch.snapshots.frames import to_spark
+        from penstock.inspection.frames import to_spark
 
         return to_spark(session, self.read_keyed_state(uid, state))

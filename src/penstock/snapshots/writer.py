@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.launch.snapshots.editing import SavepointEdit
-    from penstock.launch.snapshots.operator_editing import OperatorEdit
+    from penstock.inspection.editing import SavepointEdit
+    from penstock.inspection.operator_editing import OperatorEdit
     from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
 __all__ = ["SavepointWriter"]
@@ -30,7 +30,7 @@ class SavepointWriter:
             path: The snapshot.
             unpickle: Run the pickles of operators that are changed; others are copied unread.
         """
-        from penstock.launch.snapshots.editing import SavepointEdit
+        from penstock.inspection.editing import SavepointEdit
 
         return SavepointWriter(SavepointEdit(base=str(path), unpickle=unpickle))
 
@@ -43,7 +43,7 @@ class SavepointWriter:
             parallelism: Into so many parts, by key group, state is written. A job of any
                 parallelism starts from it; with the same one no part is read twice.
         """
-        from penstock.launch.snapshots.editing import SavepointEdit
+        from penstock.inspection.editing import SavepointEdit
 
         return SavepointWriter(
             SavepointEdit(max_parallelism=max_parallelism, parallelism=parallelism)
@@ -75,7 +75,7 @@ class SavepointWriter:
             entries: (key, value). The value of a list state is a list, of a map state a dict, of a
                 reducing or aggregating state the reduced value or the accumulator.
         """
-        from penstock.launch.snapshots.operator_editing import check_descriptor
+        from penstock.inspection.operator_editing import check_descriptor
 
         check_descriptor(state_descriptor)
         self._operator(uid).keyed.append((state_descriptor, entries))
@@ -103,7 +103,7 @@ class SavepointWriter:
         union: bool = False,
     ) -> SavepointWriter:
         """Replaces list state that belongs to no key, or adds it."""
-        from penstock.launch.snapshots.operator_editing import check_descriptor
+        from penstock.inspection.operator_editing import check_descriptor
 
         check_descriptor(state_descriptor, "list")
         self._operator(uid).lists.append((state_descriptor, list(elements), union))
@@ -113,7 +113,7 @@ class SavepointWriter:
         self, uid: str, state_descriptor: MapStateDescriptor, entries: Mapping[Any, Any]
     ) -> SavepointWriter:
         """Replaces broadcast state, or adds it."""
-        from penstock.launch.snapshots.operator_editing import check_descriptor
+        from penstock.inspection.operator_editing import check_descriptor
 
         check_descriptor(state_descriptor, "map")
         self._operator(uid).broadcast.append((state_descriptor, dict(entries)))
@@ -121,11 +121,11 @@ class SavepointWriter:
 
     def write(self, target: str) -> str:
         """Writes the savepoint into a new directory of `target`; returns its path."""
-        from penstock.launch.snapshots.editing import write_edited
+        from penstock.inspection.editing import write_edited
 
         return write_edited(self._edit, str(target))
 
     def _operator(self, uid: str) -> OperatorEdit:
-        from penstock.launch.snapshots.operator_editing import OperatorEdit
+        from penstock.inspection.operator_editing import OperatorEdit
 
         return self._edit.operators.setdefault(uid, OperatorEdit())

@@ -154,7 +154,7 @@ def test_a_store_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> N
             raise ConfigurationError("no ZooKeeper answers")
         return answers.pop(0)
 
-    monkeypatch.setattr("penstock.launch.leader_lookup.find_leader_url", find)
+    monkeypatch.setattr("penstock.jobmanager.high_availability.coordination.find_leader_url", find)
     configuration = configuration_with({"high-availability.type": "zookeeper"})
     client = open_client(configuration, None)
     assert client.url == "http://node1:8081"

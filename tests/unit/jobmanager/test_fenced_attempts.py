@@ -13,13 +13,13 @@ from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import FileSink, PythonSource
+from penstock.job.start import start_job
 from penstock.jobmanager.attempt_epochs import attempt_epoch
-from penstock.launch.local import start_job
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.launch.local_job import LocalJob
+    from penstock.job.local_job import LocalJob
 
 JOB_ID = "0123456789abcdef0123456789abcdef"
 END = 4_000

@@ -9,13 +9,13 @@ from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.checkpoint.storage.records import open_record
 from penstock.core.configuration import Configuration
 from penstock.jobmanager.attempt_epochs import attempt_epoch
-from penstock.launch.high_availability import (
+from penstock.jobmanager.high_availability.coordination import (
     LEASE,
     CoordinationRecords,
     read_coordination,
     shared_checkpoints,
 )
-from penstock.launch.leadership_watch import LeadershipWatch, watch_leadership
+from penstock.jobmanager.high_availability.leadership_watch import LeadershipWatch, watch_leadership
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,12 +7,12 @@ from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
 
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.job import JobStatus
+from penstock.job.documents.checkpoints import checkpoints_view
+from penstock.job.documents.job import job_view, plan_view, vertex_view
+from penstock.job.documents.metrics import metrics_view
 from penstock.jobmanager.dispatching import (
     JobSummary,
 )
-from penstock.rest.views.checkpoints import checkpoints_view
-from penstock.rest.views.job import job_view, plan_view, vertex_view
-from penstock.rest.views.metrics import metrics_view
 
 OTHER_ID = "f" * 32
 

@@ -9,7 +9,7 @@ from penstock.core.job import JobStatus
 from penstock.core.partitioning import KeyGroups
 from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
 from penstock.graph.nodes import NodeKind
-from penstock.rest.views.facts import EngineFacts, JobFacts
+from penstock.job.facts import EngineFacts, JobFacts
 from penstock.runtime.job_metrics import JobMetrics, JobTotals, OperatorTotals, SubtaskTotals
 
 JOB_ID = "40dcc6d2ba90f13930abce295de8d038"

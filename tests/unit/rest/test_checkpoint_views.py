@@ -14,9 +14,9 @@ from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskF
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.configuration import Configuration, Rank
-from penstock.rest.views.checkpoint_config import checkpoint_config_view
-from penstock.rest.views.checkpoints import checkpoints_view, details_view, record_view
-from penstock.rest.views.metrics import metrics_view
+from penstock.job.documents.checkpoint_config import checkpoint_config_view
+from penstock.job.documents.checkpoints import checkpoints_view, details_view, record_view
+from penstock.job.documents.metrics import metrics_view
 
 HISTORY = {
     "className",

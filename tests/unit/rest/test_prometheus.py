@@ -13,10 +13,10 @@ from penstock.checkpoint.coordination.triggering import TriggerRequest
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.job import JobStatus
+from penstock.job.documents.metrics import metrics_view
+from penstock.job.facts import StorageFacts
 from penstock.jobmanager.dispatching import JobSummary, Leadership
 from penstock.rest.prometheus import exposition
-from penstock.rest.views.facts import StorageFacts
-from penstock.rest.views.metrics import metrics_view
 
 Found = dict[str, list[tuple[dict[str, str], float]]]
 

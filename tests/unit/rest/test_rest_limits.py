@@ -13,10 +13,11 @@ from stored_jobs_dispatcher import JOB_ID, VERTEX_ID, MemoryDispatcher
 
 from penstock.core.errors import ProgramError
 from penstock.core.job import JobStatus
+from penstock.job.package import check_zip
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import JobSummary
 from penstock.rest import guard, server
-from penstock.rest.submission import check_zip, read_submission
+from penstock.rest.submission import read_submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -268,10 +269,8 @@ def test_an_ordinary_package_is_taken() -> None:
 
 
 def test_a_package_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.rest import submission
-
-    monkeypatch.setattr(submission, "MAX_MEMBERS", 3)
-    monkeypatch.setattr(submission, "MAX_UNPACKED_BYTES", 100)
+    monkeypatch.setattr("penstock.job.package.MAX_MEMBERS", 3)
+    monkeypatch.setattr("penstock.job.package.MAX_UNPACKED_BYTES", 100)
     assert check_zip(packed("a", "b", "c"))
     with pytest.raises(ProgramError, match="more than 3 files"):
         check_zip(packed("a", "b", "c", "d"))

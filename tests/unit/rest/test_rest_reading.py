@@ -16,7 +16,7 @@ from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.core.job import JobStatus
-from penstock.rest.views.job import job_view
+from penstock.job.documents.job import job_view
 
 if TYPE_CHECKING:
     from served import Service

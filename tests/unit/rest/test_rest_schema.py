@@ -13,11 +13,11 @@ from served import PAGE, TOKEN, Service, served
 from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
 
 from penstock.core.job import JobStatus
+from penstock.job.documents.job import job_view
+from penstock.job.documents.metrics import metrics_view
 from penstock.jobmanager.dispatching import JobSummary
 from penstock.rest.app import create_app
 from penstock.rest.settings import RestSettings
-from penstock.rest.views.job import job_view
-from penstock.rest.views.metrics import metrics_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import pytest
 from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction
-from penstock.launch.local import start_job
-from penstock.rest.views.job import job_view
+from penstock.job.documents.job import job_view
+from penstock.job.start import start_job
 from penstock.runtime.overdue import OverdueEpoch, OverdueTask
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from penstock.common import Configuration, WatermarkStrategy
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, Split
 from penstock.core.clock import EpochClock
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.launch.local import start_job
+from penstock.job.start import start_job
 from penstock.runtime.records import SourceAssignment, SubtaskReport
 from penstock.runtime.source_logic import READ_MS, ReadSize, SourceLogic
 

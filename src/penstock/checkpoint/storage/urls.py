@@ -15,9 +15,11 @@ from penstock.checkpoint.storage.counts import StorageCounts
 from penstock.checkpoint.storage.local import LocalStorage
 from penstock.checkpoint.storage.retry import RetryingStorage
 from penstock.checkpoint.storage.scoped import ScopedStorage
+from penstock.core.config_file import load_configuration
 
 if TYPE_CHECKING:
     from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.core.configuration import Configuration
 
     Opener = Callable[[str], CheckpointStorage]
 
@@ -97,3 +99,8 @@ class Storages:
         from penstock.checkpoint.storage.fsspec_files import open_fsspec
 
         return open_fsspec(url)
+
+
+def configured_storages(configuration: Configuration | None = None) -> Storages:
+    """Returns storage as a configuration describes it, by default the one in force here."""
+    return Storages((configuration or load_configuration()).to_dict())

@@ -41,10 +41,10 @@ from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
 from penstock.checkpoint.verify import verify_loaded
 from penstock.core.errors import PenstockError
+from penstock.jobmanager.high_availability.coordination import JobRecords, open_records
 from penstock.launch.checkpointing.details import entry_of, loaded_of
 from penstock.launch.checkpointing.job_pointer import JobPointer
 from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
-from penstock.launch.high_availability import JobRecords, open_records
 from penstock.version import __version__
 
 if TYPE_CHECKING:

@@ -1,0 +1,213 @@
+"""Writes the documents of a running job whenever they have changed.
+
+`refresh` is called a few times a second by whoever drives the job, and once more at its end. What
+has not changed is not written: a document is encoded with the time that its last edition shows,
+and compared. Lines of the history are encoded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.core.clock import SystemClock
+from penstock.core.job import JobStatus
+from penstock.core.redaction import shown_value
+from penstock.job.documents.checkpoint_config import checkpoint_config_view
+from penstock.job.documents.checkpoints import checkpoints_view, details_view, record_view
+from penstock.job.documents.configuration import effective_config_view
+from penstock.job.documents.earlier import (
+    Earlier,
+    read_earlier,
+    with_earlier_checkpoints,
+    with_earlier_failures,
+)
+from penstock.job.documents.exceptions import exceptions_view
+from penstock.job.documents.job import (
+    accumulators_view,
+    config_view,
+    execution_result_view,
+    job_view,
+    plan_view,
+    vertex_view,
+)
+from penstock.job.documents.metrics import metrics_view
+from penstock.job.record import MOST_FAILURES
+from penstock.jobmanager import documents
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
+    from penstock.core.clock import Clock
+    from penstock.core.configuration import Configuration
+    from penstock.core.job import JobExecutionResult
+    from penstock.job.facts import JobFacts
+    from penstock.job.local_job import LocalJob
+
+    View = Callable[[int], Any]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class JobViews:
+    """The documents of one job.
+
+    Args:
+        job: The job.
+        configuration: What it was configured with.
+        write: Takes the name of a document and its JSON.
+        remove: Takes the name of a document that is not needed any more, because its checkpoint
+            has left the history; None keeps them all.
+        clock: Says when.
+        read: Returns a document that an earlier process of the job wrote; what it tells of
+            checkpoints and failures is shown on.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - documents come from somewhere and go somewhere
+        self,
+        job: LocalJob,
+        configuration: Configuration,
+        write: Callable[[str, bytes], None],
+        remove: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
+        read: Callable[[str], bytes | None] | None = None,
+    ) -> None:
+        self._job = job
+        self._configuration = configuration
+        self._write = write
+        self._remove = remove
+        self._clock = clock or SystemClock()
+        self._written: dict[str, bytes] = {}
+        self._times: dict[str, int] = {}
+        self._history = _History(job.settings.leader_epoch)
+        self._seen: Any = None
+        self._earlier = Earlier()
+        if read is not None:
+            self._earlier = read_earlier(lambda name: _decoded(read(name)))
+
+    def refresh(self) -> None:
+        """Writes what has changed."""
+        job = self._job
+        statistics = job.statistics
+        facts = job.facts(_last_checkpoint_ms(statistics))
+        if not self._written:
+            self._write_lasting(facts)
+        self._refresh_checkpoints(statistics)
+        self._put(documents.METRICS, partial(metrics_view, facts, statistics))
+        for stage in facts.graph.stages:
+            name = documents.VERTEX.format(vertex=stage.vertex_id)
+            self._put(name, partial(vertex_view, facts, stage))
+        self._put(documents.EXCEPTIONS, lambda _: self._exceptions(facts))
+        result = _result(job)
+        accumulated = {} if result is None else result.get_all_accumulator_results()
+        self._put(documents.ACCUMULATORS, lambda _: accumulators_view(accumulated))
+        self._put(documents.EXECUTION_RESULT, lambda _: execution_result_view(facts, result))
+        # Last: who sees that the job has ended finds the other documents complete.
+        self._put(documents.JOB, partial(job_view, facts))
+
+    def _write_lasting(self, facts: JobFacts) -> None:
+        """Writes what does not change while the job runs."""
+        job, settings, configuration = self._job, self._job.settings, self._configuration
+        parameters = {key: shown_value(key, value) for key, value in settings.parameters}
+        views: dict[str, Any] = {
+            documents.PLAN: {"plan": plan_view(job.job_id, facts.graph)},
+            documents.CONFIG: config_view(
+                job.job_id,
+                facts.graph,
+                settings.restart_strategy.describe(),
+                parameters,
+                object_reuse=settings.object_reuse,
+            ),
+            documents.EFFECTIVE_CONFIG: effective_config_view(configuration),
+            documents.CHECKPOINT_CONFIG: checkpoint_config_view(
+                settings.checkpoints, settings.state.backend, configuration
+            ),
+        }
+        for name, view in views.items():
+            self._written[name] = _encode(view)
+            self._write(name, self._written[name])
+
+    def _refresh_checkpoints(self, statistics: CheckpointStatistics | None) -> None:
+        seen = None if statistics is None else statistics.revision
+        if self._seen == (seen,):
+            return
+        history = self._history
+        records = [] if statistics is None else statistics.history()
+        changed, gone = history.update(records)
+        room = self._job.settings.checkpoints.history_size - len(records)
+        gone += self._forgotten(room)
+        for record in changed:
+            name = documents.CHECKPOINT.format(checkpoint=record.checkpoint_id)
+            self._write(name, _encode(details_view(record, history.leader_epoch)))
+        if self._remove is not None:
+            for checkpoint_id in gone:
+                self._remove(documents.CHECKPOINT.format(checkpoint=checkpoint_id))
+        view = checkpoints_view(statistics, history.lines(), history.leader_epoch)
+        view = with_earlier_checkpoints(view, self._earlier, room)
+        self._write(documents.CHECKPOINTS, _encode(view))
+        self._seen = (seen,)
+
+    def _forgotten(self, room: int) -> list[int]:
+        """Returns the numbers of earlier checkpoints for which there is no room any more."""
+        earlier = self._earlier
+        shown = earlier.history[: max(room, 0)]
+        gone = [line["id"] for line in earlier.history[len(shown) :]]
+        self._earlier = replace(earlier, history=shown, undone=())
+        return [*gone, *earlier.undone]
+
+    def _exceptions(self, facts: JobFacts) -> dict[str, Any]:
+        return with_earlier_failures(exceptions_view(facts), self._earlier, MOST_FAILURES)
+
+    def _put(self, name: str, view: View) -> None:
+        """Writes a document unless only the time it shows would be new."""
+        before = self._written.get(name)
+        if before is not None and _encode(view(self._times[name])) == before:
+            return
+        self._times[name] = self._clock.wall_ms()
+        self._written[name] = _encode(view(self._times[name]))
+        self._write(name, self._written[name])
+
+
+class _History:
+    """Encoded lines of the history, kept as long as their records are the same objects."""
+
+    def __init__(self, leader_epoch: int) -> None:
+        self.leader_epoch = leader_epoch
+        self._known: dict[int, CheckpointRecord] = {}
+        self._lines: dict[int, msgspec.Raw] = {}
+
+    def update(self, records: list[CheckpointRecord]) -> tuple[list[CheckpointRecord], list[int]]:
+        """Takes in the history, newest first; returns what has changed and what is gone."""
+        known = self._known
+        now = {record.checkpoint_id: record for record in records}
+        changed = [record for record in records if known.get(record.checkpoint_id) is not record]
+        gone = known.keys() - now.keys()
+        for record in changed:
+            line = msgspec.Raw(_encode(record_view(record, self.leader_epoch)))
+            self._lines[record.checkpoint_id] = line
+        for number in gone:
+            del self._lines[number]
+        self._known = now
+        return changed, sorted(gone)
+
+    def lines(self) -> list[msgspec.Raw]:
+        """Returns the lines, newest first."""
+        return list(map(self._lines.__getitem__, self._known))
+
+
+def _decoded(content: bytes | None) -> Any:
+    return None if content is None else msgspec.json.decode(content)
+
+
+def _last_checkpoint_ms(statistics: CheckpointStatistics | None) -> int | None:
+    completed = None if statistics is None else statistics.latest.completed
+    return None if completed is None else completed.ended_ms
+
+
+def _result(job: LocalJob) -> JobExecutionResult | None:
+    if job.status is not JobStatus.FINISHED or not job.result.done():
+        return None
+    return None if job.result.exception() is not None else job.result.result()

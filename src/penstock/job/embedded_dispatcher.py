@@ -1,0 +1,222 @@
+"""The service of one job in its own process: `env.execute(ui=True)`.
+
+The same routes and page as a job manager's, over one `LocalJob`. There is nothing to submit here
+and nobody to restart the process; all else works: savepoint, stop, cancel, figures, history, log.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.redaction import SecretlessFormatter
+from penstock.job.documents.job import task_counts
+from penstock.job.documents.writer import JobViews
+from penstock.jobmanager.dispatching import (
+    Command,
+    CommandKind,
+    JobSummary,
+    Leadership,
+    Operation,
+    RefusedError,
+    Submission,
+    UnknownJobError,
+)
+from penstock.jobmanager.operations import Operations
+from penstock.jobmanager.savepoint_disposals import SavepointDisposals
+
+if TYPE_CHECKING:
+    from penstock.core.configuration import Configuration
+    from penstock.job.local_job import LocalJob
+    from penstock.jobmanager.job_output import OutputPiece
+
+_REFRESH_S: Final = 0.3
+_MOST_LOG_LINES: Final = 5_000
+
+
+class EmbeddedDispatcher:
+    """A dispatcher with one job, which runs already.
+
+    Args:
+        job: The job.
+        configuration: What it was configured with.
+    """
+
+    def __init__(self, job: LocalJob, configuration: Configuration) -> None:
+        self._job = job
+        self._disposals = SavepointDisposals(configuration.to_dict(), self._is_running)
+        self._documents: dict[str, bytes] = {}
+        self._views = JobViews(job, configuration, self._write, self._remove)
+        self._changed = threading.Condition()
+        self._change = 0
+        self._changes: dict[str, int] = {}
+        self._operations = Operations("commands", workers=2, most_open=1_000, kept=1_000)
+        self._log = _LogLines()
+        self._closed = threading.Event()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="penstock-views", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the threads; documents stay as they are."""
+        self._closed.set()
+        self._thread.join()
+        self._operations.close()
+        self._disposals.close()
+        self._log.close()
+
+    # -- the dispatcher's protocol ------------------------------------------------------------
+
+    def leadership(self) -> Leadership:
+        return Leadership(True, 0, None)
+
+    def jobs(self) -> list[JobSummary]:
+        job = self._job
+        facts = job.facts()
+        statistics = job.statistics
+        completed = None if statistics is None else statistics.latest.completed
+        return [
+            JobSummary(
+                job.job_id,
+                job.graph.job_name,
+                facts.status,
+                facts.started_ms,
+                facts.ended_ms,
+                facts.entered[facts.status],
+                task_counts(facts),
+                job.restarts,
+                None if completed is None else completed.ended_ms,
+            )
+        ]
+
+    def document(self, job_id: str, name: str) -> bytes | None:
+        self._check(job_id)
+        return self._documents.get(name)
+
+    def submit(self, submission: Submission) -> str:
+        raise RefusedError(
+            "this page belongs to one job, in the process of its program. Start `penstock "
+            "jobmanager` and submit jobs to that."
+        )
+
+    def trigger(self, job_id: str, command: Command, trigger_id: str | None = None) -> str:
+        self._check(job_id)
+        if self._job.status.is_terminal_state():
+            raise RefusedError(f"job {job_id} is {self._job.status.name}; nothing can be asked.")
+        trigger_id = trigger_id or _new_id()
+        if command.kind is CommandKind.CANCEL:
+            self._operations.done(trigger_id, self._job.cancel)
+        else:
+            self._operations.begin(trigger_id, lambda: self._obey(command))
+        return trigger_id
+
+    def operation(self, job_id: str, trigger_id: str) -> Operation | None:
+        self._check(job_id)
+        return self._operations.get(trigger_id)
+
+    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
+        trigger_id = trigger_id or _new_id()
+        self._disposals.dispose(path, trigger_id)
+        return trigger_id
+
+    def disposal(self, trigger_id: str) -> Operation | None:
+        return self._disposals.operation(trigger_id)
+
+    def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
+        if job_id is not None:
+            self._check(job_id)
+        return self._log.text().encode("utf-8", "replace")[-max_bytes:]
+
+    def output(self, job_id: str, cursor: str, max_bytes: int) -> OutputPiece:
+        raise RefusedError("the job runs in the process of its program, which prints there.")
+
+    def events(self, job_id: str) -> Iterator[str]:
+        self._check(job_id)
+        seen = self._change
+        while True:
+            with self._changed:
+                while self._change <= seen and not self._is_over:
+                    self._changed.wait()
+                names = [name for name, change in self._changes.items() if change > seen]
+                is_over, seen = self._is_over, self._change
+            yield from names
+            if is_over:
+                return
+
+    # -- details ------------------------------------------------------------------------------
+
+    def _check(self, job_id: str) -> None:
+        if job_id != self._job.job_id:
+            raise UnknownJobError(
+                f"Job {job_id} was not found; this page belongs to job {self._job.job_id}."
+            )
+
+    def _is_running(self, job_id: str) -> bool:
+        return job_id == self._job.job_id and not self._job.status.is_terminal_state()
+
+    def _obey(self, command: Command) -> dict[str, Any]:
+        job = self._job
+        if command.kind is CommandKind.CHECKPOINT:
+            return {"checkpoint_id": job.trigger_checkpoint(full=command.full).result()}
+        if command.kind is CommandKind.STOP:
+            stopped = job.stop_with_savepoint(
+                drain=command.drain, directory=command.directory, native=command.native
+            )
+            return {"location": stopped.result()}
+        location = job.trigger_savepoint(command.directory, native=command.native).result()
+        if command.cancel_job:
+            job.cancel()
+        return {"location": location}
+
+    def _run(self) -> None:
+        has_ended = False
+        while not has_ended and not self._closed.is_set():
+            has_ended = self._job.result.done()
+            self._views.refresh()
+            self._closed.wait(0 if has_ended else _REFRESH_S)
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def _write(self, name: str, content: bytes) -> None:
+        with self._changed:
+            self._documents[name] = content
+            self._change += 1
+            self._changes[name] = self._change
+            self._changed.notify_all()
+
+    def _remove(self, name: str) -> None:
+        with self._changed:
+            self._documents.pop(name, None)
+            self._changes.pop(name, None)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from
+
+
+class _LogLines(logging.Handler):
+    """The last lines that Penstock logged in this process."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._lines: collections.deque[str] = collections.deque(maxlen=_MOST_LOG_LINES)
+        self.setFormatter(SecretlessFormatter("%(asctime)s %(levelname)-7s %(name)s  %(message)s"))
+        logging.getLogger("penstock").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.append(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+    def text(self) -> str:
+        return "\n".join(list(self._lines)) + "\n"
+
+    def close(self) -> None:
+        logging.getLogger("penstock").removeHandler(self)
+        super().close()

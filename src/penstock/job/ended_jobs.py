@@ -1,0 +1,163 @@
+"""Cleans up for a job whose process died for the last time, or before it could.
+
+What the process would have done at its end: checkpoints go or stay as the retention policy says,
+and local directories go. Nothing of the program is run for that: its driver has left the settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import shutil
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.checkpoint.coordination import events, instructions
+from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.retention import RetentionPolicy, is_kept
+from penstock.checkpoint.settings import StorageKind
+from penstock.checkpoint.storage.urls import Storages
+from penstock.core.clock import SystemClock
+from penstock.core.configuration import Configuration, Rank
+from penstock.core.errors import PenstockError
+from penstock.core.job import JobStatus
+from penstock.core.versioned import Committed
+from penstock.job.attempt_directories import remove_earlier_attempts
+from penstock.job.settings import read_settings
+from penstock.jobmanager.high_availability.coordination import open_job_records, open_records
+from penstock.launch.checkpointing.details import loaded_of
+from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
+from penstock.launch.start_point import own_start
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.settings import CheckpointSettings
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.job.settings import JobSettings
+    from penstock.jobmanager.job_directory import JobDirectory
+
+_log = logging.getLogger("penstock.checkpoint")
+PROGRAM: Final = "program-"
+"""Begins the names of the directories into which programs are unpacked."""
+
+
+def clean_up(directory: JobDirectory, status: JobStatus, leader_epoch: int) -> None:
+    """Cleans up after the processes of a job, which are dead.
+
+    Args:
+        directory: Of the job.
+        status: How it ended.
+        leader_epoch: Above that of every process: should one live, it is locked out.
+
+    Raises:
+        PenstockError: Something is left; the next try may have more luck.
+    """
+    remove_programs(directory)
+    given = directory.settings()
+    if given is None:
+        return  # The program got no further than its first lines.
+    configuration = Configuration()
+    for key, value in given.items():
+        configuration.put(key, value, Rank.CODE, "program")
+    settings = read_settings(configuration, directory.job_id, leader_epoch)
+    local = Path(settings.state.directory).parent
+    try:
+        _end_checkpoints(directory.job_id, settings, status)
+    finally:
+        remove_earlier_attempts(local, directory.job_id)
+        shutil.rmtree(local, ignore_errors=True)
+
+
+def remove_programs(directory: JobDirectory) -> None:
+    """Removes the unpacked files of the program."""
+    for program in directory.path.glob(f"{PROGRAM}*"):
+        shutil.rmtree(program, ignore_errors=True)
+
+
+def _end_checkpoints(job_id: str, settings: JobSettings, status: JobStatus) -> None:
+    # Whatever lies about was written by processes that are dead by now, and need not grow old.
+    checkpoints = dataclasses.replace(settings.checkpoints, orphan_ttl_ms=0, timeout_ms=10)
+    place = checkpoints.directory
+    if checkpoints.storage is not StorageKind.FILE_SYSTEM or not place:
+        return
+    storages = Storages(settings.storage_options)
+    records = open_job_records(settings.coordination, job_id, place)
+    try:
+        layout = layout_of(job_id, create_subdir=checkpoints.create_subdirectory)
+        if open_records(records, storages.at(place), layout)[0].read() is None:
+            return
+        identity = JobIdentity(job_id, "", settings.state.directory, settings.leader_epoch, records)
+        effects = SnapshotEffects(identity, checkpoints, SystemClock(), storages)
+        try:
+            _end(effects, checkpoints, status)
+        finally:
+            effects.close()
+    finally:
+        if records is not None:
+            records.close()
+
+
+def _end(effects: SnapshotEffects, settings: CheckpointSettings, status: JobStatus) -> None:
+    """Has the coordinator end the job from where its checkpoints stand."""
+    effects.pointer.ending = status.name
+    pointer, last_id = effects.take_over()
+    own = own_start(pointer, last_id, effects)
+    if own is None:
+        effects.orphans.finish(last_id, ())
+        return
+    effects.registry = own.registry
+    coordinator = CheckpointCoordinator(_keeping_what_is_owed(settings, own.loaded, status))
+    coming: deque[events.Event] = deque([own.restored, events.JobEnded(status)])
+    left = ["their coordinator did not come to an end."]
+    while coming:
+        for instruction in coordinator.handle(coming.popleft(), now_ms=0):
+            if isinstance(instruction, instructions.Close):
+                effects.orphans.finish(coordinator.last_id, map(loaded_of, coordinator.needed))
+                left.clear()
+            try:
+                coming.extend(_obeyed(effects, instruction))
+            except PenstockError as error:
+                left.append(str(error))
+    if left:
+        raise CheckpointError(f"checkpoints of job {effects.job_id} are left: {left[-1]}")
+
+
+def _keeping_what_is_owed(
+    settings: CheckpointSettings, latest: LoadedSnapshot, status: JobStatus
+) -> CheckpointSettings:
+    """Returns settings that keep checkpoints with output that may not be visible yet.
+
+    Only the program can commit it: the one that died, or one that starts from the checkpoint.
+    """
+    owing = latest.manifest.owing
+    if not owing or status is JobStatus.FINISHED or is_kept(settings.retention, status):
+        return settings
+    _log.warning(
+        "%s stays: its process died when output of the sinks %s may not have been visible yet. A "
+        "program that starts from it makes it so; if that is not wanted, delete it.",
+        latest.directory,
+        ", ".join(map(repr, owing)),
+    )
+    return dataclasses.replace(settings, retention=RetentionPolicy.RETAIN_ON_CANCELLATION)
+
+
+def _obeyed(effects: SnapshotEffects, instruction: instructions.Instruction) -> list[events.Event]:
+    """Does what the coordinator says about files; returns what follows."""
+    match instruction:
+        case instructions.RemovePointers(checkpoint_ids):
+            if not isinstance(effects.pointer.end(checkpoint_ids), Committed):
+                raise CheckpointError("their pointer could not be changed.")
+            return [events.PointersRemoved()]
+        case instructions.DeleteCheckpoint(checkpoint):
+            effects.delete(checkpoint)
+            return [events.DeletionCompleted(checkpoint.checkpoint_id)]
+        case instructions.ReleaseSharedFiles(lowest_id):
+            effects.release_shared(lowest_id)
+            return [events.SharedFilesReleased()]
+        case instructions.CommitSinks(checkpoint):
+            # Its output can only be committed by the program; the checkpoint is kept for that.
+            return [events.SinksCommitted(checkpoint.checkpoint_id)]
+        case _:
+            return []

@@ -1,0 +1,267 @@
+"""What is remembered of a job while it runs: states with their times, failures, figures.
+
+`LocalJob` notes what happens; documents and pages are made of it. Nothing decides by it. One thread
+writes, any thread reads: every value is replaced, never changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.clock import SystemClock
+from penstock.core.errors import PenstockError, UserFunctionError
+from penstock.core.job import JobStatus
+from penstock.core.redaction import without_secrets
+from penstock.job.facts import EngineFacts, FailureRecord, JobFacts, StorageFacts
+from penstock.job.settings import IN_PROCESS
+from penstock.operators.errors import describe_exception
+from penstock.operators.simple import RESULTS_NONE
+from penstock.runtime.job_metrics import (
+    LATE_DROPPED,
+    JobMetrics,
+    LateNotices,
+    LateRecords,
+    late_records,
+    maps_to_none,
+)
+
+if TYPE_CHECKING:
+    from penstock.graph.job_graph import JobGraph
+    from penstock.job.settings import JobSettings
+    from penstock.launch.checkpointing.effects import SnapshotEffects
+    from penstock.runtime.driver import EpochSummary
+    from penstock.runtime.overdue import OverdueEpoch
+
+_MAX_FAILURE_CHARACTERS: Final = 64 * 1024
+MOST_FAILURES: Final = 16
+_LATE_ADVICE: Final = (
+    "the watermark had passed the end of their windows. To see them: "
+    ".side_output_late_data(tag), at an interval join .side_output_left_late_data(tag). To keep "
+    "them: .allowed_lateness(...), a larger bound in for_bounded_out_of_orderness(...), "
+    "with_watermark_alignment(...) at a source whose splits run apart, or for bounded input "
+    "env.set_runtime_mode(RuntimeExecutionMode.BATCH)."
+)
+_NONES: Final = "Does its function lack a return? To leave records out, use filter() or flat_map()."
+_MANY_NONES: Final = 1_000
+_TOLD_OF_REPEATS: Final = frozenset({3, 30, 300, 3000})
+_EPOCH_NUMBER: Final = re.compile(r"epoch:? \d+")
+_log = logging.getLogger("penstock.job")
+
+
+class JobRecord:
+    """A job as others see it."""
+
+    def __init__(self, graph: JobGraph, settings: JobSettings, job_id: str) -> None:
+        self.job_id = job_id
+        self.graph = graph
+        self.settings = settings
+        self.last_epoch = 0
+        """Number of the last epoch that counts; 0 before the first."""
+        self.records_read = 0
+        """Over all sources and epochs of all attempts."""
+        self.restarts = 0
+        self.restarts_before = 0
+        """Of processes before this one."""
+        self.metrics = JobMetrics()
+        self.overdue: OverdueEpoch | None = None
+        """The epoch that runs, if it should have ended long ago."""
+        self._late_notices = LateNotices()
+        self._maps_to_none: set[str] = set()
+        self.engine_facts = EngineFacts(settings.master)
+        self.failures: tuple[FailureRecord, ...] = ()
+        """Newest first."""
+        self.storage_facts: Callable[[], StorageFacts] = StorageFacts
+        """Says what was asked of checkpoint storage."""
+        self._failures_dropped = False
+        self._clock = SystemClock()
+        self.created_ms = self._clock.wall_ms()
+        self.ended_ms: int | None = None
+        self._figures_at_ms: int | None = None
+        self._status = JobStatus.INITIALIZING
+        self._entered = {JobStatus.INITIALIZING: self.created_ms}
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job stands."""
+        return self._status
+
+    @status.setter
+    def status(self, status: JobStatus) -> None:
+        now_ms = self._clock.wall_ms()
+        if status.is_terminal_state() and self.ended_ms is None:
+            self.ended_ms = now_ms
+            # Figures of a job that has ended stay as they were then.
+            self._figures_at_ms = self._clock.monotonic_ms()
+            asked = self.storage_facts()
+            self.storage_facts = lambda: asked
+        self._entered = {**self._entered, status: now_ms}
+        self._status = status
+
+    def attempt_started(self, attempt: int) -> None:
+        """Figures begin anew."""
+        self.restarts = attempt
+        self._late_notices = LateNotices()
+        self.metrics = JobMetrics(started_ms=self._clock.monotonic_ms())
+
+    def epoch_done(self, summary: EpochSummary) -> None:
+        """Takes in the figures of an epoch that counts."""
+        self.last_epoch = summary.epoch
+        self.records_read += summary.records_read
+        self.metrics = self.metrics.folded(self.graph, summary, self._clock.monotonic_ms())
+        seen = {
+            name
+            for report in summary.reports
+            for metrics in report.metrics.values()
+            for name in (LATE_DROPPED, RESULTS_NONE)
+            if metrics.user.get(name)
+        }
+        if LATE_DROPPED in seen:
+            self._warn_of_late_records()
+        if RESULTS_NONE in seen:
+            self._warn_of_nones(_MANY_NONES)
+
+    def _warn_of_late_records(self, *, at_end: bool = False) -> dict[str, LateRecords]:
+        found = late_records(self.graph, self.metrics.totals)
+        for late in self._late_notices.due(found, at_end=at_end):
+            _log.warning("%s: %s", late, _LATE_ADVICE)
+        return found
+
+    def _warn_of_nones(self, least: int) -> None:
+        for name, taken in maps_to_none(self.graph, self.metrics.totals).items():
+            if taken >= least and name not in self._maps_to_none:
+                self._maps_to_none.add(name)
+                _log.warning("'%s' made None of all its %s records. %s", name, f"{taken:,}", _NONES)
+
+    def summed_up(self) -> dict[str, int]:
+        """Says what is striking about a job that has ended.
+
+        Returns:
+            The records that were dropped as late, by the names of the operators.
+        """
+        self._warn_of_nones(1)
+        counts: Counter[str] = Counter()
+        for late in self._warn_of_late_records(at_end=True).values():
+            counts[late.name] += late.dropped
+        return dict(counts)
+
+    def failed(self, error: BaseException, restored_id: int | None = None) -> None:
+        """Remembers a failure.
+
+        An error of ours loses its frames: its text says it all, and frames of the engine would
+        only push that off the screen of whoever waits for the job.
+        """
+        attempt = self.restarts_before + self.restarts
+        failure = failure_of(error, self._clock.wall_ms(), attempt, restored_id, self.graph)
+        self._failures_dropped = self._failures_dropped or len(self.failures) >= MOST_FAILURES
+        self.failures = (failure, *self.failures)[:MOST_FAILURES]
+        if isinstance(error, PenstockError):
+            _log.debug("Attempt %s of job %s failed.", attempt, self.job_id, exc_info=error)
+            error.__traceback__ = None
+
+    def facts(self, last_checkpoint_ms: int | None = None) -> JobFacts:
+        """Returns the job at this moment."""
+        return JobFacts(
+            self.job_id,
+            self._status,
+            self._entered,
+            self.created_ms,
+            self.graph,
+            self.metrics,
+            self.ended_ms,
+            self._clock.monotonic_ms() if self._figures_at_ms is None else self._figures_at_ms,
+            self.restarts_before + self.restarts,
+            self.failures,
+            self._failures_dropped,
+            self.engine_facts,
+            last_checkpoint_ms,
+            storage=self.storage_facts(),
+            overdue=self.overdue,
+        )
+
+
+class FailuresInARow:
+    """Failures of a job that look the same, one after the other; whoever reads a log wants that."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, ...] | None = None
+        self._count = 0
+
+    def lines(self, error: BaseException, delay_ms: int) -> list[str]:
+        """Returns what to say about one more failure, and the restart behind it."""
+        found: tuple[str, ...] = (type(error).__name__, _EPOCH_NUMBER.sub("", str(error)))
+        place = ""
+        if isinstance(error, UserFunctionError) and error.record is not None:
+            found = (error.uid or error.operator_name, error.cause_type, error.record)
+            place = (
+                f" in '{error.operator_name}' at the record {error.record} with {error.cause_type}"
+            )
+        self._count = self._count + 1 if found == self._last else 1
+        self._last = found
+        if self._count == 1:
+            return [f"restarts in {delay_ms} ms after: {error}"]
+        lines = [f"restarts in {delay_ms} ms after the same failure, {self._count} times in a row."]
+        if self._count in _TOLD_OF_REPEATS:
+            lines.append(
+                f"failed {self._count} times in a row{place}: it hardly heals by itself. Catch the "
+                "exception in the function and put the record aside (a side output), or have "
+                "fewer restarts with restart-strategy.type: fixed-delay."
+            )
+        return lines
+
+
+def failure_of(
+    error: BaseException,
+    time_ms: int,
+    attempt: int,
+    restored_id: int | None = None,
+    graph: JobGraph | None = None,
+) -> FailureRecord:
+    """Returns an exception as people are to see it: the user's frames first, no secrets."""
+    name, task, subtask = type(error).__name__, None, None
+    text = describe_exception(error)
+    if isinstance(error, UserFunctionError):
+        # Its text starts with the user's traceback, which says it all.
+        name, text = error.cause_type or name, str(error)
+        subtask = error.subtask
+        task = next(
+            (
+                stage.name
+                for stage in (() if graph is None else graph.stages)
+                for operator in stage.operators
+                if operator.uid == error.uid or (not error.uid and operator.name in stage.name)
+            ),
+            error.operator_name or None,
+        )
+    shown = without_secrets(text)
+    if len(shown) > _MAX_FAILURE_CHARACTERS:
+        half = _MAX_FAILURE_CHARACTERS // 2
+        shown = f"{shown[:half]}\n[…]\n{shown[-half:]}"
+    return FailureRecord(time_ms, name, shown, task, subtask, attempt, restored_id)
+
+
+def storage_facts(effects: SnapshotEffects) -> StorageFacts:
+    """Returns what was asked of checkpoint storage."""
+    counts = effects.storages.counts
+    return StorageFacts(
+        counts.requests(), counts.retries, counts.fenced_writes, effects.orphans.orphan_bytes
+    )
+
+
+def engine_facts(master: str, spark: Any) -> EngineFacts:
+    """Asks the engine who it is; called once, when it has started."""
+    if master == IN_PROCESS or spark is None:
+        return EngineFacts("this process", platform.node())
+    context = spark.sparkContext
+    running = context.master
+    executors = 1
+    if not running.startswith("local"):
+        known = context._jsc.sc().getExecutorMemoryStatus().size()
+        # The driver is among them.
+        executors = max(known - 1, 1)
+    name = f"Spark {spark.version} ({running})"
+    return EngineFacts(name, platform.node(), executors, context.defaultParallelism)

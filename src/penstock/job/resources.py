@@ -1,0 +1,185 @@
+"""What a job holds from its start to its end, over all attempts: engine, sinks, checkpoints, files.
+
+An attempt that fails leaves all of it behind; the next one goes on with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.checkpoint.retention import is_kept
+from penstock.checkpoint.snapshot_load import load_entry
+from penstock.checkpoint.storage.urls import Storages
+from penstock.core.errors import ProcessLostError
+from penstock.core.fault_points import fault_span
+from penstock.core.job import JobStatus
+from penstock.jobmanager.high_availability.coordination import open_job_records
+from penstock.launch.checkpointing.details import entry_of
+from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
+from penstock.launch.checkpointing.service import CheckpointService
+from penstock.launch.job_snapshot import from_manifest
+from penstock.launch.restore_check import fitting_start
+from penstock.runtime.driver import JobDriver
+from penstock.runtime.records import JobProgram
+from penstock.runtime.sink_commits import SinkCommits
+from penstock.runtime.state_files import StateFiles
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.core.clock import Clock
+    from penstock.graph.job_graph import JobGraph
+    from penstock.job.engine import Engine
+    from penstock.job.settings import JobSettings
+    from penstock.runtime.driver import EpochSummary
+    from penstock.runtime.job_state import JobState
+
+_log = logging.getLogger("penstock.job")
+_RESTORE = fault_span("job.restore")
+
+
+class JobResources:
+    """Opened when the job starts; used by its thread, closed when it has ended.
+
+    Attributes:
+        engine: Runs epochs.
+        sinks: Commits what they wrote.
+        effects: Does to storage what checkpoints ask for.
+        service: Takes checkpoints.
+    """
+
+    def __init__(self, engine: Engine, settings: JobSettings, job_id: str, clock: Clock) -> None:
+        self.engine = engine
+        self._settings = settings
+        self._job_id = job_id
+        self._clock = clock
+        self._admission = settings.admission
+        self._driver: JobDriver | None = None
+        self._loss: ProcessLostError | None = None
+        self._files = StateFiles(settings.state.directory)
+        self.sinks = SinkCommits(engine.graph, job_id, clock, engine.spark)
+        checkpoints = settings.checkpoints
+        self._records = open_job_records(settings.coordination, job_id, checkpoints.directory)
+        identity = JobIdentity(
+            job_id,
+            engine.graph.job_name,
+            settings.state.directory,
+            settings.leader_epoch,
+            self._records,
+        )
+        storages = Storages(settings.storage_options)
+        self.effects = SnapshotEffects(identity, checkpoints, clock, storages)
+        self.service = CheckpointService(
+            job_id, engine.graph, checkpoints, self.effects, self.sinks, self._files, clock
+        )
+
+    def start(self, graph: JobGraph) -> JobState | None:
+        """Starts checkpoints; returns the state that the job, as written, starts from."""
+        state = None
+        start = fitting_start(graph, self._settings, self.effects)
+        if start is not None:
+            state = self._restored(start.loaded)
+            self.engine.check_restored(state)
+            # Last, since it leaves a mark: what does not fit must not be claimed.
+            start.adopt(self.effects, self._job_id)
+        self.service.start(None if start is None else start.restored)
+        return state
+
+    def restored(self, checkpoint: CompletedCheckpoint) -> JobState:
+        """Returns the state in a checkpoint of the job, its files fetched."""
+        return self._restored(load_entry(self.effects.storages, entry_of(checkpoint)))
+
+    def _restored(self, loaded: LoadedSnapshot) -> JobState:
+        state = from_manifest(
+            self.engine.graph,
+            loaded.manifest,
+            allow_non_restored=self._settings.ignore_unclaimed_state,
+        )
+        with _RESTORE:
+            self.effects.fetch(loaded)
+        self.sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)
+        return state
+
+    def driver(
+        self, attempt: int, state: JobState | None, on_epoch: Callable[[EpochSummary], None]
+    ) -> JobDriver:
+        """Returns the driver of an attempt; of local files only those of its state stay."""
+        settings = self._settings
+        if self._driver is not None:
+            self._admission = self._driver.admission
+        if self._loss is not None:
+            self._recover_from(self._loss)
+        self._files.keep_only(() if state is None else state.versions.values())
+        program = JobProgram(
+            self._job_id,
+            attempt,
+            self.engine.graph,
+            settings.state,
+            settings.parameters,
+            settings.leader_epoch,
+            settings.object_reuse,
+            settings.admission.target_ms,
+        )
+        driver = self._driver = JobDriver(
+            program,
+            self.engine.runner(program),
+            self.sinks,
+            self._clock,
+            admission=self._admission,
+            epoch_interval_ms=settings.epoch_interval_ms,
+            on_epoch=on_epoch,
+            state=state,
+            checkpoints=self.service,
+            files=self._files,
+            commits_epochs=not settings.checkpoints.is_enabled,
+        )
+        return driver
+
+    def failed(self, error: Exception) -> None:
+        """Takes note of why an attempt failed."""
+        self._loss = error if isinstance(error, ProcessLostError) else None
+
+    def _recover_from(self, loss: ProcessLostError) -> None:
+        """Starts Spark again if it died, and has epochs move less."""
+        if loss.is_engine:
+            self.engine.start_again()
+        self._admission = self._admission.after_loss()
+        self._loss = None
+        _log.warning(
+            "Epochs of job %s move at most %d MB and read at most %d records for now, since a "
+            "process was lost.",
+            self._job_id,
+            self._admission.max_bytes >> 20,
+            self._admission.max_records,
+        )
+
+    def close(self, status: JobStatus) -> None:
+        """Lets go of everything, now that the job has ended so."""
+        self.effects.pointer.ending = "" if status is JobStatus.SUSPENDED else status.name
+        self.service.close(status)
+        if self._records is not None:
+            self._records.close()
+        self.sinks.close()
+        self.engine.close()
+        self._remove_directories(status)
+
+    def _remove_directories(self, status: JobStatus) -> None:
+        """Removes local files, except output that a snapshot which stays may still name."""
+        state = self._settings.state
+        job_directory = Path(state.directory).parent
+        checkpoints = self._settings.checkpoints
+        is_retained = checkpoints.is_enabled and is_kept(checkpoints.retention, status)
+        keeps = self.sinks.has_promised or is_retained
+        scratch = Path(state.scratch_directory)
+        if keeps and any(scratch.glob("sink-*")):
+            job_directory = Path(state.directory)
+            _log.info(
+                "Output of sinks that snapshots of job %s name stays in %s; delete it with them.",
+                self._job_id,
+                scratch,
+            )
+        shutil.rmtree(job_directory, ignore_errors=True)
