@@ -5,6 +5,7 @@
 #   make test     all tests: of units, of contracts and whole jobs, with Spark and processes
 #   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats;
 #                 MASTER='local[2]' or 'local-cluster[2,1,1024]': on Spark, and its processes too)
+#   make soak     run a job for SECONDS=7200 with kills, and check every line, memory and files
 #   make check    format, lint, types, layers, tidiness: what a change must pass
 #   make bench    measure beside PyFlink, Flink SQL and PySpark (QUICK=1: small inputs)
 #   make docs     build the documentation into docs/_build/html
@@ -13,7 +14,7 @@
 #   make clean    remove what was built; .venv stays (make distclean removes it too)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test chaos check bench docs format lock clean distclean
+.PHONY: help demo unit test chaos soak check bench docs format lock clean distclean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -43,6 +44,10 @@ test: unit
 chaos: $(READY)
 	nice $(BIN)/python tests/chaos/campaign.py --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(MASTER),--master '$(MASTER)')
+
+soak: $(READY)
+	nice $(BIN)/python tests/chaos/soak.py $(or $(DIRECTORY),$(shell mktemp -du)) \
+	    --seconds $(or $(SECONDS),7200) $(if $(SEED),--seed $(SEED))
 
 check: $(READY)
 	$(BIN)/ruff format --check $(CODE)

@@ -30,6 +30,7 @@ from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.job.start import set_launcher, start_job
 from penstock.launch.checkpointing.storage_steps import StorageSteps
 from penstock.runtime.sink_commits import SinkCommits
+from penstock.state.timers import TimerTable
 
 JOB_ID = "c0ffee" + 26 * "0"
 KEYS = 50
@@ -89,7 +90,14 @@ def forget_owed_output() -> None:
     SinkCommits.restore = lambda *_: None  # type: ignore[method-assign]
 
 
-BREAKS = {each.__name__: each for each in (commit_before_publish, forget_owed_output)}
+def forget_restored_timers() -> None:
+    TimerTable.apply = lambda *_, **__: None  # type: ignore[method-assign]
+
+
+BREAKS = {
+    each.__name__: each
+    for each in (commit_before_publish, forget_owed_output, forget_restored_timers)
+}
 """Deliberately broken builds, which the tests have to notice."""
 
 

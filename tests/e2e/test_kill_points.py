@@ -6,6 +6,7 @@ draws as many as asked for; here are sixteen that together touch every step, in 
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import signal
@@ -13,7 +14,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kill_campaign import MORE, RECORDS, Fault, Run, Tally, all_points
-from kill_oracle import KEYS, PATIENCE_S, WINDOW_MS, log_of, pace, start, verify
+from kill_oracle import (
+    EXPECTED,
+    KEYS,
+    PATIENCE_S,
+    WINDOW_MS,
+    choose_shapes,
+    log_of,
+    pace,
+    start,
+    verify,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,8 +129,13 @@ def test_killed_before_its_first_checkpoint(tmp_path: Path) -> None:
     [
         ("commit_before_publish", Fault("checkpoint.pointer.before", "kill", 2), "doubled"),
         ("forget_owed_output", Fault("sink.commit.before", "kill", 2), "lost"),
+        (
+            "forget_restored_timers",
+            Fault("", "kill", 6),
+            "seconds: .*missing",
+        ),
     ],
-    ids=lambda value: value if isinstance(value, str) else value.point,
+    ids=lambda value: value if isinstance(value, str) else value.point or "progress",
 )
 def test_broken_builds_are_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, fault: Fault, noticed: str
@@ -128,12 +144,14 @@ def test_broken_builds_are_caught(
     run = Run(tmp_path, random.Random(broken), Tally())
     pace(tmp_path)
     run.is_own = True
+    run.backend = "hashmap"
+    choose_shapes(tmp_path, ["seconds"])
     assert run.suffer(fault)
     with pytest.raises(AssertionError, match=noticed):
         run.finish()
 
 
-def written(directory: Path, edit: Callable[[list[str], list[str]], None]) -> None:
+def written(directory: Path, edit: Callable[[dict[str, list[str]]], object]) -> None:
     """What a job without failures writes, after `edit` has spoilt it."""
     numbered = [
         f"{key},{count},{value}"
@@ -145,29 +163,45 @@ def written(directory: Path, edit: Callable[[list[str], list[str]], None]) -> No
         for at in range(0, 2_000, WINDOW_MS)
         for key in range(3)
     ]
-    edit(numbered, sums)
-    for name, lines in (("numbered", numbered), ("sums", sums)):
+    shapes = {name: list(lines(2_000)) for name, lines in EXPECTED.items()}
+    choose_shapes(directory, shapes)
+    output = {"numbered": numbered, "sums": sums, **shapes}
+    edit(output)
+    for name, lines in output.items():
         (directory / name).mkdir()
         (directory / name / "part").write_text("\n".join(lines))
         (directory / name / ".pending").write_text("not yet\n")
 
 
-SPOILT: dict[str, Callable[[list[str], list[str]], object]] = {
-    "lost": lambda numbered, _: numbered.pop(7),
-    "doubled": lambda numbered, _: numbered.append(numbered[3]),
-    "count wrong": lambda numbered, _: numbered.__setitem__(5, "0,7,250"),
-    "window lost": lambda _, sums: sums.pop(),
-    "window wrong": lambda _, sums: sums.__setitem__(0, "1"),
+SPOILT: dict[str, Callable[[dict[str, list[str]]], object]] = {
+    "lost": lambda output: output["numbered"].pop(7),
+    "doubled": lambda output: output["numbered"].append(output["numbered"][3]),
+    "count wrong": lambda output: output["numbered"].__setitem__(5, "0,7,250"),
+    "window lost": lambda output: output["sums"].pop(),
+    "window wrong": lambda output: output["sums"].__setitem__(0, "1"),
 }
+
+
+def lose(output: dict[str, list[str]], shape: str) -> None:
+    output[shape].pop()
+
+
+def double(output: dict[str, list[str]], shape: str) -> None:
+    output[shape].append(output[shape][0])
+
+
+for shape in EXPECTED:
+    SPOILT[f"{shape}, lost"] = functools.partial(lose, shape=shape)
+    SPOILT[f"{shape}, doubled"] = functools.partial(double, shape=shape)
 
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_the_oracle_notices(tmp_path: Path, name: str) -> None:
-    written(tmp_path, lambda numbered, sums: SPOILT[name](numbered, sums))
+    written(tmp_path, SPOILT[name])
     with pytest.raises(AssertionError):
         verify(tmp_path, 2_000)
 
 
 def test_the_oracle_accepts_what_is_right(tmp_path: Path) -> None:
-    written(tmp_path, lambda _numbered, _sums: None)
+    written(tmp_path, lambda _: None)
     verify(tmp_path, 2_000)
