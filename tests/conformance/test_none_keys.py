@@ -14,7 +14,7 @@ from penstock.datastream.state import (
     ValueStateDescriptor,
 )
 from penstock.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
-from penstock.operators.function_process import KeyedProcessFunction as Keyed
+from penstock.operators.functions import KeyedProcessFunction as Keyed
 from penstock.testing.harness import OneOperatorHarness
 
 RECORDS = [(None, 1), ("a", 2), (None, 3), ("a", 4), (None, 5)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.refused_names import names_of
-from penstock.operators.watermarks import (
+from penstock.operators.watermark_strategy import (
     TimestampAssigner,
     WatermarkGenerator,
     WatermarkOutput,

@@ -7,9 +7,9 @@ gives rows of channel, window start, window end, `n` and `total`.
 from __future__ import annotations
 
 from penstock.core.errors import ProgramError
-from penstock.operators.windows.aggregates import CountAggregate
-from penstock.operators.windows.builtin import (
+from penstock.operators.windows.aggregates import (
     AvgAggregate,
+    CountAggregate,
     MaxAggregate,
     MinAggregate,
     RowAggregate,

@@ -8,8 +8,7 @@ from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of
 from penstock.datastream.plain_stream import DataStream
-from penstock.operators.async_function import AsyncWaitSpec
-from penstock.operators.async_retry import NO_RETRY_STRATEGY
+from penstock.operators.async_function import NO_RETRY_STRATEGY, AsyncWaitSpec
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.refused_names import names_of
-from penstock.operators.async_retry import (
+from penstock.operators.async_function import (
     empty_result_predicate,
     exception_type_predicate,
     has_exception_predicate,

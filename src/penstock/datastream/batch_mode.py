@@ -15,14 +15,18 @@ from penstock.connectors.spark_source import SparkSource
 from penstock.core.errors import ProgramError
 from penstock.core.times import MAX_TIMESTAMP
 from penstock.graph.nodes import Node, NodeKind
-from penstock.operators.adapters import as_reduce, close_function, open_function
-from penstock.operators.aggregations import aggregation
+from penstock.operators.adapters import (
+    as_reduce,
+    close_function,
+    open_function,
+    refuse_operator_state,
+)
 from penstock.operators.convert import ConvertOutputSpec
-from penstock.operators.function_checks import refuse_operator_state
-from penstock.operators.function_process import KeyedProcessFunction
+from penstock.operators.functions import KeyedProcessFunction
 from penstock.operators.process import KeyedProcessSpec
-from penstock.operators.reduce import AggregationSpec, ReduceSpec
-from penstock.operators.watermarks import TimestampsAndWatermarksSpec, WatermarkStrategy
+from penstock.operators.reduce import AggregationSpec, ReduceSpec, aggregation
+from penstock.operators.timestamps import TimestampsAndWatermarksSpec
+from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.state.descriptors import ValueStateDescriptor
 
 if TYPE_CHECKING:

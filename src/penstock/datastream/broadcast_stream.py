@@ -9,11 +9,8 @@ from penstock.core.errors import ProgramError
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.operators.adapters import as_instance
-from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
-from penstock.operators.function_broadcast import (
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-)
+from penstock.operators.connected import BroadcastProcessSpec, KeyedBroadcastProcessSpec
+from penstock.operators.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import ProgramError
-from penstock.operators.function_base import Function
-from penstock.operators.function_checks import check_callable
-from penstock.operators.function_join import ProcessJoinFunction
-from penstock.operators.function_process import KeyedProcessFunction, ProcessFunction
-from penstock.operators.function_window import (
+from penstock.operators.adapters import check_callable
+from penstock.operators.functions import (
+    Function,
+    KeyedProcessFunction,
+    ProcessFunction,
+    ProcessJoinFunction,
+)
+from penstock.operators.windows.functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,

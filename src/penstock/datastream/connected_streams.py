@@ -10,9 +10,13 @@ from penstock.datastream.missing_methods import Hints
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.operators.adapters import as_instance
 from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
-from penstock.operators.function_base import CoFlatMapFunction, CoMapFunction
-from penstock.operators.function_checkpointed import CheckpointedFunction
-from penstock.operators.function_process import CoProcessFunction, KeyedCoProcessFunction
+from penstock.operators.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
+from penstock.operators.runtime_context import CheckpointedFunction
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation

@@ -6,38 +6,32 @@ from penstock.connectors.custom import PythonSource as SourceFunction
 from penstock.connectors.user_sink import SinkFunction
 from penstock.core.refused_names import names_of
 from penstock.operators.async_function import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from penstock.operators.function_base import (
+from penstock.operators.functions import (
     AggregateFunction,
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
     CoFlatMapFunction,
+    CoGroupFunction,
     CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
+    FlatJoinFunction,
     FlatMapFunction,
     Function,
+    JoinFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
     KeySelector,
     MapFunction,
     NullByteKeySelector,
     Partitioner,
+    ProcessFunction,
+    ProcessJoinFunction,
     ReduceFunction,
 )
-from penstock.operators.function_broadcast import (
-    BaseBroadcastProcessFunction,
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-)
-from penstock.operators.function_checkpointed import CheckpointedFunction
-from penstock.operators.function_join import (
-    CoGroupFunction,
-    FlatJoinFunction,
-    JoinFunction,
-    ProcessJoinFunction,
-)
-from penstock.operators.function_process import (
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessFunction,
-)
-from penstock.operators.function_window import (
+from penstock.operators.runtime_context import CheckpointedFunction, RuntimeContext
+from penstock.operators.windows.functions import (
     AllWindowFunction,
     PassThroughAllWindowFunction,
     PassThroughWindowFunction,
@@ -45,7 +39,6 @@ from penstock.operators.function_window import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.operators.runtime_context import RuntimeContext
 from penstock.state.api import (
     FunctionInitializationContext,
     FunctionSnapshotContext,

@@ -10,13 +10,13 @@ from penstock.core.errors import ProgramError
 from penstock.datastream.callables import as_process_join_function
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.operators.interval_join import IntervalJoinSpec
-from penstock.operators.output_tag import as_output_tag
+from penstock.operators.results import as_output_tag
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
     from penstock.datastream.keyed_stream import KeyedStream
-    from penstock.operators.function_join import ProcessJoinFunction
-    from penstock.operators.output_tag import OutputTag
+    from penstock.operators.functions import ProcessJoinFunction
+    from penstock.operators.results import OutputTag
 
 __all__ = ["IntervalJoinedStreams"]
 

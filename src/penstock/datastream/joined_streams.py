@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.datastream.keys import key_groups
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.datastream.windowed_stream import WindowSettings
-from penstock.operators.function_join import CoGroupFunction, FlatJoinFunction, JoinFunction
-from penstock.operators.windows.pairs import (
+from penstock.operators.functions import CoGroupFunction, FlatJoinFunction, JoinFunction
+from penstock.operators.windows.functions import (
     CoGroupPairs,
     FlatJoinPairs,
     JoinPairs,

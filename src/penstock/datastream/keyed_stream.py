@@ -11,7 +11,7 @@ from penstock.datastream.callables import as_keyed_process_function
 from penstock.datastream.plain_stream import DataStream
 from penstock.operators.process import KeyedProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
-from penstock.operators.windows.counts import (
+from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
 )
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
     from penstock.datastream.interval_joined import IntervalJoinedStreams
     from penstock.datastream.windowed_stream import WindowedStream
-    from penstock.operators.function_base import KeySelector, ReduceFunction
-    from penstock.operators.function_process import KeyedProcessFunction
+    from penstock.operators.functions import KeyedProcessFunction, KeySelector, ReduceFunction
     from penstock.operators.windows.assigners import WindowAssigner
 
 __all__ = ["KeyedStream"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.refused_names import names_of
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.results import OutputTag
 
 __all__ = ["OutputTag"]
 

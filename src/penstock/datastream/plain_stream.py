@@ -31,10 +31,10 @@ from penstock.datastream.stream_view import StreamView
 from penstock.graph.nodes import Input, NodeKind
 from penstock.operators.adapters import as_key_selector, as_partitioner
 from penstock.operators.convert import with_output_type
-from penstock.operators.output_tag import as_output_tag
 from penstock.operators.process import ProcessSpec
+from penstock.operators.results import as_output_tag
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
-from penstock.operators.watermarks import TimestampsAndWatermarksSpec
+from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 
 if TYPE_CHECKING:
     from penstock.connectors.sink import Sink
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import AllWindowedStream
-    from penstock.operators.function_base import (
+    from penstock.operators.functions import (
         FilterFunction,
         FlatMapFunction,
         KeySelector,
         MapFunction,
         Partitioner,
+        ProcessFunction,
     )
-    from penstock.operators.function_process import ProcessFunction
-    from penstock.operators.output_tag import OutputTag
-    from penstock.operators.watermarks import WatermarkStrategy
+    from penstock.operators.results import OutputTag
+    from penstock.operators.watermark_strategy import WatermarkStrategy
     from penstock.operators.windows.assigners import WindowAssigner
     from penstock.state.descriptors import MapStateDescriptor
 

@@ -9,8 +9,8 @@ from penstock.connectors.sink import Sink
 from penstock.connectors.user_sink import FunctionSink, SinkFunction
 from penstock.core.errors import ProgramError
 from penstock.datastream.printing import formatter_of
-from penstock.operators.function_base import Function
-from penstock.operators.function_checks import check_methods
+from penstock.operators.adapters import check_methods
+from penstock.operators.functions import Function
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation

@@ -26,8 +26,8 @@ from penstock.datastream.notebook import graph_svg, settings_html
 from penstock.datastream.plain_stream import DataStream
 from penstock.datastream.program import Program
 from penstock.graph.nodes import Input, Node, NodeKind, StreamGraph
-from penstock.operators.function_checks import check_methods
-from penstock.operators.watermarks import WatermarkStrategy
+from penstock.operators.adapters import check_methods
+from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.runtime.execution_plan import execution_plan
 
 if TYPE_CHECKING:

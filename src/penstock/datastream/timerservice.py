@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.refused_names import names_of
-from penstock.operators.user_timers import TimerService
+from penstock.operators.runtime_context import TimerService
 
 __all__ = ["TimerService"]
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from penstock.common.serializer import TypeSerializer
 from penstock.core.refused_names import names_of
 from penstock.operators.windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
     GlobalWindows,
     MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowAssigner,
-)
-from penstock.operators.windows.counts import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
 )
 from penstock.operators.windows.evictors import (
     CountEvictor,
@@ -23,13 +26,6 @@ from penstock.operators.windows.evictors import (
     Evictor,
     TimeEvictor,
     TimestampedValue,
-)
-from penstock.operators.windows.sessions import (
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
 )
 from penstock.operators.windows.triggers import (
     CountTrigger,

@@ -18,14 +18,9 @@ from penstock.datastream.callables import (
 from penstock.datastream.keys import one_key
 from penstock.datastream.missing_methods import Hints
 from penstock.datastream.plain_stream import append_operator
-from penstock.operators.output_tag import as_output_tag
+from penstock.operators.results import as_output_tag
 from penstock.operators.windows.aggregates import CountAggregate, FieldContents
-from penstock.operators.windows.contents import (
-    AggregateContents,
-    Buffer,
-    ContentsSpec,
-    ReduceContents,
-)
+from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents
 from penstock.operators.windows.spec import WindowSpec
 
 if TYPE_CHECKING:
@@ -35,11 +30,12 @@ if TYPE_CHECKING:
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.plain_stream import DataStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from penstock.operators.function_base import AggregateFunction, ReduceFunction
-    from penstock.operators.output_tag import OutputTag
+    from penstock.operators.functions import AggregateFunction, ReduceFunction
+    from penstock.operators.results import OutputTag
     from penstock.operators.windows.assigners import WindowAssigner
     from penstock.operators.windows.evictors import Evictor
     from penstock.operators.windows.triggers import Trigger
+    from penstock.operators.windows.window_state import ContentsSpec
 
 __all__ = ["AllWindowedStream", "WindowedStream"]
 

@@ -16,7 +16,7 @@ from penstock.graph.nodes import NodeKind
 from penstock.launch.restore_fit import Probed
 from penstock.operators.logic import OperatorContext
 from penstock.operators.metrics import MetricGroup
-from penstock.operators.timers import TimerService
+from penstock.operators.timers import OperatorTimers
 from penstock.runtime.chain import ChainOutput
 from penstock.state.backend import create_backend
 from penstock.state.hashmap.backend import HASHMAP
@@ -79,7 +79,7 @@ def _context(
         attempt=0,
         clock=clock,
         keyed_state=keyed,
-        timers=None if keyed is None else TimerService(keyed, clock),
+        timers=None if keyed is None else OperatorTimers(keyed, clock),
         operator_state=OperatorState(operator.uid),
         metrics=MetricGroup(),
         parameters=parameters,

@@ -1,4 +1,7 @@
-"""Functions over two connected streams; keyed ones share state and timers by key."""
+"""Functions over two streams: connected ones, or a stream and a broadcast stream (input 1).
+
+Keyed ones share state and timers by key.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,30 @@ from itertools import repeat
 from typing import Any
 
 from penstock.core.copies import unchanged
+from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_instance
 from penstock.operators.errors import user_code
-from penstock.operators.function_base import CoFlatMapFunction, CoMapFunction
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
-from penstock.operators.function_process import CoProcessFunction, KeyedCoProcessFunction
+from penstock.operators.functions import (
+    BroadcastContext,
+    BroadcastProcessFunction,
+    BroadcastStates,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedReadingContext,
+    ReadingContext,
+    ReadingTimerContext,
+)
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.process import Element, KeyedProcessLogic, ProcessLogic
 from penstock.operators.results import SideOutputs, deliver, spread
+from penstock.operators.runtime_context import TimeOnlyService
+from penstock.state.descriptors import MapStateDescriptor
+from penstock.state.tables import NO_KEY
 
 
 @dataclass(frozen=True)
@@ -173,3 +191,90 @@ class KeyedCoProcessLogic(KeyedProcessLogic):
 
     def elements(self) -> tuple[Element, ...]:
         return (self.function.process_element1, self.function.process_element2)
+
+
+@dataclass(frozen=True)
+class BroadcastProcessSpec(OperatorSpec):
+    """A `BroadcastProcessFunction`."""
+
+    function: BroadcastProcessFunction
+    descriptors: tuple[MapStateDescriptor, ...]
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, BroadcastProcessFunction)
+        _check(self.descriptors)
+
+    def build(self) -> OperatorLogic:
+        return BroadcastProcessLogic(self.function, tuple(self.descriptors))
+
+
+@dataclass(frozen=True)
+class KeyedBroadcastProcessSpec(OperatorSpec):
+    """A `KeyedBroadcastProcessFunction`; input 0 is keyed."""
+
+    is_keyed = True
+    function: KeyedBroadcastProcessFunction
+    descriptors: tuple[MapStateDescriptor, ...]
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, KeyedBroadcastProcessFunction)
+        _check(self.descriptors)
+
+    def build(self) -> OperatorLogic:
+        return KeyedBroadcastProcessLogic(self.function, tuple(self.descriptors))
+
+
+class BroadcastProcessLogic(ProcessLogic):
+    """Runs a function without keys."""
+
+    def __init__(self, function: Any, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+        super().__init__(function)
+        self._descriptors = descriptors
+
+    def prepare(self) -> None:
+        timers = TimeOnlyService(self)
+        data = ReadingContext(timers, self.sides)
+        broadcast = BroadcastContext(timers, self.sides)
+        data.states = broadcast.states = BroadcastStates(self, self._descriptors)
+        self.inputs = (
+            (self.function.process_element, data),
+            (self.function.process_broadcast_element, broadcast),
+        )
+
+
+class KeyedBroadcastProcessLogic(KeyedProcessLogic):
+    """Runs a function with keys on input 0."""
+
+    def __init__(self, function: Any, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+        super().__init__(function)
+        self._descriptors = descriptors
+
+    def prepare(self) -> None:
+        super().prepare()
+        data = KeyedReadingContext(self.timer_service, self.sides, self.state)
+        timer = ReadingTimerContext(self.timer_service, self.sides, self.state)
+        no_key = "a broadcast record has none. Set timers in process_element()."
+        broadcast = BroadcastContext(TimeOnlyService(self, no_key), self.sides)
+        data.states = timer.states = broadcast.states = BroadcastStates(self, self._descriptors)
+        self.timer_context = timer
+        self.inputs = (
+            (self.function.process_element, data),
+            (self.function.process_broadcast_element, broadcast),
+        )
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        if input_index == 0:
+            super().process(batch, 0)
+            return
+        # A broadcast record has no key: keyed state must not be reachable, not even by accident.
+        self.state.key = NO_KEY
+        ProcessLogic.process(self, batch, 1)
+
+
+def _check(descriptors: Any) -> None:
+    for descriptor in descriptors:
+        if not isinstance(descriptor, MapStateDescriptor):
+            raise ProgramError(
+                f"broadcast state is described by a MapStateDescriptor, but got "
+                f"{type(descriptor).__name__}."
+            )

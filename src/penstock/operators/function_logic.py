@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.errors import ProgramError
 from penstock.operators.adapters import close_function, open_function, private_copy
 from penstock.operators.errors import describe_exception, user_code
-from penstock.operators.function_checkpointed import (
+from penstock.operators.logic import OperatorLogic
+from penstock.operators.runtime_context import (
     CheckpointedFunction,
     InitializationContext,
+    RuntimeContext,
     SnapshotContext,
 )
-from penstock.operators.logic import OperatorLogic
-from penstock.operators.runtime_context import RuntimeContext
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:

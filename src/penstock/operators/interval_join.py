@@ -13,11 +13,10 @@ from penstock.core.errors import ProgramError
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP, saturating_add
 from penstock.operators.adapters import as_instance
 from penstock.operators.errors import user_code
-from penstock.operators.function_join import ProcessJoinFunction
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
+from penstock.operators.functions import ProcessJoinFunction
 from penstock.operators.logic import OperatorLogic, OperatorSpec
-from penstock.operators.output_tag import OutputTag, as_output_tag
-from penstock.operators.results import SideOutputs, deliver, spread
+from penstock.operators.results import OutputTag, SideOutputs, as_output_tag, deliver, spread
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch

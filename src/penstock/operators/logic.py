@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.core.clock import EpochClock
     from penstock.core.records import Batch
     from penstock.operators.metrics import MetricGroup
-    from penstock.operators.timers import TimerService
+    from penstock.operators.timers import OperatorTimers
     from penstock.state.keyed import KeyedState
     from penstock.state.operator_state import OperatorState
 
@@ -63,7 +63,7 @@ class OperatorContext:
     clock: EpochClock  # Processing time of the running epoch.
     # State and timers by key; None for operators that are not keyed.
     keyed_state: KeyedState | None
-    timers: TimerService | None  # Timers by key; None for operators that are not keyed.
+    timers: OperatorTimers | None  # Timers by key; None for operators that are not keyed.
     operator_state: OperatorState  # List, union and broadcast state.
     metrics: MetricGroup  # The operator's metrics.
     parameters: dict[str, str]  # The job's global parameters.

@@ -12,7 +12,7 @@ from penstock.core.times import MAX_WATERMARK, NO_TIMESTAMP
 from penstock.operators.adapters import as_instance
 from penstock.operators.errors import function_error, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
-from penstock.operators.function_process import (
+from penstock.operators.functions import (
     KeyedProcessFunction,
     KeyedRecordContext,
     ProcessFunction,
@@ -21,11 +21,7 @@ from penstock.operators.function_process import (
 )
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.results import SideOutputs, TimerResults, deliver, spread
-from penstock.operators.user_timers import (
-    KeyedTimerService,
-    TimeDomain,
-    TimeOnlyService,
-)
+from penstock.operators.runtime_context import KeyedTimerService, TimeDomain, TimeOnlyService
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch

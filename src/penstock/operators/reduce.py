@@ -5,17 +5,204 @@ Each record gives one output: the value so far, with that record's timestamp.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.core.errors import ProgramError
 from penstock.core.naming import nothing_returned
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_reduce
-from penstock.operators.aggregations import RollingAggregation, aggregation
 from penstock.operators.errors import user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
+
+KINDS: Final = ("sum", "min", "max", "min_by", "max_by")
+
+Get = Callable[[Any], Any]
+Replace = Callable[[Any, Any], Any]
+Reduce = Callable[[Any, Any], Any]
+
+_PLAIN: Final = (str, bytes, bytearray, int, float, complex)
+
+
+def aggregation(kind: str, position: int | str) -> RollingAggregation:
+    """Returns the reduce function, or says which kinds and positions there are."""
+    if kind not in KINDS:
+        raise ProgramError(f"there is no aggregation {kind!r}; choose one of {', '.join(KINDS)}.")
+    if isinstance(position, bool) or not isinstance(position, int | str):
+        raise ProgramError(
+            f"{kind}() takes the position (int) or the name (str) of a field, but got "
+            f"{type(position).__name__} {position!r:.80}."
+        )
+    return RollingAggregation(kind, position)
+
+
+def explained(error: TypeError, kind: str, position: int | str) -> ProgramError | None:
+    """Returns what to raise if two values did not go together, else None."""
+    text = str(error)
+    if "unsupported operand" not in text and "not supported between" not in text:
+        return None
+    verb = "added" if kind == "sum" else "compared"
+    return ProgramError(
+        f"{kind}({position!r}) met values that cannot be {verb}: {text}. Make them one type before "
+        "it, for example with map(), and filter out None."
+    )
+
+
+class RollingAggregation:
+    """Chooses the code for the type of the records that come, once per type."""
+
+    def __init__(self, kind: str, position: int | str) -> None:
+        self._kind = kind
+        self._position = position
+        self._by_type: dict[type, Reduce] = {}
+
+    def __call__(self, first: Any, second: Any) -> Any:
+        kind = second.__class__
+        reduce = self._by_type.get(kind)
+        if reduce is None:
+            reduce = self._by_type[kind] = _reducer(self._kind, self._position, second)
+        return reduce(first, second)
+
+    def explained(self, error: TypeError) -> ProgramError | None:
+        """Returns what to raise for an error of `__call__` if there is more to say, else None."""
+        return explained(error, self._kind, self._position)
+
+    def specialized(self, values: list[Any]) -> Reduce:
+        """Returns the code for these records alone if all are of one type, else itself."""
+        types = set(map(type, values))
+        if len(types) != 1:
+            return self
+        kind = types.pop()
+        reduce = self._by_type.get(kind)
+        if reduce is None:
+            reduce = self._by_type[kind] = _reducer(self._kind, self._position, values[0])
+        return reduce
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_kind": self._kind, "_position": self._position, "_by_type": {}}
+
+    def __repr__(self) -> str:
+        return f"{self._kind}({self._position!r})"
+
+
+def _reducer(kind: str, position: int | str, sample: Any) -> Reduce:
+    get, replace = field_access(sample, position, kind)
+    if kind == "sum" and type(sample) is tuple:
+        return _sum_of_tuples(int(position) % len(sample))
+    if kind == "min_by":
+        return lambda first, second: second if get(second) < get(first) else first
+    if kind == "max_by":
+        return lambda first, second: second if get(second) > get(first) else first
+    if kind == "min":
+        return lambda first, second: (
+            replace(first, get(second)) if get(second) < get(first) else first
+        )
+    if kind == "max":
+        return lambda first, second: (
+            replace(first, get(second)) if get(second) > get(first) else first
+        )
+    return lambda first, second: replace(first, get(first) + get(second))
+
+
+def _sum_of_tuples(index: int) -> Reduce:
+    """Returns the sum of one field of plain tuples: the commonest case, without inner calls."""
+    rest = index + 1
+
+    def add(first: Any, second: Any) -> Any:
+        return (*first[:index], first[index] + second[index], *first[rest:])
+
+    return add
+
+
+def field_access(sample: Any, position: int | str, verb: str) -> tuple[Get, Replace]:
+    """Returns how to read a field and how to make a record with another value in it.
+
+    Args:
+        sample: A record of the type in question.
+        position: Position or name of the field.
+        verb: What is asked for, for the error.
+    """
+    kind = type(sample)
+    if isinstance(sample, tuple):
+        return _tuple_access(sample, position, verb)
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+        name = _name_of(names, position, sample, verb)
+        return operator.attrgetter(name), lambda record, value: dataclasses.replace(
+            record, **{name: value}
+        )
+    if isinstance(sample, dict):
+        if position not in sample:
+            raise _no_field(sample, position, verb, list(sample))
+        return operator.itemgetter(position), lambda record, value: {**record, position: value}
+    if isinstance(sample, _PLAIN) or not hasattr(kind, "__getitem__"):
+        if position != 0:
+            raise _no_field(sample, position, verb, [0])
+        return (lambda record: record), (lambda record, value: value)
+    if isinstance(sample, list) and isinstance(position, str):
+        raise _no_field(sample, position, verb, list(range(len(sample))))
+    try:
+        sample[position]
+    except (LookupError, ValueError, TypeError, AttributeError):
+        raise _no_field(sample, position, verb, _names_of(sample)) from None
+    return operator.itemgetter(position), _replacer(position)
+
+
+def _replacer(position: int | str) -> Replace:
+    def replace(record: Any, value: Any) -> Any:
+        # A copy: the old record may be in the output already.
+        changed = copy.copy(record)
+        changed[position] = value
+        return changed
+
+    return replace
+
+
+def _tuple_access(sample: Any, position: int | str, verb: str) -> tuple[Get, Replace]:
+    names = getattr(sample, "_fields", None)
+    if names is not None and hasattr(sample, "_replace"):
+        name = _name_of(list(names), position, sample, verb)
+        return operator.attrgetter(name), lambda record, value: record._replace(**{name: value})
+    if not isinstance(position, int) or not -len(sample) <= position < len(sample):
+        raise _no_field(sample, position, verb, list(range(len(sample))))
+    index = position % len(sample)
+
+    def replace(record: Any, value: Any) -> Any:
+        return (*record[:index], value, *record[index + 1 :])
+
+    return operator.itemgetter(index), replace
+
+
+def _name_of(names: list[str], position: int | str, sample: Any, verb: str) -> str:
+    if isinstance(position, str) and position in names:
+        return position
+    if isinstance(position, int) and -len(names) <= position < len(names):
+        return names[position]
+    raise _no_field(sample, position, verb, names)
+
+
+def _names_of(sample: Any) -> list[Any]:
+    names = getattr(sample, "_fields", None)
+    if names:
+        return list(names)
+    try:
+        return list(range(len(sample)))
+    except TypeError:
+        return []
+
+
+def _no_field(sample: Any, position: Any, verb: str, known: list[Any]) -> ProgramError:
+    shown = ", ".join(repr(name) for name in known[:20]) or "none"
+    return ProgramError(
+        f"{verb}({position!r}) finds no such field in a record of type {type(sample).__name__}; "
+        f"its fields are {shown}. A plain value has the field 0 only."
+    )
+
 
 _ABSENT: Final = object()
 

@@ -1,11 +1,19 @@
-"""What a user function is given in `open`: its place in the job, its state, its metrics."""
+"""What a user's function is given: state, facts about its subtask, time and timers."""
 
 from __future__ import annotations
 
+import operator
+from abc import ABC, abstractmethod
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
-from penstock.state.api import KeyedStateStore
+from penstock.state.api import (
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    KeyedStateStore,
+    OperatorStateStore,
+)
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -16,8 +24,9 @@ from penstock.state.descriptors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.operators.logic import OperatorContext
+    from penstock.operators.logic import OperatorContext, OperatorLogic
     from penstock.operators.metrics import MetricGroup
+    from penstock.operators.timers import OperatorTimers
     from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
     from penstock.state.keyed import KeyedState
 
@@ -120,3 +129,181 @@ class RuntimeContext(OperatorKeyedState):
     def get_metrics_group(self) -> MetricGroup:
         """Metrics of this operator."""
         return self._context.metrics
+
+
+class CheckpointedFunction(ABC):
+    """Mix it into a user function that keeps operator state.
+
+    A snapshot is taken at the end of every epoch. `initialize_state` comes before `open`, and again
+    whenever the subtask is set back to another version of its state.
+    """
+
+    @abstractmethod
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """Puts what must survive into the state obtained in `initialize_state`."""
+
+    @abstractmethod
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """Obtains state and reads what it holds; forgets what the object held before."""
+
+
+class SnapshotContext(FunctionSnapshotContext):
+    """What a function may know while state is taken."""
+
+    def __init__(self, number: int, timestamp_ms: int) -> None:
+        self._number = number
+        self._timestamp_ms = timestamp_ms
+
+    def get_checkpoint_id(self) -> int:
+        return self._number
+
+    def get_checkpoint_timestamp(self) -> int:
+        return self._timestamp_ms
+
+
+class InitializationContext(FunctionInitializationContext):
+    """Where a function finds its state."""
+
+    def __init__(self, context: OperatorContext, *, restored: bool) -> None:
+        self._context = context
+        self._restored = restored
+
+    def is_restored(self) -> bool:
+        return self._restored
+
+    def get_operator_state_store(self) -> OperatorStateStore:
+        return self._context.operator_state
+
+    def get_keyed_state_store(self) -> KeyedStateStore:
+        context = self._context
+        if context.keyed_state is None:
+            raise ProgramError(
+                f"operator '{context.name}' asked for keyed state in initialize_state, but its "
+                "input is not keyed. Call key_by first, or use get_operator_state_store()."
+            )
+        return OperatorKeyedState(context.keyed_state, context.name)
+
+
+class TimeDomain(Enum):
+    """Whether a timer waits for a watermark or for the clock."""
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1
+
+
+class TimerService(ABC):
+    """Time, and timers of the current key."""
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """Milliseconds since 1970; stands still within an epoch, so that a retry sees the same."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """The watermark; `-2**63` before the first one."""
+
+    @abstractmethod
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Calls `on_timer` for this key when the clock reaches the time; twice is once."""
+
+    @abstractmethod
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Calls `on_timer` for this key when the watermark reaches the time; twice is once."""
+
+    @abstractmethod
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Deletes a timer of this key; does nothing if there is none."""
+
+    @abstractmethod
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Deletes a timer of this key; does nothing if there is none."""
+
+
+class KeyedTimerService(TimerService):
+    """Timers of keyed operators."""
+
+    def __init__(self, timers: OperatorTimers, state: KeyedState) -> None:
+        self._timers = timers
+        self._state = state
+
+    def current_processing_time(self) -> int:
+        return self._timers.current_processing_time()
+
+    def current_watermark(self) -> int:
+        return self._timers.current_watermark()
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        if timestamp.__class__ is not int:
+            timestamp = checked_time(timestamp)
+        state = self._state
+        state.processing_timers.add(timestamp, state.key, state.namespace)
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        if timestamp.__class__ is not int:
+            timestamp = checked_time(timestamp)
+        state = self._state
+        state.event_timers.add(timestamp, state.key, state.namespace)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        state = self._state
+        state.processing_timers.remove(checked_time(timestamp), state.key, state.namespace)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        state = self._state
+        state.event_timers.remove(checked_time(timestamp), state.key, state.namespace)
+
+
+class TimeOnlyService(TimerService):
+    """Time where there is no key: one may look at it, but not set timers.
+
+    Args:
+        logic: The operator.
+        reason: Why there is no key, and what to do.
+    """
+
+    def __init__(
+        self,
+        logic: OperatorLogic,
+        reason: str = "its input is not keyed. Call key_by first and use a KeyedProcessFunction.",
+    ) -> None:
+        self._logic = logic
+        self._reason = reason
+
+    def current_processing_time(self) -> int:
+        return self._logic.context.clock.now_ms
+
+    def current_watermark(self) -> int:
+        return self._logic.watermark
+
+    def _refuse(self, *_: Any) -> None:
+        raise ProgramError(
+            f"operator '{self._logic.context.name}' was asked for a timer; timers belong to keys, "
+            f"but {self._reason}"
+        )
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+
+def checked_time(timestamp: Any) -> int:
+    """Returns a time as int, or says what a time is."""
+    if timestamp.__class__ is int:
+        return timestamp
+    if not isinstance(timestamp, bool):
+        try:
+            return operator.index(timestamp)
+        except TypeError:
+            pass
+    raise ProgramError(
+        f"a timer's time is an int in milliseconds, but got {type(timestamp).__name__} "
+        f"{timestamp!r:.80}. Round it, for example int(seconds * 1000)."
+    )

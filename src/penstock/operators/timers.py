@@ -28,7 +28,7 @@ TIMERS_BETWEEN_LOOKS: Final = 16
 """Timers that fire before the next look at the clock."""
 
 
-class TimerService:
+class OperatorTimers:
     """Fires the timers of one operator; the timers themselves are keyed state."""
 
     def __init__(self, state: KeyedState, clock: EpochClock) -> None:

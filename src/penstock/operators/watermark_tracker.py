@@ -11,9 +11,11 @@ its place among the records.
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
 import operator
 from collections.abc import Iterator
+from functools import cache
 from itertools import repeat
 from typing import Any, Final
 
@@ -22,15 +24,64 @@ from penstock.core.errors import ProgramError
 from penstock.core.naming import shorten
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.operators.errors import user_code
-from penstock.operators.timestamp_columns import newest_of, stamps_of
-from penstock.operators.watermark_generators import WatermarkGenerator, WatermarkOutput
 from penstock.operators.watermark_strategy import (
     TimestampColumn,
+    WatermarkGenerator,
+    WatermarkOutput,
     WatermarkStrategy,
     name_of,
     timestamp_function,
     to_timestamp,
 )
+
+_PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
+
+
+@cache
+def _arrow() -> Any:
+    importlib.import_module("pyarrow.compute")
+    return importlib.import_module("pyarrow")
+
+
+def stamps_of(column: Any) -> Any:
+    """Returns a column as milliseconds since 1970, in int64.
+
+    Raises:
+        NotColumnar: There are nulls, or values that are no timestamps.
+    """
+    arrow = _arrow()
+    kind = column.type
+    if column.null_count:
+        raise NotColumnar("there are records without a timestamp")
+    if kind == arrow.int64():
+        return column
+    try:
+        if arrow.types.is_integer(kind):
+            return column.cast(arrow.int64())
+        if arrow.types.is_timestamp(kind):
+            return _milliseconds(column.cast(arrow.int64()), kind.unit)
+    except arrow.ArrowInvalid as error:
+        raise NotColumnar(f"timestamps do not fit: {error}") from error
+    raise NotColumnar(f"timestamps are of type {kind}")
+
+
+def _milliseconds(numbers: Any, unit: str) -> Any:
+    compute = _arrow().compute
+    if unit == "ms" or not len(numbers):
+        return numbers
+    if unit == "s":
+        return compute.multiply_checked(numbers, 1_000)
+    # Counted from the smallest nothing is negative, so that truncation is rounding down.
+    per = _PER_MS[unit]
+    lowest = compute.min(numbers).as_py() // per
+    moved = compute.divide(compute.subtract_checked(numbers, lowest * per), per)
+    return compute.add(moved, lowest)
+
+
+def newest_of(batch: ColumnBatch) -> int:
+    """Returns the highest timestamp of a batch that has some."""
+    return _arrow().compute.max(batch.stamps).as_py()  # type: ignore[no-any-return]
+
 
 CHECK_INTERVAL_MS: Final = 200
 """Flink's `pipeline.auto-watermark-interval`: how soon after a record idleness is looked for."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.graph.job_graph import JobGraph
-    from penstock.operators.watermarks import WatermarkAlignment
+    from penstock.operators.watermark_strategy import WatermarkAlignment
     from penstock.runtime.records import SubtaskReport
     from penstock.runtime.source_progress import SourceProgress
 

@@ -24,8 +24,8 @@ from penstock.graph.nodes import NodeKind
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.watermark_strategy import TimestampColumn, WatermarkStrategy
+from penstock.operators.windows.aggregates import LOWERABLE, RowAggregate, singles_of
 from penstock.operators.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.operators.windows.builtin import LOWERABLE, RowAggregate, singles_of
 from penstock.operators.windows.contents import AggregateContents
 from penstock.operators.windows.partials import PartialAggregation, PartialWindowSpec
 from penstock.operators.windows.spec import WindowSpec

@@ -26,7 +26,7 @@ from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.records import BATCH_RECORDS, Batch
 from penstock.core.times import MAX_WATERMARK
 from penstock.operators.logic import OperatorLogic
-from penstock.operators.watermarks import SourceWatermarks
+from penstock.operators.source_watermarks import SourceWatermarks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from penstock.connectors.sink import Sink
     from penstock.connectors.source import Source
     from penstock.graph.job_graph import JobGraph, Stage
-    from penstock.operators.watermarks import WatermarkStrategy
+    from penstock.operators.watermark_strategy import WatermarkStrategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.graph.nodes import NodeKind
 from penstock.operators.logic import OperatorContext, OperatorLogic
 from penstock.operators.metrics import MetricGroup
-from penstock.operators.timers import TimerService
-from penstock.operators.watermark_valve import WatermarkValve
+from penstock.operators.source_watermarks import WatermarkValve
+from penstock.operators.timers import OperatorTimers
 from penstock.runtime.chain import ChainInput, ChainOutput, repeat_progress
 from penstock.runtime.exchange import reading_order
 from penstock.runtime.frames import Frame, FrameKind, decode_batch
@@ -155,7 +155,7 @@ class Subtask:
             attempt=program.attempt,
             clock=self._clock,
             keyed_state=keyed,
-            timers=None if keyed is None else TimerService(keyed, self._clock),
+            timers=None if keyed is None else OperatorTimers(keyed, self._clock),
             operator_state=OperatorState(operator.uid, program.state.pickles, self._snapshot),
             metrics=MetricGroup(),
             parameters=dict(program.parameters),

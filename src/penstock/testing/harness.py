@@ -28,34 +28,36 @@ from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
 from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
-from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
-from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
-from penstock.operators.function_base import (
+from penstock.operators.connected import (
+    BroadcastProcessSpec,
+    CoFlatMapSpec,
+    CoMapSpec,
+    CoProcessSpec,
+    KeyedBroadcastProcessSpec,
+    KeyedCoProcessSpec,
+)
+from penstock.operators.functions import (
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
     Function,
-    MapFunction,
-    ReduceFunction,
-)
-from penstock.operators.function_broadcast import (
-    BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
-)
-from penstock.operators.function_process import (
-    CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    MapFunction,
     ProcessFunction,
+    ReduceFunction,
 )
 from penstock.operators.logic import OperatorContext, OperatorSpec
 from penstock.operators.metrics import MetricGroup
-from penstock.operators.output_tag import OutputTag
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
 from penstock.operators.reduce import ReduceSpec
+from penstock.operators.results import OutputTag
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
-from penstock.operators.timers import TimerService
+from penstock.operators.timers import OperatorTimers
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
 
@@ -175,7 +177,7 @@ class OneOperatorHarness:
             attempt=0,
             clock=clock,
             keyed_state=keyed,
-            timers=None if keyed is None else TimerService(keyed, clock),
+            timers=None if keyed is None else OperatorTimers(keyed, clock),
             operator_state=OperatorState(),
             metrics=MetricGroup(),
             parameters=parameters or {},

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from penstock.core.copies import snapshot, snapshots
 from penstock.core.duration import Duration, Instant
 from penstock.core.row import Row, RowKind
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.results import OutputTag
 
 Pair = namedtuple("Pair", "left right")
 

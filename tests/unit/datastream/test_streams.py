@@ -33,7 +33,7 @@ from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
-from penstock.operators.watermarks import TimestampsAndWatermarksSpec
+from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 
 
 def nodes_of(env: StreamExecutionEnvironment) -> list[Node]:

@@ -32,15 +32,21 @@ from penstock.datastream.state import (
 from penstock.datastream.window import (
     TumblingEventTimeWindows,
 )
-from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
 from penstock.operators.connected import (
+    BroadcastProcessSpec,
     CoFlatMapSpec,
     CoMapSpec,
     CoProcessSpec,
+    KeyedBroadcastProcessSpec,
     KeyedCoProcessSpec,
 )
 from penstock.operators.interval_join import IntervalJoinSpec
-from penstock.operators.windows.pairs import CoGroupPairs, FlatJoinPairs, JoinPairs, PairContents
+from penstock.operators.windows.functions import (
+    CoGroupPairs,
+    FlatJoinPairs,
+    JoinPairs,
+    PairContents,
+)
 from penstock.testing.harness import OneOperatorHarness
 
 MINUTE = TumblingEventTimeWindows.of(Time.minutes(1))

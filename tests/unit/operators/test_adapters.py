@@ -21,15 +21,16 @@ from penstock.operators.adapters import (
     private_copy,
 )
 from penstock.operators.async_function import AsyncFunction
-from penstock.operators.function_base import (
+from penstock.operators.functions import (
     FilterFunction,
+    KeyedProcessFunction,
     KeySelector,
     MapFunction,
     Partitioner,
+    ProcessFunction,
     ReduceFunction,
 )
-from penstock.operators.function_checkpointed import CheckpointedFunction
-from penstock.operators.function_process import KeyedProcessFunction, ProcessFunction
+from penstock.operators.runtime_context import CheckpointedFunction
 
 
 class Double(MapFunction):

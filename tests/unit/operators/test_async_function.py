@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.async_function import AsyncFunction, AsyncWaitSpec
-from penstock.operators.async_retry import (
+from penstock.operators.async_function import (
     NO_RETRY_STRATEGY,
+    AsyncFunction,
     AsyncRetryStrategy,
+    AsyncWaitSpec,
     ExponentialBackoffDelayRetryStrategy,
     empty_result_predicate,
     exception_type_predicate,

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.broadcast import BroadcastProcessSpec, KeyedBroadcastProcessSpec
-from penstock.operators.function_broadcast import (
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-)
+from penstock.operators.connected import BroadcastProcessSpec, KeyedBroadcastProcessSpec
+from penstock.operators.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness
 

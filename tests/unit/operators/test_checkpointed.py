@@ -7,13 +7,8 @@ import pytest
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.datastream.batch_mode import FinalReduce
 from penstock.operators.adapters import as_key_selector
-from penstock.operators.function_base import (
-    FlatMapFunction,
-    KeySelector,
-    MapFunction,
-    ReduceFunction,
-)
-from penstock.operators.function_checkpointed import CheckpointedFunction
+from penstock.operators.functions import FlatMapFunction, KeySelector, MapFunction, ReduceFunction
+from penstock.operators.runtime_context import CheckpointedFunction
 from penstock.operators.simple import FlatMapSpec, MapSpec
 from penstock.operators.windows.contents import ReduceContents
 from penstock.state.descriptors import ListStateDescriptor

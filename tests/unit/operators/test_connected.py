@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import ProgramError
-from penstock.operators.connected import (
-    CoFlatMapSpec,
-    CoMapSpec,
-    CoProcessSpec,
-    KeyedCoProcessSpec,
+from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
+from penstock.operators.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
 )
-from penstock.operators.function_base import CoFlatMapFunction, CoMapFunction
-from penstock.operators.function_process import CoProcessFunction, KeyedCoProcessFunction
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.results import OutputTag
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness
 

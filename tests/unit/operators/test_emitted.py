@@ -14,36 +14,37 @@ from penstock.core.row import Row
 from penstock.core.types import Types
 from penstock.operators.async_function import AsyncFunction, AsyncWaitSpec
 from penstock.operators.convert import ConvertOutputSpec
-from penstock.operators.function_base import (
+from penstock.operators.functions import (
     AggregateFunction,
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
-    FlatMapFunction,
-    MapFunction,
-    ReduceFunction,
-)
-from penstock.operators.function_broadcast import (
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-)
-from penstock.operators.function_join import ProcessJoinFunction
-from penstock.operators.function_process import (
     CoProcessFunction,
+    FlatMapFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    MapFunction,
     ProcessFunction,
+    ProcessJoinFunction,
+    ReduceFunction,
 )
-from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.interval_join import IntervalJoinSpec
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.results import OutputTag
 from penstock.operators.simple import FlatMapSpec, MapSpec
 from penstock.operators.windows.assigners import (
+    CountSlidingWindowAssigner,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
 from penstock.operators.windows.contents import AggregateContents, ReduceContents
-from penstock.operators.windows.counts import CountSlidingWindowAssigner
-from penstock.operators.windows.pairs import CoGroupPairs, FlatJoinPairs, JoinPairs, PairContents
+from penstock.operators.windows.functions import (
+    CoGroupPairs,
+    FlatJoinPairs,
+    JoinPairs,
+    PairContents,
+    ProcessWindowFunction,
+)
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import CountTrigger
 from penstock.operators.windows.triggers_more import ContinuousEventTimeTrigger

@@ -6,9 +6,12 @@ import pytest
 
 from penstock.core.row import Row
 from penstock.core.types import Types
-from penstock.operators.function_base import AggregateFunction, ReduceFunction
-from penstock.operators.function_broadcast import BroadcastProcessFunction
-from penstock.operators.function_process import KeyedProcessFunction
+from penstock.operators.functions import (
+    AggregateFunction,
+    BroadcastProcessFunction,
+    KeyedProcessFunction,
+    ReduceFunction,
+)
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,

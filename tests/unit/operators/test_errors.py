@@ -13,8 +13,7 @@ from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.naming import RECORD_CHARACTERS, shorten
 from penstock.launch.program_process import run_program
 from penstock.operators.errors import describe_exception, user_code
-from penstock.operators.function_base import MapFunction
-from penstock.operators.function_process import KeyedProcessFunction
+from penstock.operators.functions import KeyedProcessFunction, MapFunction
 from penstock.operators.process import KeyedProcessSpec
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.testing.harness import OneOperatorHarness

@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import ProgramError
-from penstock.operators.function_join import ProcessJoinFunction
+from penstock.operators.functions import ProcessJoinFunction
 from penstock.operators.interval_join import IntervalJoinSpec
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.results import OutputTag
 from penstock.testing.harness import OneOperatorHarness
 
 

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from penstock.core.errors import ProgramError
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.results import OutputTag
 
 
 def test_tags_are_equal_by_their_id():

@@ -6,16 +6,18 @@ import pytest
 
 from penstock.core.errors import PenstockError
 from penstock.core.types import Types
-from penstock.operators.function_base import ReduceFunction
-from penstock.operators.function_join import ProcessJoinFunction
-from penstock.operators.function_window import ProcessWindowFunction
+from penstock.operators.functions import ProcessJoinFunction, ReduceFunction
 from penstock.operators.interval_join import IntervalJoinSpec
 from penstock.operators.reduce import ReduceSpec
-from penstock.operators.windows.assigners import GlobalWindows, TumblingEventTimeWindows
+from penstock.operators.windows.assigners import (
+    CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    TumblingEventTimeWindows,
+)
 from penstock.operators.windows.contents import ReduceContents
-from penstock.operators.windows.counts import CountTumblingWindowAssigner
 from penstock.operators.windows.evictors import CountEvictor
-from penstock.operators.windows.sessions import EventTimeSessionWindows
+from penstock.operators.windows.functions import ProcessWindowFunction
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import CountTrigger
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
-from penstock.operators.function_process import KeyedProcessFunction, ProcessFunction
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.functions import KeyedProcessFunction, ProcessFunction
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
-from penstock.operators.user_timers import TimeDomain
+from penstock.operators.results import OutputTag
+from penstock.operators.runtime_context import TimeDomain
 from penstock.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.row import Row
-from penstock.operators.function_base import ReduceFunction
+from penstock.operators.functions import ReduceFunction
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
 from penstock.testing.harness import OneOperatorHarness
 

@@ -12,39 +12,39 @@ from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.types import Types
 from penstock.operators.adapters import as_key_selector, as_partitioner
 from penstock.operators.async_function import AsyncFunction, AsyncWaitSpec
-from penstock.operators.function_base import (
+from penstock.operators.functions import (
     AggregateFunction,
+    BroadcastProcessFunction,
     CoFlatMapFunction,
+    CoGroupFunction,
     CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
+    JoinFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
     KeySelector,
     MapFunction,
     Partitioner,
+    ProcessFunction,
+    ProcessJoinFunction,
     ReduceFunction,
 )
-from penstock.operators.function_broadcast import (
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-)
-from penstock.operators.function_checkpointed import CheckpointedFunction
-from penstock.operators.function_join import CoGroupFunction, JoinFunction, ProcessJoinFunction
-from penstock.operators.function_process import (
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessFunction,
-)
-from penstock.operators.function_window import ProcessWindowFunction, WindowFunction
 from penstock.operators.interval_join import IntervalJoinSpec
+from penstock.operators.runtime_context import CheckpointedFunction
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
-from penstock.operators.windows.assigners import (
-    TumblingEventTimeWindows,
-)
+from penstock.operators.windows.assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 from penstock.operators.windows.contents import AggregateContents, ReduceContents
 from penstock.operators.windows.evictors import CountEvictor
-from penstock.operators.windows.pairs import CoGroupPairs, JoinPairs, PairContents
-from penstock.operators.windows.sessions import EventTimeSessionWindows
+from penstock.operators.windows.functions import (
+    CoGroupPairs,
+    JoinPairs,
+    PairContents,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import EventTimeTrigger, Trigger
 from penstock.state.descriptors import MapStateDescriptor, ValueStateDescriptor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import UserFunctionError
-from penstock.operators.function_base import MapFunction
+from penstock.operators.functions import MapFunction
 from penstock.operators.simple import MapSpec
 from penstock.state.descriptors import ListStateDescriptor
 from penstock.testing.harness import OneOperatorHarness

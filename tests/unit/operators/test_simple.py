@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.function_base import FilterFunction, FlatMapFunction, MapFunction
+from penstock.operators.functions import FilterFunction, FlatMapFunction, MapFunction
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness

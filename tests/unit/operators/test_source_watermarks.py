@@ -6,7 +6,8 @@ import pickle
 from dataclasses import dataclass, field
 
 from penstock.core.times import MIN_WATERMARK
-from penstock.operators.watermarks import SourceWatermarks, WatermarkGenerator, WatermarkStrategy
+from penstock.operators.source_watermarks import SourceWatermarks
+from penstock.operators.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from penstock.core.times import MAX_WATERMARK
-from penstock.operators.watermarks import (
-    TimestampsAndWatermarksSpec,
-    WatermarkGenerator,
-    WatermarkStrategy,
-)
+from penstock.operators.timestamps import TimestampsAndWatermarksSpec
+from penstock.operators.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from penstock.testing.harness import OneOperatorHarness
 
 BY_VALUE = WatermarkStrategy.for_bounded_out_of_orderness(2).with_timestamp_assigner(

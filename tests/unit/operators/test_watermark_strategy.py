@@ -9,9 +9,9 @@ import pytest
 
 from penstock.core.duration import Duration
 from penstock.core.errors import ProgramError
-from penstock.operators.watermarks import (
+from penstock.operators.timestamps import TimestampsAndWatermarksSpec
+from penstock.operators.watermark_strategy import (
     TimestampAssigner,
-    TimestampsAndWatermarksSpec,
     WatermarkGenerator,
     WatermarkStrategy,
 )

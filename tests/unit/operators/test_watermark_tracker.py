@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
-from penstock.operators.watermarks import (
+from penstock.operators.watermark_strategy import (
     BoundedOutOfOrdernessWatermarks,
     TimestampAssigner,
     WatermarkGenerator,
     WatermarkStrategy,
-    WatermarkTracker,
 )
+from penstock.operators.watermark_tracker import WatermarkTracker
 
 
 def tracker(strategy: WatermarkStrategy) -> WatermarkTracker:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
-from penstock.operators.watermark_valve import WatermarkMerger, WatermarkValve
+from penstock.operators.source_watermarks import WatermarkMerger, WatermarkValve
 
 
 def test_nothing_goes_out_until_each_channel_has_a_watermark():

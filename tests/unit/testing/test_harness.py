@@ -17,7 +17,7 @@ from penstock.datastream.functions import (
     MapFunction,
     ReduceFunction,
 )
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.results import OutputTag
 from penstock.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness, spec_of
 

@@ -11,15 +11,20 @@ import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.operators.aggregations import Get, Replace, aggregation, field_access
-from penstock.operators.function_base import AggregateFunction
-from penstock.operators.windows.folded import FoldedContents
+from penstock.core.errors import ProgramError
+from penstock.core.row import Row
+from penstock.operators.functions import AggregateFunction
+from penstock.operators.reduce import Get, Replace, aggregation, field_access
+from penstock.operators.windows.contents import FoldedContents
+from penstock.operators.windows.functions import WindowFunction
 from penstock.operators.windows.window_state import Contents, ContentsSpec
 
 if TYPE_CHECKING:
+    from penstock.core.columns import ColumnName
     from penstock.operators.logic import OperatorContext
+    from penstock.operators.windows.windows import TimeWindow
 
 
 class CountAggregate(AggregateFunction):
@@ -110,3 +115,196 @@ class _Field(FoldedContents):
 
     def combine(self, left: Any, right: Any) -> Any:
         return self._rolling(left, right)
+
+
+class FieldAggregate(AggregateFunction):
+    """One value made of one field of the records.
+
+    Args:
+        column: Name or position of the field.
+    """
+
+    kind = ""
+
+    def __init__(self, column: ColumnName) -> None:
+        if isinstance(column, bool) or not isinstance(column, str | int):
+            raise ProgramError(
+                f"{self.kind}_of() takes the name or the position of a field, not {column!r}."
+            )
+        self.column = column
+        self._get = operator.itemgetter(column)
+
+    def add_value(self, value: Any, accumulator: Any) -> Any:
+        """Returns the accumulator with one value of the field in it."""
+        raise NotImplementedError
+
+    def create_accumulator(self) -> Any:
+        return None
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return self.add_value(self._get(value), accumulator)
+
+    def add_all(self, values: Iterator[Any], accumulator: Any) -> Any:
+        """Adds the rest of a list of records."""
+        add_value = self.add_value
+        for value in map(self._get, values):
+            accumulator = add_value(value, accumulator)
+        return accumulator
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return self.add_value(acc_b, acc_a)
+
+    def __repr__(self) -> str:
+        return f"{self.kind}_of({self.column!r})"
+
+
+class SumAggregate(FieldAggregate):
+    """The sum of a field."""
+
+    kind = "sum"
+
+    def add_value(self, value: Any, accumulator: Any) -> Any:
+        if value is None:
+            return accumulator
+        return value if accumulator is None else accumulator + value
+
+
+class MinAggregate(FieldAggregate):
+    """The smallest value of a field; the first of equal ones."""
+
+    kind = "min"
+
+    def add_value(self, value: Any, accumulator: Any) -> Any:
+        if value is None:
+            return accumulator
+        return value if accumulator is None or value < accumulator else accumulator
+
+
+class MaxAggregate(FieldAggregate):
+    """The largest value of a field; the first of equal ones."""
+
+    kind = "max"
+
+    def add_value(self, value: Any, accumulator: Any) -> Any:
+        if value is None:
+            return accumulator
+        return value if accumulator is None or value > accumulator else accumulator
+
+
+class AvgAggregate(FieldAggregate):
+    """The average of a field; its accumulator is a sum and a number of values."""
+
+    kind = "avg"
+
+    def create_accumulator(self) -> Any:
+        return 0, 0
+
+    def add_value(self, value: Any, accumulator: Any) -> Any:
+        if value is None:
+            return accumulator
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator: Any) -> Any:
+        total, number = accumulator
+        return total / number if number else None
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+Single = CountAggregate | FieldAggregate
+
+
+class RowAggregate(AggregateFunction):
+    """Several aggregates at once; the result is a `Row` with their names."""
+
+    def __init__(self, parts: dict[str, Single]) -> None:
+        for name, part in parts.items():
+            if not isinstance(part, CountAggregate | FieldAggregate):
+                raise ProgramError(
+                    f"all_of({name}={part!r}): it takes count(), sum_of(), min_of(), max_of() and "
+                    "avg_of()."
+                )
+        if not parts:
+            raise ProgramError("all_of() needs at least one aggregate, such as n=count().")
+        self.names = tuple(parts)
+        self.parts = tuple(parts.values())
+
+    def create_accumulator(self) -> Any:
+        return tuple(part.create_accumulator() for part in self.parts)
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return tuple(
+            part.add(value, own) for part, own in zip(self.parts, accumulator, strict=True)
+        )
+
+    def get_result(self, accumulator: Any) -> Row:
+        results = (part.get_result(own) for part, own in zip(self.parts, accumulator, strict=True))
+        return Row.of_names(self.names, results)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return tuple(
+            part.merge(left, right)
+            for part, left, right in zip(self.parts, acc_a, acc_b, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        parts = (f"{name}={part!r}" for name, part in zip(self.names, self.parts, strict=True))
+        return f"all_of({', '.join(parts)})"
+
+
+class WindowRow(WindowFunction[Any, Row, Any, "TimeWindow"]):
+    """Puts the key's fields, `window_start` and `window_end` before the result of an aggregate."""
+
+    def __init__(self, key_names: tuple[str, ...]) -> None:
+        self._key_names = key_names
+
+    def apply(self, key: Any, window: TimeWindow, inputs: Iterable[Any]) -> Iterable[Row]:
+        keys = (key,) if len(self._key_names) == 1 else tuple(key)
+        for result in inputs:
+            named = isinstance(result, Row)
+            names = result.as_dict() if named else {"value": result}
+            yield Row.of_names(
+                (*self._key_names, "window_start", "window_end", *names),
+                (*keys, window.start, window.end, *names.values()),
+            )
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+LOWERABLE: Final = (
+    CountAggregate,
+    SumAggregate,
+    MinAggregate,
+    MaxAggregate,
+    AvgAggregate,
+    RowAggregate,
+)
+"""Exact types whose parts can be made of columns; a subclass may do anything."""
+
+
+def singles_of(function: AggregateFunction) -> tuple[Single, ...]:
+    """Returns the aggregates inside an aggregate."""
+    if isinstance(function, RowAggregate):
+        return function.parts
+    assert isinstance(function, CountAggregate | FieldAggregate)
+    return (function,)
+
+
+def take(function: AggregateFunction, accumulator: Any, part: Any) -> Any:
+    """Returns the accumulator with a part in it."""
+    if isinstance(function, RowAggregate):
+        return tuple(map(_take_single, function.parts, accumulator, part))
+    return _take_single(function, accumulator, part)
+
+
+def _take_single(function: Any, accumulator: Any, part: Any) -> Any:
+    if type(part) is not list:
+        return function.merge(accumulator, part)
+    add_value = function.add_value
+    for value in part:
+        accumulator = add_value(value, accumulator)
+    return accumulator

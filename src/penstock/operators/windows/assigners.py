@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
 from penstock.core.type_variables import T, W
-from penstock.operators.windows.durations import to_ms
+from penstock.core.types import Types
 from penstock.operators.windows.triggers import (
+    CountTrigger,
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
@@ -23,12 +24,15 @@ from penstock.operators.windows.triggers import (
 )
 from penstock.operators.windows.windows import (
     GLOBAL_WINDOW,
+    CountWindow,
     GlobalWindow,
     MergeCallback,
     TimeWindow,
     Window,
     time_window,
+    to_ms,
 )
+from penstock.state.descriptors import ValueStateDescriptor
 
 if TYPE_CHECKING:
     from penstock.operators.runtime_context import RuntimeContext
@@ -227,3 +231,187 @@ class GlobalWindows(WindowAssigner):
 
     def __repr__(self) -> str:
         return "GlobalWindows()"
+
+
+class SessionWindowTimeGapExtractor(ABC):
+    """Says how long a session stays open after a record."""
+
+    @abstractmethod
+    def extract(self, element: Any) -> int:
+        """Returns the gap after this record, in milliseconds."""
+
+
+class SessionWindows(MergingWindowAssigner):
+    """Base of the four session assigners."""
+
+    def gap_of(self, element: Any) -> int:
+        """Returns the gap after a record, in milliseconds."""
+        raise NotImplementedError
+
+
+class _FixedGap(SessionWindows):
+    def __init__(self, session_gap: Any) -> None:
+        name = type(self).__name__
+        self.gap = to_ms(session_gap, f"the gap of {name}")
+        if self.gap <= 0:
+            raise ProgramError(
+                f"{name} must satisfy gap > 0, but the gap is {self.gap} ms. Give a longer gap."
+            )
+
+    def gap_of(self, element: Any) -> int:
+        return self.gap
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.gap})"
+
+
+class _DynamicGap(SessionWindows):
+    def __init__(self, session_window_time_gap_extractor: Any) -> None:
+        extractor = session_window_time_gap_extractor
+        self._extractor = extractor
+        # A plain function is taken as well, as everywhere else in the API.
+        self._extract = getattr(extractor, "extract", extractor)
+        if not callable(self._extract):
+            raise ProgramError(
+                f"{type(self).__name__} needs a SessionWindowTimeGapExtractor or a function of "
+                f"the record, not {extractor!r}."
+            )
+
+    def gap_of(self, element: Any) -> int:
+        gap = to_ms(self._extract(element), f"the gap of {type(self).__name__}")
+        if gap <= 0:
+            text = repr(element)
+            raise ProgramError(
+                f"a dynamic session gap must satisfy gap > 0, but the extractor returned {gap} ms "
+                f"for the record {text[:200]}. Return a positive number of milliseconds."
+            )
+        return gap
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self._extractor).__name__})"
+
+
+class _EventTimeSessions(SessionWindows):
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        if timestamp == NO_TIMESTAMP:
+            raise missing_timestamp(self, element)
+        return [time_window(timestamp, self.gap_of(element))]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return EventTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+class _ProcessingTimeSessions(SessionWindows):
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        return [time_window(context.get_current_processing_time(), self.gap_of(element))]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return ProcessingTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+class DynamicEventTimeSessionWindows(_DynamicGap, _EventTimeSessions):
+    """Sessions by the records' timestamps; each record brings its own gap."""
+
+    @staticmethod
+    def with_dynamic_gap(extractor: Any) -> DynamicEventTimeSessionWindows:
+        return DynamicEventTimeSessionWindows(extractor)
+
+
+class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions):
+    """Sessions by the clock; each record brings its own gap."""
+
+    @staticmethod
+    def with_dynamic_gap(extractor: Any) -> DynamicProcessingTimeSessionWindows:
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+
+class EventTimeSessionWindows(_FixedGap, _EventTimeSessions):
+    """Sessions by the records' timestamps, which end after a gap without records."""
+
+    @staticmethod
+    def with_gap(size: Any) -> EventTimeSessionWindows:
+        return EventTimeSessionWindows(size)
+
+    @staticmethod
+    def with_dynamic_gap(extractor: Any) -> DynamicEventTimeSessionWindows:
+        return DynamicEventTimeSessionWindows(extractor)
+
+
+class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSessions):
+    """Sessions by the clock, which end after a gap without records."""
+
+    @staticmethod
+    def with_gap(size: Any) -> ProcessingTimeSessionWindows:
+        return ProcessingTimeSessionWindows(size)
+
+    @staticmethod
+    def with_dynamic_gap(extractor: Any) -> DynamicProcessingTimeSessionWindows:
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+
+class CountWindows(WindowAssigner):
+    """Base of both count assigners; the number of records seen is state of the key."""
+
+    def __init__(self, size: int, slide: int, state_name: str) -> None:
+        for what, number in (("size", size), ("slide", slide)):
+            if isinstance(number, bool) or not isinstance(number, int) or number <= 0:
+                raise ProgramError(
+                    f"a count window has {what} {number!r}; give a positive number of records."
+                )
+        self.size = size
+        self.slide = slide
+        self.descriptor = ValueStateDescriptor(state_name, Types.LONG())
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[CountWindow]:
+        state = context.get_runtime_context().get_state(self.descriptor)
+        count = state.value() or 0
+        state.update(count + 1)
+        newest = count // self.slide
+        oldest = max(0, -((self.size - 1 - count) // self.slide))
+        return [CountWindow(number) for number in range(newest, oldest - 1, -1)]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return CountTrigger(self.size)
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+class CountTumblingWindowAssigner(CountWindows):
+    """A new window every `window_size` records of a key."""
+
+    def __init__(self, window_size: int) -> None:
+        super().__init__(window_size, window_size, "tumble-count-assigner")
+
+    @staticmethod
+    def of(window_size: int) -> CountTumblingWindowAssigner:
+        return CountTumblingWindowAssigner(window_size)
+
+    def __repr__(self) -> str:
+        return f"CountTumblingWindowAssigner({self.size})"
+
+
+class CountSlidingWindowAssigner(CountWindows):
+    """A window of `window_size` records starts every `window_slide` records of a key."""
+
+    def __init__(self, window_size: int, window_slide: int) -> None:
+        super().__init__(window_size, window_slide, "slide-count-assigner")
+
+    @staticmethod
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:
+        return CountSlidingWindowAssigner(window_size, window_slide)
+
+    def __repr__(self) -> str:
+        return f"CountSlidingWindowAssigner({self.size}, {self.slide})"

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from penstock.operators.windows.aligned import EventTimeAlignedLogic, ProcessingTimeAlignedLogic
 from penstock.operators.windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -17,19 +23,9 @@ from penstock.operators.windows.assigners import (
     WindowAssigner,
 )
 from penstock.operators.windows.counting import Counting, CountWindowLogic, GlobalCountLogic
-from penstock.operators.windows.counts import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-)
+from penstock.operators.windows.functions import PairContents
 from penstock.operators.windows.operator import WindowLogic
-from penstock.operators.windows.pairs import PairContents
 from penstock.operators.windows.session_batches import SessionLogic
-from penstock.operators.windows.sessions import (
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-)
 from penstock.operators.windows.triggers import (
     CountTrigger,
     EventTimeTrigger,

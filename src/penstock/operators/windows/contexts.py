@@ -1,20 +1,27 @@
-"""What user code is given inside windows: contexts of assigners, triggers, evictors, functions.
-
-There is one object of each per operator; `window` is set before each call. While user code runs,
-the keyed state's namespace is that window: `window_state()` and trigger state follow it, whereas
-`global_state()` and what `open` obtains are bound to the key alone.
-"""
+"""What window functions, triggers and assigners are given, and how window functions are called."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
-from penstock.operators.function_window import WindowContext
+from penstock.core.records import Batch
+from penstock.operators.errors import function_error
+from penstock.operators.results import SideOutputs, deliver
 from penstock.operators.runtime_context import OperatorKeyedState, RuntimeContext
 from penstock.operators.windows.assigners import WindowAssignerContext
 from penstock.operators.windows.evictors import EvictorContext
+from penstock.operators.windows.functions import (
+    AllWindowFunction,
+    PairFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowContext,
+    WindowFunction,
+    deal_out,
+)
 from penstock.operators.windows.triggers import OnMergeContext
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
@@ -27,10 +34,9 @@ from penstock.state.keyed import FUNCTION, TRIGGER
 from penstock.state.objects import reduce_callable
 
 if TYPE_CHECKING:
-    from penstock.operators.logic import OperatorContext
+    from penstock.operators.logic import OperatorContext, OperatorLogic
     from penstock.operators.metrics import MetricGroup
-    from penstock.operators.results import SideOutputs
-    from penstock.operators.timers import TimerService
+    from penstock.operators.timers import OperatorTimers
     from penstock.state.api import KeyedStateStore
     from penstock.state.keyed import KeyedState
 
@@ -69,7 +75,7 @@ class _NoWindowState(OperatorKeyedState):
 class _Times:
     """The two times, as every context has them."""
 
-    _timers: TimerService
+    _timers: OperatorTimers
     _metrics: MetricGroup
 
     def get_current_processing_time(self) -> int:
@@ -85,7 +91,7 @@ class _Times:
 class AssignerContext(_Times, WindowAssignerContext):
     """Given to assigners."""
 
-    def __init__(self, timers: TimerService, runtime_context: RuntimeContext) -> None:
+    def __init__(self, timers: OperatorTimers, runtime_context: RuntimeContext) -> None:
         self._timers = timers
         self._runtime_context = runtime_context
 
@@ -96,7 +102,7 @@ class AssignerContext(_Times, WindowAssignerContext):
 class OperatorEvictorContext(_Times, EvictorContext):
     """Given to evictors."""
 
-    def __init__(self, timers: TimerService, metrics: MetricGroup) -> None:
+    def __init__(self, timers: OperatorTimers, metrics: MetricGroup) -> None:
         self._timers = timers
         self._metrics = metrics
 
@@ -104,7 +110,7 @@ class OperatorEvictorContext(_Times, EvictorContext):
 class WindowTriggerContext(_Times, OnMergeContext):
     """Given to triggers."""
 
-    def __init__(self, state: KeyedState, timers: TimerService, metrics: MetricGroup) -> None:
+    def __init__(self, state: KeyedState, timers: OperatorTimers, metrics: MetricGroup) -> None:
         self._state = state
         self._timers = timers
         self._metrics = metrics
@@ -166,7 +172,7 @@ class WindowFunctionContext(WindowContext[Any]):
     """Given to process window functions of both kinds."""
 
     def __init__(
-        self, context: OperatorContext, timers: TimerService, sides: SideOutputs, *, merging: bool
+        self, context: OperatorContext, timers: OperatorTimers, sides: SideOutputs, *, merging: bool
     ) -> None:
         state = context.keyed_state
         assert state is not None
@@ -194,3 +200,100 @@ class WindowFunctionContext(WindowContext[Any]):
 
     def output(self, tag: Any, value: Any) -> None:
         self._sides.add(tag, value, self.current.max_timestamp())
+
+
+Call = Callable[[Any, Any, Sequence[Any]], Iterable[Any] | None]
+"""(key, window, elements) -> results"""
+
+LIMIT = 16_384
+"""Results are handed on when there are that many, and whenever a batch or watermark is done."""
+
+
+def call_of(function: Any, pairs: PairFunction | None, context: WindowFunctionContext) -> Call:
+    """Returns how to call a window function; `context.current` must be the window by then."""
+    if pairs is not None:
+        evaluate = pairs.adapt(function)
+        return lambda _key, _window, elements: evaluate(*deal_out(elements))
+    if isinstance(function, WindowFunction):
+        return function.apply
+    if isinstance(function, ProcessWindowFunction):
+        process = function.process
+        return lambda key, _window, elements: process(key, context, elements)
+    if isinstance(function, AllWindowFunction):
+        apply = function.apply
+        return lambda _key, window, elements: apply(window, elements)
+    if isinstance(function, ProcessAllWindowFunction):
+        process_all = function.process
+        return lambda _key, _window, elements: process_all(context, elements)
+    return lambda _key, _window, elements: elements
+
+
+def clear_of(function: Any, context: WindowFunctionContext) -> Callable[[], None] | None:
+    """Returns how to tell the function that a window is gone, or None if it does not care."""
+    bases = (ProcessWindowFunction, ProcessAllWindowFunction)
+    if not isinstance(function, bases) or type(function).clear in [base.clear for base in bases]:
+        return None
+    clear = function.clear
+    return lambda: clear(context)
+
+
+class Results:
+    """Results of fired windows, in order; their timestamp is that of the window."""
+
+    def __init__(self, logic: OperatorLogic, late_tag: Any) -> None:
+        self._logic = logic
+        self._immutable, self._snapshot = logic.context.immutable, logic.context.snapshot
+        self._late_tag: str | None = getattr(late_tag, "tag_id", late_tag)
+        self._late_values: list[Any] = []
+        self._late_times: list[int] = []
+        self.sides = SideOutputs(self._snapshot)
+        self.values: list[Any] = []
+        self.times: list[int] = []
+
+    def evaluate(self, call: Call, key: Any, window: Any, elements: Sequence[Any]) -> None:
+        """Calls the function; a generator runs here, under the window's key."""
+        values = self.values
+        try:
+            found = call(key, window, elements)
+            if found is None:
+                return
+            immutable, snapshot = self._immutable, self._snapshot
+            append = values.append
+            for item in found:
+                append(item if type(item) in immutable else snapshot(item))
+        except Exception as error:
+            what = f"{window!r} of key {key!r:.80}"
+            raise function_error(error, self._logic.context, what=what) from error
+        count = len(values) - len(self.times)
+        if count == 1:
+            self.times.append(window.max_timestamp())
+        else:
+            self.times += [window.max_timestamp()] * count
+        if len(values) >= LIMIT:
+            self.flush()
+
+    def late(self, value: Any, timestamp: int) -> bool:
+        """Takes a late record; returns False if there is no side output for it."""
+        if self._late_tag is None:
+            return False
+        self._late_values.append(value)
+        self._late_times.append(timestamp)
+        return True
+
+    def flush(self) -> None:
+        """Hands everything on."""
+        output = self._logic.output
+        values, times = self.values, self.times
+        if values:
+            self.values, self.times = [], []
+        deliver(output, self.sides, values, times)
+        if self._late_values and self._late_tag is not None:
+            late = Batch(self._late_values, self._late_times)
+            self._late_values, self._late_times = [], []
+            output.emit_side(self._late_tag, late)
+
+    def clear(self) -> None:
+        """Forgets what an aborted epoch left."""
+        self.values, self.times = [], []
+        self._late_values, self._late_times = [], []
+        self.sides.clear()

@@ -11,14 +11,13 @@ from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from penstock.operators.windows.accumulators import look_up, write_all
-from penstock.operators.windows.columns import group_by_key
 from penstock.operators.windows.operator import WindowLogic
 from penstock.operators.windows.triggers import CountTrigger, PurgingTrigger
+from penstock.operators.windows.window_state import group_by_key, look_up, write_all
 from penstock.operators.windows.windows import GLOBAL_WINDOW, CountWindow
 
 if TYPE_CHECKING:
-    from penstock.operators.windows.counts import CountWindows
+    from penstock.operators.windows.assigners import CountWindows
     from penstock.operators.windows.spec import WindowSpec
     from penstock.state.tables import ValueTable
 

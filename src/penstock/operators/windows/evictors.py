@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
-from penstock.operators.windows.durations import to_ms
 from penstock.operators.windows.triggers_more import delta_function
+from penstock.operators.windows.windows import to_ms
 
 if TYPE_CHECKING:
     from penstock.operators.metrics import MetricGroup

@@ -22,20 +22,21 @@ from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
 from penstock.operators.adapters import close_function, open_function
 from penstock.operators.errors import function_error, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
-from penstock.operators.windows.assigners import MergingWindowAssigner
+from penstock.operators.windows.assigners import CountWindows, MergingWindowAssigner
 from penstock.operators.windows.contexts import (
     AssignerContext,
     OperatorEvictorContext,
+    Results,
     WindowFunctionContext,
     WindowRuntimeContext,
     WindowTriggerContext,
+    call_of,
+    clear_of,
 )
-from penstock.operators.windows.counts import CountWindows
-from penstock.operators.windows.evaluation import Results, call_of, clear_of
 from penstock.operators.windows.evictors import TimestampedValue
+from penstock.operators.windows.functions import PairFunction, PairRecords
 from penstock.operators.windows.merging import TABLE as MERGING_TABLE
 from penstock.operators.windows.merging import MergingWindowSet
-from penstock.operators.windows.pairs import PairFunction, PairRecords
 from penstock.operators.windows.triggers import CONTINUE, TriggerResult
 from penstock.operators.windows.window_state import EVICTABLE_TABLE, RecordContents
 from penstock.state.keyed import ASSIGNER

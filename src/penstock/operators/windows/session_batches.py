@@ -18,15 +18,14 @@ from penstock.core.errors import PenstockError
 from penstock.core.naming import shorten
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
 from penstock.operators.errors import function_error
-from penstock.operators.windows.accumulators import look_up, write_all
+from penstock.operators.windows.aligned import TimedLogic
 from penstock.operators.windows.assigners import missing_timestamp
-from penstock.operators.windows.columns import group_by_key
-from penstock.operators.windows.firing import TimedLogic
 from penstock.operators.windows.merging import TABLE
+from penstock.operators.windows.window_state import group_by_key, look_up, write_all
 from penstock.operators.windows.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from penstock.operators.windows.sessions import SessionWindows
+    from penstock.operators.windows.assigners import SessionWindows
     from penstock.operators.windows.spec import WindowSpec
 
 _FOR_EVER = MAX_TIMESTAMP + 1

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
-from penstock.operators.adapters import as_instance
-from penstock.operators.function_checks import check_methods
-from penstock.operators.function_window import (
+from penstock.operators.adapters import as_instance, check_methods
+from penstock.operators.logic import OperatorLogic, OperatorSpec
+from penstock.operators.windows.assigners import MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.contents import AggregateContents, Buffer
+from penstock.operators.windows.evictors import Evictor
+from penstock.operators.windows.functions import (
     AllWindowFunction,
+    PairContents,
+    PairFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.operators.logic import OperatorLogic, OperatorSpec
-from penstock.operators.windows.assigners import MergingWindowAssigner, WindowAssigner
-from penstock.operators.windows.contents import AggregateContents, Buffer, ContentsSpec
-from penstock.operators.windows.evictors import Evictor
-from penstock.operators.windows.pairs import PairContents, PairFunction
 from penstock.operators.windows.triggers import Trigger
+
+if TYPE_CHECKING:
+    from penstock.operators.windows.window_state import ContentsSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import Any
 from penstock.core.errors import ProgramError
 from penstock.core.times import saturating_add
 from penstock.core.types import Types
-from penstock.operators.windows.durations import to_ms
 from penstock.operators.windows.triggers import (
     CONTINUE,
     FIRE,
@@ -16,6 +15,7 @@ from penstock.operators.windows.triggers import (
     TriggerContext,
     TriggerResult,
 )
+from penstock.operators.windows.windows import to_ms
 from penstock.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 
 

@@ -10,19 +10,17 @@ from hypothesis import strategies as st
 from window_driver import Driver
 from window_model import EventTimeModel, Step, aligned, count_windows
 
-from penstock.operators.function_base import AggregateFunction
-from penstock.operators.function_window import ProcessWindowFunction
+from penstock.operators.functions import AggregateFunction
 from penstock.operators.windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
 from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents
-from penstock.operators.windows.counts import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-)
-from penstock.operators.windows.sessions import EventTimeSessionWindows
+from penstock.operators.windows.functions import ProcessWindowFunction
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import (
     CountTrigger,

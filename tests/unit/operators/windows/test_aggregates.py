@@ -13,9 +13,8 @@ from window_driver import Driver
 from penstock.core.errors import PenstockError, ProgramError
 from penstock.core.row import Row
 from penstock.operators.windows.aggregates import CountAggregate, FieldContents
-from penstock.operators.windows.assigners import TumblingEventTimeWindows
+from penstock.operators.windows.assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 from penstock.operators.windows.contents import AggregateContents
-from penstock.operators.windows.sessions import EventTimeSessionWindows
 from penstock.operators.windows.spec import WindowSpec
 
 MAX = 2**63 - 1

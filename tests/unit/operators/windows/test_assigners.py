@@ -13,21 +13,17 @@ from window_model import aligned
 from penstock.core.errors import ProgramError
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
 from penstock.operators.windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
-)
-from penstock.operators.windows.counts import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-)
-from penstock.operators.windows.sessions import (
-    DynamicEventTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
 )
 from penstock.operators.windows.triggers import (
     CountTrigger,

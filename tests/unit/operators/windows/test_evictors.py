@@ -7,7 +7,6 @@ from window_driver import Driver
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
-from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.windows.assigners import GlobalWindows, TumblingEventTimeWindows
 from penstock.operators.windows.contents import Buffer, ReduceContents
 from penstock.operators.windows.evictors import (
@@ -17,6 +16,7 @@ from penstock.operators.windows.evictors import (
     TimeEvictor,
     TimestampedValue,
 )
+from penstock.operators.windows.functions import ProcessWindowFunction
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import CountTrigger
 

@@ -6,21 +6,21 @@ import pytest
 from window_driver import Driver
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.function_base import AggregateFunction, MapFunction, ReduceFunction
-from penstock.operators.function_window import (
-    AllWindowFunction,
-    ProcessAllWindowFunction,
-    ProcessWindowFunction,
-    WindowFunction,
-)
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.functions import AggregateFunction, MapFunction, ReduceFunction
+from penstock.operators.results import OutputTag
 from penstock.operators.windows.assigners import (
+    CountTumblingWindowAssigner,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
 from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents
-from penstock.operators.windows.counts import CountTumblingWindowAssigner
+from penstock.operators.windows.functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from penstock.operators.windows.spec import WindowSpec
 from penstock.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 
@@ -250,7 +250,7 @@ def test_errors_name_the_window(general):
 
 
 def test_errors_of_the_gap_name_the_record():
-    from penstock.operators.windows.sessions import EventTimeSessionWindows
+    from penstock.operators.windows.assigners import EventTimeSessionWindows
 
     assigner = EventTimeSessionWindows.with_dynamic_gap(lambda value: 10 // value)
     for general in (False, True):

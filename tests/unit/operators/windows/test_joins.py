@@ -8,17 +8,20 @@ from hypothesis import strategies as st
 from window_driver import Driver
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.function_join import CoGroupFunction, FlatJoinFunction, JoinFunction
-from penstock.operators.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.operators.windows.counts import CountTumblingWindowAssigner
+from penstock.operators.functions import CoGroupFunction, FlatJoinFunction, JoinFunction
+from penstock.operators.windows.assigners import (
+    CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from penstock.operators.windows.evictors import CountEvictor
-from penstock.operators.windows.pairs import (
+from penstock.operators.windows.functions import (
     CoGroupPairs,
     FlatJoinPairs,
     JoinPairs,
     PairContents,
 )
-from penstock.operators.windows.sessions import EventTimeSessionWindows
 from penstock.operators.windows.spec import WindowSpec
 
 MAX = 2**63 - 1

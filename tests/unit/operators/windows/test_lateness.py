@@ -6,15 +6,15 @@ import pytest
 from window_driver import Driver
 
 from penstock.core.errors import PenstockError
-from penstock.operators.function_window import ProcessWindowFunction
-from penstock.operators.output_tag import OutputTag
+from penstock.operators.results import OutputTag
 from penstock.operators.windows.assigners import (
+    EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
 from penstock.operators.windows.contents import ReduceContents
-from penstock.operators.windows.sessions import EventTimeSessionWindows
+from penstock.operators.windows.functions import ProcessWindowFunction
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import EventTimeTrigger, PurgingTrigger
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from window_driver import Driver
 
-from penstock.operators.function_window import (
+from penstock.operators.windows.assigners import MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.functions import (
     PassThroughAllWindowFunction,
     PassThroughWindowFunction,
     ProcessWindowFunction,
 )
-from penstock.operators.windows.assigners import MergingWindowAssigner, WindowAssigner
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import EventTimeTrigger
 from penstock.operators.windows.windows import TimeWindow

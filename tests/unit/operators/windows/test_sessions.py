@@ -6,13 +6,13 @@ import pytest
 from window_driver import Driver
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.function_base import AggregateFunction
-from penstock.operators.function_window import ProcessWindowFunction
-from penstock.operators.windows.contents import AggregateContents, ReduceContents
-from penstock.operators.windows.sessions import (
+from penstock.operators.functions import AggregateFunction
+from penstock.operators.windows.assigners import (
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
 )
+from penstock.operators.windows.contents import AggregateContents, ReduceContents
+from penstock.operators.windows.functions import ProcessWindowFunction
 from penstock.operators.windows.spec import WindowSpec
 from penstock.state.descriptors import ValueStateDescriptor
 

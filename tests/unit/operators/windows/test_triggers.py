@@ -6,13 +6,13 @@ import pytest
 from window_driver import Driver
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.function_window import ProcessWindowFunction
 from penstock.operators.windows.assigners import (
+    EventTimeSessionWindows,
     GlobalWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.operators.windows.sessions import EventTimeSessionWindows
+from penstock.operators.windows.functions import ProcessWindowFunction
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import (
     CountTrigger,

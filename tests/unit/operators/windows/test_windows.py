@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 
+from penstock.operators.windows.assigners import EventTimeSessionWindows
 from penstock.operators.windows.merging import MergingWindowSet
-from penstock.operators.windows.sessions import EventTimeSessionWindows
 from penstock.operators.windows.windows import (
     CountWindow,
     GlobalWindow,

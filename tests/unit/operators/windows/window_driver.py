@@ -10,7 +10,7 @@ from penstock.core.file_area import FileArea
 from penstock.core.records import Batch
 from penstock.operators.logic import OperatorContext, OperatorLogic
 from penstock.operators.metrics import MetricGroup
-from penstock.operators.timers import TimerService
+from penstock.operators.timers import OperatorTimers
 from penstock.operators.windows.operator import WindowLogic
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
@@ -62,7 +62,7 @@ class Driver:
         self.state = made.create_state(0, 127, 128, _AREA, self.clock, "w")
         self.metrics = MetricGroup()
         self.logic: OperatorLogic = WindowLogic(spec) if general else spec.build()
-        self.timers = TimerService(self.state, self.clock)
+        self.timers = OperatorTimers(self.state, self.clock)
         context = OperatorContext(
             uid="w",
             name="window",
