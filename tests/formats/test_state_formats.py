@@ -1,4 +1,4 @@
-"""Files of state, frozen: format 1 was pickled, format 2 is data; later releases read both."""
+"""Files of state in format 1, frozen: every later release reads exactly this out of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from penstock.core.types import Types
 from penstock.operators.windows.windows import TimeWindow
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import ValueStateDescriptor
-from penstock.state.operator_codec import decode_logic
+from penstock.state.operator_snapshot import read_logic
 from penstock.state.pickles import Pickles
 from penstock.state.reader import read_entries
 
 STATE = json.loads((Path(__file__).parent / "v1" / "state.json").read_text())
 WINDOW = TimeWindow(0, 60_000)
-FORMATS = ["format 1", "format 2"]
 BACKENDS = ["hashmap", "rocksdb"]
 
 # (state, kind, key, namespace): what a person finds who reads how the files were made.
@@ -50,12 +49,16 @@ def of_json(data: Any) -> Any:
     return [of_json(part) for part in data] if isinstance(data, list) else data
 
 
-def version_of(form: str, backend: str) -> KeyedStateVersion:
+def handle_of(fields: Any) -> FileHandle:
+    return FileHandle(**of_json(fields))
+
+
+def version_of(backend: str) -> KeyedStateVersion:
     if backend == "rocksdb":
         pytest.importorskip("rocksdict")
-    fields = of_json(STATE[form][backend])
+    fields = dict(STATE[backend])
     for name in ("base", "deltas"):
-        fields[name] = tuple(FileHandle(**handle) for handle in fields[name])
+        fields[name] = tuple(map(handle_of, fields[name]))
     return KeyedStateVersion(**{**fields, "delta_ids": tuple(fields["delta_ids"])})
 
 
@@ -72,10 +75,9 @@ def entries_of(version: KeyedStateVersion, area: FileArea, pickles: Pickles) -> 
     return found
 
 
-@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_keyed_state(form: str, backend: str, tmp_path: Path) -> None:
-    found = entries_of(version_of(form, backend), FileArea(tmp_path), Pickles.ALLOW)
+def test_keyed_state(backend: str, tmp_path: Path) -> None:
+    found = entries_of(version_of(backend), FileArea(tmp_path), Pickles.ALLOW)
     assert found == EXPECTED
     assert {place: type(value) for place, value in found.items()} == {
         place: type(value) for place, value in EXPECTED.items()
@@ -83,18 +85,17 @@ def test_keyed_state(form: str, backend: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_format_2_without_code_of_its_pickles(backend: str, tmp_path: Path) -> None:
-    found = entries_of(version_of("format 2", backend), FileArea(tmp_path), Pickles.OPAQUE)
+def test_keyed_state_without_code_of_its_pickles(backend: str, tmp_path: Path) -> None:
+    found = entries_of(version_of(backend), FileArea(tmp_path), Pickles.OPAQUE)
     assert found == EXPECTED
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_format_1_becomes_format_2(backend: str, tmp_path: Path) -> None:
-    """A job that declares types goes on from pickled state; what it writes is data."""
+def test_a_job_goes_on_from_it(backend: str, tmp_path: Path) -> None:
     area = FileArea(tmp_path)
     state = create_backend(backend).create_state(0, 127, 128, area, EpochClock(), "op")
     count = state.get_state(ValueStateDescriptor("count", Types.LONG()))
-    state.restore((version_of("format 1", backend),))
+    state.restore((version_of(backend),))
     state.key = "a"
     assert count.value() == 4
     count.update(5)
@@ -103,10 +104,10 @@ def test_format_1_becomes_format_2(backend: str, tmp_path: Path) -> None:
     assert found == {**EXPECTED, ("count", "value", "a", None): 5}
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_what_operators_keep(form: str) -> None:
-    data = of_json(STATE[form]["logic"])
-    found = decode_logic(data, Pickles.ALLOW, "a file")
+@pytest.mark.parametrize("pickles", [Pickles.ALLOW, Pickles.REFUSE])
+def test_what_operators_keep(pickles: Pickles, tmp_path: Path) -> None:
+    states = [handle_of(fields) for fields in STATE["states"]]
+    (found,) = read_logic([handle_of(STATE["logic"])], [states], FileArea(tmp_path), pickles)
     assert found.watermark == 41
     assert found.logic == {"watermark": 41, "generator": None}
     assert found.operator_state == {
@@ -114,6 +115,9 @@ def test_what_operators_keep(form: str) -> None:
         "all": ("union", ["x"]),
         "rules": ("broadcast", {"r": 1}),
     }
+    assert found.schemas == {
+        "offsets": "LIST(LONG)",
+        "all": "LIST(STRING)",
+        "rules": "MAP(STRING, LONG)",
+    }
     assert found.valves == [(42, False, False, [("0", 42, False, True, False)])]
-    if form == "format 2":
-        assert decode_logic(data, Pickles.REFUSE, "a file") == found

@@ -17,7 +17,7 @@ from penstock.runtime.records import OperatorVersion
 from penstock.state.backend import create_backend
 from penstock.state.hashmap.backend import HASHMAP
 from penstock.state.keyed import FUNCTION
-from penstock.state.operator_codec import (
+from penstock.state.operator_snapshot import (
     LogicState,
     encode_logic,
     facts_of,

@@ -22,7 +22,7 @@ from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.checkpoint.storage.urls import configured_storages
 from penstock.core.file_area import FileArea
 from penstock.operators.windows import windows as _windows  # noqa: F401 - namespaces of window state
-from penstock.state.operator_codec import LogicState, read_logic
+from penstock.state.operator_snapshot import LogicState, read_logic
 from penstock.state.operator_state import BROADCAST, KINDS
 from penstock.state.pickles import Pickles
 from penstock.state.reader import read_entries

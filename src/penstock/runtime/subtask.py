@@ -39,7 +39,7 @@ from penstock.runtime.sink_logic import SinkLogic
 from penstock.runtime.source_logic import SourceLogic
 from penstock.runtime.state_files import open_area
 from penstock.state.backend import create_backend
-from penstock.state.operator_codec import (
+from penstock.state.operator_snapshot import (
     encode_logic,
     facts_of,
     read_logic,

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.state.descriptors import StateDescriptor
+    from penstock.state.payload import TableColumns
     from penstock.state.tables import Columns, Conversion, Table
-    from penstock.state.versions import TableColumns
 
 
 class DeclaredTypes:

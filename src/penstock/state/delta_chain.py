@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.state.delta_merge import first_to_merge, merge
-from penstock.state.versions import FoldPolicy, Payload, decode_payload
+from penstock.state.payload import Payload, decode_payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.context import StateContext
+    from penstock.state.versions import FoldPolicy
 
 _MERGED: Final = ".merged"
 

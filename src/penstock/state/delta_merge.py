@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.state.versions import Payload, TableColumns
+from penstock.state.payload import Payload, TableColumns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

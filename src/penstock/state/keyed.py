@@ -19,12 +19,12 @@ from penstock.core.copies import snapshot
 from penstock.core.errors import ProgramError, StateError
 from penstock.state.declared_types import DeclaredTypes
 from penstock.state.delta_chain import DeltaChain, is_same
+from penstock.state.payload import Payload, TableColumns
 from penstock.state.rescaling import import_entries, open_version
 from penstock.state.state_factory import make_state
 from penstock.state.tables import NO_KEY, ListTable, MapTable, Table, ValueTable
 from penstock.state.timers import TimerTable, timer_entries
 from penstock.state.ttl_states import Ttl
-from penstock.state.versions import FoldPolicy, Payload, TableColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.state.facts import StateFacts
     from penstock.state.tables import Conversion, Row
     from penstock.state.ttl_config import StateTtlConfig
+    from penstock.state.versions import FoldPolicy
 
 TableT = TypeVar("TableT", bound=Table)
 

@@ -15,7 +15,7 @@ from penstock.core.errors import ProgramError, StateError
 from penstock.core.file_area import FileArea
 from penstock.core.handles import FileHandle
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
-from penstock.state.operator_codec import encode_logic, read_logic, write_states
+from penstock.state.operator_snapshot import encode_logic, read_logic, write_states
 from penstock.state.operator_state import OperatorState, redistribute
 from penstock.state.pickles import Pickles
 

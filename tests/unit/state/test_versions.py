@@ -12,12 +12,12 @@ from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group
-from penstock.state import codec
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from penstock.state.payload import Payload, TableColumns, decode_payload
+from penstock.state.pickles import pickle_bytes
 from penstock.state.reader import read_entries
 from penstock.state.rocksdb import base as rocks_base
-from penstock.state.versions import Payload, TableColumns, decode_payload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -318,10 +318,13 @@ def test_another_backend_and_another_range(name: str, target: str, tmp_path: Pat
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    data = pickle.dumps((99, [], [], [], ()))
-    with pytest.raises(StateError, match=r"'a\.delta' has format 99"):
-        decode_payload(data, "a.delta")
-    assert decode_payload(Payload([TableColumns("v", "value", False, [])]).encode("op"), "x").tables
+    data = Payload([TableColumns("v", "value", False, [])]).encode("op")
+    assert decode_payload(data, "x").tables
+    with pytest.raises(StateError, match=r"'a\.delta' has format 9, this release reads up to 1"):
+        decode_payload(data.replace(b"PS1", b"PS9"), "a.delta")
+    for other in (b"", pickle.dumps((1, [], [], [], ())), data[5:]):
+        with pytest.raises(StateError, match=r"'a\.delta' is malformed"):
+            decode_payload(other, "a.delta")
 
 
 # -- settings and libraries
@@ -354,4 +357,4 @@ def test_what_cannot_be_pickled_is_named(
 def test_a_registered_pickler_takes_what_pickle_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pickling, "_by_value", [])
     pickling.register_by_value_pickler(lambda value: pickle.dumps(repr(type(value))))
-    assert "function" in codec.loads(codec.dumps(lambda: None, "state"))
+    assert "function" in pickle.loads(pickle_bytes(lambda: None, "state"))

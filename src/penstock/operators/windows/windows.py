@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, NamedTuple
 from penstock.core.errors import ProgramError
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.core.type_variables import W
-from penstock.state.plain_values import register
+from penstock.state.plain_serializer import register
 
 
 def to_ms(value: Any, what: str) -> int:

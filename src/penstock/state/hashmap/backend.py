@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.state.hashmap.tables import HeapListTable, HeapMapTable, HeapValueTable
 from penstock.state.keyed import KeyedState
-from penstock.state.versions import Payload, TableColumns
+from penstock.state.payload import Payload, TableColumns
 
 if TYPE_CHECKING:
     from penstock.core.handles import KeyedStateVersion

@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.context import StateContext
     from penstock.state.facts import StateFacts
+    from penstock.state.payload import Payload
     from penstock.state.rocksdb.settings import RocksLimits, RocksSettings
     from penstock.state.tables import Row, Table
-    from penstock.state.versions import FoldPolicy, Payload
+    from penstock.state.versions import FoldPolicy
 
 ROCKSDB: Final = "rocksdb"
 EVENT: Final = b"e"
@@ -186,9 +187,7 @@ class RocksKeyedState(KeyedState):
             self._load_description(description, database)
 
     def _load_description(self, handle: FileHandle, database: list[FileHandle]) -> None:
-        described = decode_description(
-            self.context.area.read(handle), handle.name, self.context.pickles
-        )
+        described = decode_description(self.context.area.read(handle), handle.name)
         names = described.files
         self._base.attach(dict(zip(names, database, strict=True)), described.folds)
         self._base_tables = described.tables

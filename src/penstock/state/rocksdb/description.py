@@ -1,10 +1,8 @@
 """The last file of a `rocksdb` base: what the others are, and what their rows mean.
 
-    mark      C1 'R' 2
-    [names of the files for RocksDB, tables, folds, whether it has event timers, processing timers]
-    table     [name, kind, timed, read by key, timed since, schema, schemas that rows may have]
-
-Format 1 was a pickle, and is read where pickles may be.
+mark      C1 'R' 1
+[names of the files for RocksDB, tables, folds, whether it has event timers, processing timers]
+table     [name, kind, timed, read by key, timed since, schema, schemas that rows may have]
 """
 
 from __future__ import annotations
@@ -13,9 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.core.errors import StateError
-from penstock.state import codec
-from penstock.state.pickles import Pickles, pickled_file
-from penstock.state.plain_values import decode_body, encode_body
+from penstock.state.plain_serializer import decode_body, encode_body, newer_format
 from penstock.state.rocksdb.row_values import renumbered_flags
 
 if TYPE_CHECKING:
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.state.rocksdb.table import RocksTable
 
-_MARK: Final = b"\xc1R\x02"
+_MARK: Final = b"\xc1R\x01"
 
 
 class TableDescription(NamedTuple):
@@ -68,40 +64,23 @@ def encode_description(description: BaseDescription) -> bytes:
     return _MARK + encode_body(body, "the description of a base")
 
 
-def decode_description(data: bytes, name: str, pickles: Pickles) -> BaseDescription:
-    """Reads what this or an earlier release wrote.
+def decode_description(data: bytes, name: str) -> BaseDescription:
+    """Reads what `encode_description` wrote.
 
     Raises:
-        StateError: A newer one wrote it, it is malformed, or is a pickle where none may be read.
+        StateError: A newer release wrote it, or it is malformed.
     """
     what = f"state file {name!r}"
-    if data.startswith(_MARK):
-        files, tables, *counts = decode_body(data[len(_MARK) :])
-        made = {}
-        fields: Any
-        for table_name, *fields, schemas in tables:
-            made[table_name] = TableDescription._make([*fields, tuple(schemas)])
-        return BaseDescription(files, made, *counts)
-    if data[:2] == _MARK[:2]:
-        raise _newer(what, data[2])
-    if pickles is not Pickles.ALLOW:
-        raise pickled_file(what, pickles)
-    number, *rest = codec.loads(data)
-    if number != 1:
-        raise _newer(what, number)
-    names, old, folds, event_timers, processing_timers = rest
-    return BaseDescription(names, _described_v1(old), folds, event_timers, processing_timers)
-
-
-def _described_v1(tables: Mapping[str, Any]) -> dict[str, TableDescription]:
-    return {name: TableDescription(*fields) for name, fields in tables.items()}
-
-
-def _newer(what: str, number: int) -> StateError:
-    return StateError(
-        f"{what} has format {number}, this release reads up to {_MARK[2]}. Restore it with the "
-        "release that wrote it, or a newer one."
-    )
+    if not data.startswith(_MARK[:2]):
+        raise StateError(f"{what} describes no base. Choose another checkpoint.")
+    if not data.startswith(_MARK):
+        raise newer_format(what, data[2], _MARK[2])
+    files, tables, *counts = decode_body(data[len(_MARK) :])
+    made = {}
+    fields: Any
+    for table_name, *fields, schemas in tables:
+        made[table_name] = TableDescription._make([*fields, tuple(schemas)])
+    return BaseDescription(files, made, *counts)
 
 
 def become(table: RocksTable, described: TableDescription) -> None:

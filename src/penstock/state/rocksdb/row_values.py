@@ -18,10 +18,16 @@ import contextlib
 import pickle
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core import pickling
 from penstock.core.errors import StateError
-from penstock.state import codec
-from penstock.state.pickles import Pickles, opaque_value, refusal
-from penstock.state.plain_values import decode_body, decode_column, encode_body, encode_column
+from penstock.state.pickles import (
+    Pickles,
+    opaque_value,
+    pickle_bytes,
+    refusal,
+    unpickled_plain,
+)
+from penstock.state.plain_serializer import decode_body, decode_column, encode_body, encode_column
 from penstock.state.rocksdb.rows import (
     GENERATION_SHIFT,
     IS_TIMED,
@@ -29,15 +35,14 @@ from penstock.state.rocksdb.rows import (
     flagged,
     has_plain_owner,
 )
+from penstock.state.serializers import MismatchError, table_serializer, value_refused
 from penstock.state.timed import converted_values
-from penstock.state.value_codec import MismatchError, value_refused
-from penstock.state.value_codecs import table_codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock.state.serializers import Serializer
     from penstock.state.tables import Conversion
-    from penstock.state.value_codec import ValueCodec
 
     Evolve = Callable[[str], Conversion]
 
@@ -61,15 +66,15 @@ class RowValues:
         self.schemas: list[str] = []
         self.schema = ""
         self.generation = 0
-        self._codec: ValueCodec | None = None
+        self._serializer: Serializer | None = None
         self._conversions: dict[str, Conversion] = {}
 
     def use(self, schema: str) -> None:
         """Writes that type from now on."""
         self._conversions.clear()
         self.schema = schema
-        self._codec = table_codec(self._kind, schema)
-        if self._codec is None:
+        self._serializer = table_serializer(self._kind, schema)
+        if self._serializer is None:
             self.generation = 0
             return
         if schema not in self.schemas:
@@ -105,10 +110,10 @@ class RowValues:
         if has_plain_owner(keys, ns):
             tail = bytes((self.usual_flags(timed=timed),))
             try:
-                if self._codec is None and self._pickles is Pickles.ALLOW:
-                    return [pickle.dumps(value, codec.PROTOCOL) + tail for value in values]
-                if self._codec is not None and not timed:
-                    wire = self._codec.to_wire(list(values))
+                if self._serializer is None and self._pickles is Pickles.ALLOW:
+                    return [pickle.dumps(value, pickling.PROTOCOL) + tail for value in values]
+                if self._serializer is not None and not timed:
+                    wire = self._serializer.to_wire(list(values))
                     return [encode_body(item, self._what) + tail for item in wire]
             except Exception:
                 # One of them needs another way, or a better error.
@@ -123,10 +128,10 @@ class RowValues:
         return (self.generation << GENERATION_SHIFT) | (IS_TIMED if timed else 0)
 
     def _bytes(self, content: Any, *, timed: bool) -> bytes:
-        if self._codec is None:
+        if self._serializer is None:
             if self._pickles is not Pickles.ALLOW:
                 raise refusal(f"{self._what} would be pickled")
-            return codec.dumps(content, self._what)
+            return pickle_bytes(content, self._what)
         prefix: list[Any] = []
         if self._kind == "map":
             prefix = [encode_column([content[0]], self._pickles, f"a map key of {self._what}")]
@@ -136,7 +141,7 @@ class RowValues:
         if timed:
             times, values = [value[1] for value in values], [value[0] for value in values]
         try:
-            wire = self._codec.to_wire(values)
+            wire = self._serializer.to_wire(values)
         except MismatchError as error:
             raise value_refused(self._what, error) from None
         if self._kind == "value" and times is None:
@@ -159,19 +164,19 @@ class RowValues:
 
     def decode_values(self, rows: Sequence[bytes]) -> list[Any]:
         """Returns `decode` of value rows whose flags are the usual ones."""
-        if self._codec is None and self._pickles is Pickles.ALLOW:
-            return list(map(codec.loads, rows))
-        if self._codec is None or rows[0][-1] & IS_TIMED:
+        if self._serializer is None and self._pickles is Pickles.ALLOW:
+            return list(map(pickle.loads, rows))
+        if self._serializer is None or rows[0][-1] & IS_TIMED:
             return list(map(self.decode, rows))
-        return self._codec.from_wire([decode_body(data[:-1]) for data in rows])
+        return self._serializer.from_wire([decode_body(data[:-1]) for data in rows])
 
     def _unpickled(self, data: bytes, *, timed: bool) -> Any:
         if self._pickles is Pickles.ALLOW:
-            return codec.loads(data)
+            return pickle.loads(data)
         if self._pickles is Pickles.REFUSE:
             raise refusal(f"{self._what} is pickled in the snapshot")
         with contextlib.suppress(Exception):
-            return codec.loads_plain(data)
+            return unpickled_plain(data)
         hidden = opaque_value(content_of(data))
         value = (hidden, 0) if timed else hidden
         if self._kind == "map":
@@ -179,9 +184,9 @@ class RowValues:
         return [value] if self._kind == "list" else value
 
     def _read(self, data: bytes, generation: int, *, timed: bool) -> Any:
-        reader = self._codec
+        reader = self._serializer
         if generation != self.generation:
-            reader = table_codec(self._kind, self.schema_of(generation))
+            reader = table_serializer(self._kind, self.schema_of(generation))
         assert reader is not None
         body = decode_body(content_of(data))
         if self._kind == "value" and not timed:

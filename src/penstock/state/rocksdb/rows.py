@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core import keygroups
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import canonical_bytes, murmur
-from penstock.state import codec
-from penstock.state.pickles import Pickles, opaque_value, refusal
-from penstock.state.plain_values import decode_body, decode_column, encode_body, encode_column
+from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import decode_body, decode_column, encode_body, encode_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,24 +172,12 @@ def owner_of(row: bytes, data: bytes, pickles: Pickles = Pickles.ALLOW) -> tuple
     if data[-1] & HAS_OWNER:
         (length,) = _LENGTH.unpack_from(data, len(data) - 5)
         owner = data[-5 - length : -5]
-        if owner[:1] == b"\x80":
-            return _unpickled_owner(owner, pickles)
         (key,), (ns,) = (decode_column(part, pickles, "a key") for part in decode_body(owner))
         return key, ns
     canonical, _ = _unframe(row, 2)
     if canonical[:1] == b"i":
         return int(canonical[1:]), None
     return canonical[1:].decode("utf-8", "surrogatepass"), None
-
-
-def _unpickled_owner(owner: bytes, pickles: Pickles) -> tuple[Any, Any]:
-    """Earlier releases pickled owners."""
-    if pickles is Pickles.ALLOW:
-        found: tuple[Any, Any] = codec.loads(owner)
-        return found
-    if pickles is Pickles.REFUSE:
-        raise refusal("a key is pickled in the snapshot")
-    return opaque_value(owner), None
 
 
 def name_of(row: bytes) -> str:

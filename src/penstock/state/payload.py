@@ -1,6 +1,8 @@
-"""The bytes of a payload: msgpack, format 2. Format 1 was one pickle, and is still read.
+"""A payload: the content of one file of a keyed state version, a base or a delta.
 
-    ["PS2", tables, event timers, processing timers, covers], pickles, length of the array (8 bytes)
+It holds the columns of every table and of both timer domains, as msgpack:
+
+    ["PS1", tables, event timers, processing timers, covers], pickles, length of the array (8 bytes)
 
     table       [name, kind, timed, schema, parts], a part for each namespace
     value       [namespaces, keys, values, last accesses, removed keys]
@@ -11,37 +13,37 @@
 
 Pickled values are behind the array, where nothing copies them; in it {"count": their number,
 "size": the length of their pickle} stands for them. Columns are flat: one look at each says how to
-write it. Keys, namespaces and map keys are columns of `plain_values`; values are those of the type
-that the schema names, or one pickle.
+write it. Keys, namespaces and map keys are columns of `plain_serializer`; values are those of the
+type that the schema names, or one pickle.
 """
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import StateError
-from penstock.state import codec
-from penstock.state.pickles import Pickles, refusal
-from penstock.state.plain_values import (
+from penstock.state.pickles import Pickles, pickle_bytes, refusal
+from penstock.state.plain_serializer import (
     COUNT,
     PICKLE,
+    check_head,
     decode_body,
     decode_column,
     encode_body,
     encode_column,
 )
-from penstock.state.value_codec import MismatchError, value_refused
-from penstock.state.value_codecs import table_codec
+from penstock.state.serializers import MismatchError, table_serializer, value_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
+    from penstock.state.tables import Columns
     from penstock.state.timers import TimerColumns
 
-_NAME: Final = "PS"
-_FORMAT: Final = "2"
+_HEAD: Final = "PS1"
 _COUNT: Final = "count"
 _SIZE: Final = "size"
 _LENGTH: Final = struct.Struct(">Q")
@@ -50,61 +52,84 @@ _MALFORMED: Final = (
     *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, struct.error),
 )
 
-Table = tuple[str, str, bool, str, list[tuple[Any, ...]]]
-"""Name, kind, whether it is timed, schema, columns."""
+
+@dataclass(slots=True)
+class TableColumns:
+    """Changes, or the whole, of one table."""
+
+    name: str
+    kind: str
+    timed: bool
+    columns: Columns
+    schema: str = ""
 
 
-def encode(
-    tables: Iterable[Table],
-    timers: tuple[TimerColumns, TimerColumns],
-    covers: tuple[str, ...],
-    pickles: Pickles,
-    uid: str,
-) -> bytes:
-    """Returns the bytes of a payload.
+@dataclass(slots=True)
+class Payload:
+    """Changes, or the whole, of one operator's keyed state in one subtask.
+
+    Attributes:
+        tables: By table.
+        event_timers: Timers in event time.
+        processing_timers: Timers in processing time.
+        covers: Versions on top of which the payload applies besides the one before it, because
+            it was merged from the deltas between them.
+    """
+
+    tables: list[TableColumns] = field(default_factory=list)
+    event_timers: TimerColumns = field(default_factory=list)
+    processing_timers: TimerColumns = field(default_factory=list)
+    covers: tuple[str, ...] = ()
+
+    def count_changes(self) -> tuple[int, int]:
+        """Returns the number of values, and of list elements, map entries and timers."""
+        values = others = 0
+        for table in self.tables:
+            for _, keys, *rest in table.columns:
+                if table.kind == "value":
+                    values += len(keys)
+                elif table.kind == "list":
+                    others += sum(len(items or ()) for items in rest[1])
+                else:
+                    others += sum(map(len, rest[1])) + sum(map(len, rest[3]))
+        timers = (*self.event_timers, *self.processing_timers)
+        return values, others + sum(len(added) + len(removed) for _, _, added, removed in timers)
+
+    def encode(self, uid: str, pickles: Pickles = Pickles.ALLOW) -> bytes:
+        """Returns the bytes of a file.
+
+        Raises:
+            StateError: A value is not of its declared type, cannot be written, or would be pickled
+                where no pickles are allowed.
+        """
+        blobs: list[bytes] = []
+        timers = f"timers of operator {uid!r}"
+        body = [
+            _HEAD,
+            [_TableWriter(table, pickles, uid, blobs).parts() for table in self.tables],
+            _encode_timers(self.event_timers, pickles, timers),
+            _encode_timers(self.processing_timers, pickles, timers),
+            self.covers,
+        ]
+        array = encode_body(body, f"keyed state of operator {uid!r}")
+        return b"".join((array, *blobs, _LENGTH.pack(len(array))))
+
+
+def decode_payload(data: bytes, name: str, pickles: Pickles = Pickles.ALLOW) -> Payload:
+    """Reads what `Payload.encode` wrote.
 
     Raises:
-        StateError: A value is not of its declared type, cannot be written, or would be pickled
-            where no pickles are allowed.
+        StateError: A newer release wrote it, it is malformed, or holds pickles that must not be
+            read.
     """
-    what = f"keyed state of operator {uid!r}"
-    blobs: list[bytes] = []
-    body = [
-        _NAME + _FORMAT,
-        [_TableWriter(table, pickles, uid, blobs).parts() for table in tables],
-        *(_encode_timers(columns, pickles, f"timers of operator {uid!r}") for columns in timers),
-        covers,
-    ]
-    array = encode_body(body, what)
-    return b"".join((array, *blobs, _LENGTH.pack(len(array))))
-
-
-def format_of(data: bytes) -> str | None:
-    """Returns the format of a payload; None for a pickle, which format 1 was."""
-    # Behind the byte that says how long the array is comes the text and its length.
-    is_ours = data[1:4] == b"\xa3" + _NAME.encode()
-    return data[4:5].decode("latin-1") if is_ours else None
-
-
-def is_known(number: str) -> bool:
-    """Returns whether this release reads a format."""
-    return number == _FORMAT
-
-
-def decode(
-    data: bytes, pickles: Pickles, what: str
-) -> tuple[list[Table], TimerColumns, TimerColumns, tuple[str, ...]]:
-    """Reads what `encode` wrote.
-
-    Raises:
-        StateError: It is malformed, or holds pickles that must not be read.
-    """
+    what = f"state file {name!r}"
+    check_head(data, _HEAD, what)
     try:
         (length,) = _LENGTH.unpack(data[-_LENGTH.size :])
         body = decode_body(memoryview(data)[:length])
         blobs = _Blobs(memoryview(data)[length : -_LENGTH.size])
         _, tables, event_timers, processing_timers, covers = body
-        return (
+        return Payload(
             [_decode_table(table, pickles, blobs) for table in tables],
             _decode_timers(event_timers, pickles, what),
             _decode_timers(processing_timers, pickles, what),
@@ -115,19 +140,20 @@ def decode(
 
 
 class _TableWriter:
-    def __init__(self, table: Table, pickles: Pickles, uid: str, blobs: list[bytes]) -> None:
+    def __init__(self, table: TableColumns, pickles: Pickles, uid: str, blobs: list[bytes]) -> None:
         self._blobs = blobs
-        self._name, self._kind, self._timed, self._schema, self._columns = table
-        self._codec = table_codec(self._kind, self._schema)
+        self._table = table
+        self._serializer = table_serializer(table.kind, table.schema)
         self._pickles = pickles
-        self._what = f"state {self._name!r} of operator {uid!r}"
+        self._what = f"state {table.name!r} of operator {uid!r}"
 
     def parts(self) -> list[Any]:
-        write: Callable[..., list[Any]] = getattr(self, f"_{self._kind}")
+        table = self._table
+        write: Callable[..., list[Any]] = getattr(self, f"_{table.kind}")
         parts = [
-            [self._plain([ns]), *write(keys, *columns)] for ns, keys, *columns in self._columns
+            [self._plain([ns]), *write(keys, *columns)] for ns, keys, *columns in table.columns
         ]
-        return [self._name, self._kind, self._timed, self._schema, parts]
+        return [table.name, table.kind, table.timed, table.schema, parts]
 
     def _plain(self, values: list[Any]) -> Any:
         return encode_column(values, self._pickles, f"a key, map key or namespace of {self._what}")
@@ -135,16 +161,16 @@ class _TableWriter:
     def _values(self, values: list[Any]) -> tuple[Any, list[int] | None]:
         """Returns the wire form of values and of their last accesses."""
         times: list[int] | None = None
-        if self._timed:
+        if self._table.timed:
             times = [value[1] for value in values]
             values = [value[0] for value in values]
-        if self._codec is None:
+        if self._serializer is None:
             if self._pickles is not Pickles.ALLOW:
                 raise refusal(f"{self._what} would be pickled")
-            self._blobs.append(codec.dumps(values, self._what))
+            self._blobs.append(pickle_bytes(values, self._what))
             return {_COUNT: len(values), _SIZE: len(self._blobs[-1])}, times
         try:
-            return self._codec.to_wire(values), times
+            return self._serializer.to_wire(values), times
         except MismatchError as error:
             raise value_refused(self._what, error) from None
 
@@ -194,10 +220,10 @@ class _Blobs:
         return taken
 
 
-def _decode_table(data: Any, pickles: Pickles, blobs: _Blobs) -> Table:
+def _decode_table(data: Any, pickles: Pickles, blobs: _Blobs) -> TableColumns:
     name, kind, timed, schema, parts = data
     what = f"state {name!r}"
-    reader = table_codec(kind, schema)
+    reader = table_serializer(kind, schema)
 
     def plain(column: Any) -> list[Any]:
         return decode_column(column, pickles, f"a key, map key or namespace of {what}")
@@ -234,7 +260,7 @@ def _decode_table(data: Any, pickles: Pickles, blobs: _Blobs) -> Table:
                     _cut(plain(gone), gone_lengths),
                 )
             )
-    return name, kind, timed, schema, columns
+    return TableColumns(name, kind, timed, columns, schema)
 
 
 def _cut(flat: list[Any], lengths: list[int]) -> list[Any]:

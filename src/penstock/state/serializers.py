@@ -18,8 +18,12 @@ from __future__ import annotations
 import datetime
 import decimal
 import functools
-from itertools import chain, islice
+from abc import ABC, abstractmethod
+from itertools import chain, islice, repeat
+from operator import attrgetter, eq
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from penstock.core.basic_types import BasicType
 from penstock.core.composite_types import (
@@ -31,6 +35,7 @@ from penstock.core.composite_types import (
 )
 from penstock.core.duration import Instant
 from penstock.core.errors import ProgramError, StateError
+from penstock.core.row import Row, RowKind
 from penstock.core.types import (
     DateTypeInfo,
     RowTypeInfo,
@@ -40,18 +45,56 @@ from penstock.core.types import (
     TypeInformation,
     Types,
 )
-from penstock.state.field_codecs import FieldsCodec
-from penstock.state.plain_values import plain_wire
+from penstock.state.plain_serializer import encode_body, plain_wire, register_reader
 from penstock.state.schema import PLAIN, basic_type_of, is_data, parse_schema
-from penstock.state.value_codec import Column, MismatchError, ValueCodec, mismatched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _NONE: Final = type(None)
+Column = list[Any]
+"""Values, or their wire form, in order; None is no value."""
 
 
-class _AtomCodec(ValueCodec):
+class Serializer(ABC):
+    """Writes and reads the values of one declared type.
+
+    Attributes:
+        declared: The type.
+    """
+
+    def __init__(self, declared: TypeInformation) -> None:
+        self.declared = declared
+
+    @abstractmethod
+    def to_wire(self, values: Column) -> Column:
+        """Returns what msgpack can hold; the same list where nothing is to be done.
+
+        Raises:
+            MismatchError: A value is not of the type.
+        """
+
+    @abstractmethod
+    def from_wire(self, items: Column) -> Column:
+        """Takes back what `to_wire` gave."""
+
+
+class MismatchError(StateError):
+    """A value is not of the declared type."""
+
+
+def mismatched(declared: TypeInformation, value: Any, why: str | None = None) -> MismatchError:
+    """Returns the error for a value that is not of the declared type."""
+    text = why or declared.mismatch(value) or f"declared {declared!r}, got {value!r:.60}"
+    return MismatchError(text)
+
+
+def value_refused(what: str, error: MismatchError) -> StateError:
+    """Returns the error for a state whose value is not of its type."""
+    return StateError(f"{what}: {error}. Store a value of that type, or declare another one.")
+
+
+class _AtomSerializer(Serializer):
     """Values that msgpack writes itself."""
 
     def __init__(
@@ -77,8 +120,8 @@ class _AtomCodec(ValueCodec):
         return items
 
 
-class _PlainCodec(ValueCodec):
-    """Values of no declared type that say themselves what they are: `penstock.state.plain_values`.
+class _PlainSerializer(Serializer):
+    """Values of no declared type that say themselves what they are, see `plain_serializer`.
 
     State that operators keep for themselves is written so where pickles are not allowed.
     """
@@ -93,7 +136,7 @@ class _PlainCodec(ValueCodec):
         return items
 
 
-class _TextCodec(ValueCodec):
+class _TextSerializer(Serializer):
     """Values that travel as a text or as a pair."""
 
     def __init__(
@@ -119,7 +162,7 @@ class _TextCodec(ValueCodec):
         return [None if item is None else read(item) for item in items]
 
 
-class _BytesCodec(ValueCodec):
+class _BytesSerializer(Serializer):
     """An array of bytes, which may be a list of numbers too."""
 
     def to_wire(self, values: Column) -> Column:
@@ -136,10 +179,10 @@ class _BytesCodec(ValueCodec):
         return items
 
 
-class _ListCodec(ValueCodec):
+class _ListSerializer(Serializer):
     """Lists; a tuple becomes one."""
 
-    def __init__(self, declared: TypeInformation, element: ValueCodec) -> None:
+    def __init__(self, declared: TypeInformation, element: Serializer) -> None:
         super().__init__(declared)
         self._element = element
 
@@ -158,10 +201,10 @@ class _ListCodec(ValueCodec):
         return items if values is flat else _cut(values, items)
 
 
-class _MapCodec(ValueCodec):
+class _MapSerializer(Serializer):
     """Dicts."""
 
-    def __init__(self, declared: TypeInformation, key: ValueCodec, value: ValueCodec) -> None:
+    def __init__(self, declared: TypeInformation, key: Serializer, value: Serializer) -> None:
         super().__init__(declared)
         self._key = key
         self._value = value
@@ -191,6 +234,118 @@ def _cut(flat: Column, like: Column) -> Column:
     """Returns the flat values as lists of the lengths of `like`; None stays None."""
     source = iter(flat)
     return [None if each is None else list(islice(source, len(each))) for each in like]
+
+
+FORM: Final = 7
+_ROW, _TUPLE, _LIST, _DICT = range(4)
+_FIELDS_OF: Final = attrgetter("_fields")
+_KIND_OF: Final = attrgetter("_row_kind")
+_VALUES_OF: Final = attrgetter("_values")
+_INSERT: Final = RowKind.INSERT
+
+
+class Form:
+    """A value of unusual form, as it comes from the wire."""
+
+    __slots__ = ("form", "kind", "names", "values")
+
+    def __init__(self, parts: list[Any]) -> None:
+        self.form, self.kind, self.names, self.values = parts
+
+
+register_reader(FORM, Form)
+
+
+class _FieldsSerializer(Serializer):
+    """Rows or tuples."""
+
+    def __init__(self, declared: RowTypeInfo | TupleTypeInfo, fields: Sequence[Serializer]) -> None:
+        super().__init__(declared)
+        self._fields = fields
+        self._count = len(fields)
+        self._names: tuple[str, ...] | None = None
+        if isinstance(declared, RowTypeInfo):
+            self._names = tuple(declared.get_field_names())
+
+    def to_wire(self, values: Column) -> Column:
+        if self._are_usual(values):
+            if self._names is not None:
+                values = list(map(_VALUES_OF, values))
+            return self._fields_to_wire(values)
+        return [None if value is None else self._one(value) for value in values]
+
+    def _are_usual(self, values: Column) -> bool:
+        if self._names is None:
+            is_usual = set(map(type, values)) <= {tuple}
+        else:
+            is_usual = (
+                set(map(type, values)) <= {Row}
+                and all(map(eq, map(_FIELDS_OF, values), repeat(self._names)))
+                and set(map(_KIND_OF, values)) <= {_INSERT}
+            )
+        return is_usual and set(map(len, values)) <= {self._count}
+
+    def _fields_to_wire(self, values: Column) -> Column:
+        if not values or not self._count:
+            return values
+        columns = [list(column) for column in zip(*values, strict=True)]
+        wire = [field.to_wire(column) for field, column in zip(self._fields, columns, strict=True)]
+        if all(one is column for one, column in zip(wire, columns, strict=True)):
+            return values
+        return list(zip(*wire, strict=True))
+
+    def _one(self, value: Any) -> Any:
+        wrong = self.declared.mismatch(value)
+        if wrong is not None:
+            raise mismatched(self.declared, value, wrong)
+        if self._are_usual([value]):
+            return self.to_wire([value])[0]
+        names, kind = None, 0
+        if isinstance(value, Row):
+            form, names, kind = _ROW, value._fields, value._row_kind.value
+            fields = value._values
+            if names is not None and self._names is not None and set(names) == set(self._names):
+                # Names decide over positions, so each value meets the serializer of its own field.
+                fields, names = value.get_fields_by_names(self._names), self._names
+        elif isinstance(value, dict):
+            assert self._names is not None
+            form, fields = _DICT, [value[name] for name in self._names]
+        else:
+            form, fields = (_TUPLE if isinstance(value, tuple) else _LIST), list(value)
+        (wire,) = self._fields_to_wire([tuple(fields)])
+        return msgspec.msgpack.Ext(FORM, encode_body([form, kind, names, wire], "a value"))
+
+    def from_wire(self, items: Column) -> Column:
+        raw = [item.values if type(item) is Form else item for item in items]
+        fields = iter(self._fields_from_wire([item for item in raw if item is not None]))
+        return [None if item is None else self._value(next(fields), item) for item in items]
+
+    def _fields_from_wire(self, items: Column) -> Column:
+        if not items or not self._count:
+            return items
+        columns = [list(column) for column in zip(*items, strict=True)]
+        read = [
+            field.from_wire(column) for field, column in zip(self._fields, columns, strict=True)
+        ]
+        if all(one is column for one, column in zip(read, columns, strict=True)):
+            return items
+        return list(zip(*read, strict=True))
+
+    def _value(self, fields: Sequence[Any], item: Any) -> Any:
+        if type(item) is not Form:
+            return tuple(fields) if self._names is None else Row.of_names(self._names, fields)
+        if item.form == _TUPLE:
+            return tuple(fields)
+        if item.form == _LIST:
+            return list(fields)
+        if item.form == _DICT:
+            assert self._names is not None
+            return dict(zip(self._names, fields, strict=True))
+        row = Row(*fields)
+        if item.names is not None:
+            row.set_field_names(item.names)
+        row.set_row_kind(RowKind(item.kind))
+        return row
 
 
 def _write_instant(value: Any) -> Any:
@@ -230,19 +385,19 @@ _LISTS: Final = (ListTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, Primitiv
 
 
 @functools.lru_cache(256)
-def codec_of(schema: str) -> ValueCodec:
-    """Returns the codec of a type by its text, which holds no PICKLED.
+def serializer_of(schema: str) -> Serializer:
+    """Returns the serializer of a type by its text, which holds no PICKLED.
 
     Raises:
         StateError: It is not known.
     """
     if schema == PLAIN:
-        return _PlainCodec(Types.PICKLED_BYTE_ARRAY())
+        return _PlainSerializer(Types.PICKLED_BYTE_ARRAY())
     return _made(parse_schema(schema))
 
 
 @functools.lru_cache(256)
-def table_codec(kind: str, schema: str) -> ValueCodec | None:
+def table_serializer(kind: str, schema: str) -> Serializer | None:
     """Returns what writes the values, list elements or map values of a table; None for pickle.
 
     Args:
@@ -253,7 +408,7 @@ def table_codec(kind: str, schema: str) -> ValueCodec | None:
         StateError: The type is not known, or does not belong to such a table.
     """
     if schema == PLAIN:
-        return codec_of(PLAIN)
+        return serializer_of(PLAIN)
     if not is_data(schema):
         return None
     whole = parse_schema(schema)
@@ -266,22 +421,22 @@ def table_codec(kind: str, schema: str) -> ValueCodec | None:
     raise StateError(f"a snapshot names the type {schema} for {kind} state, which cannot have it.")
 
 
-def _made(declared: TypeInformation) -> ValueCodec:  # noqa: PLR0911 - one branch per family
+def _made(declared: TypeInformation) -> Serializer:  # noqa: PLR0911 - one branch per family
     basic = basic_type_of(declared)
     if basic in _ATOMS:
         usual, convert = _ATOMS[basic]
-        return _AtomCodec(declared, usual, convert)
+        return _AtomSerializer(declared, usual, convert)
     if basic is BasicType.BIG_DEC:
-        return _TextCodec(declared, str, decimal.Decimal)
+        return _TextSerializer(declared, str, decimal.Decimal)
     if basic is BasicType.INSTANT:
-        return _TextCodec(declared, _write_instant, _read_instant)
+        return _TextSerializer(declared, _write_instant, _read_instant)
     if type(declared) in _TEXTS:
-        return _TextCodec(declared, *_TEXTS[type(declared)])
+        return _TextSerializer(declared, *_TEXTS[type(declared)])
     if isinstance(declared, PrimitiveArrayTypeInfo) and declared._is_bytes:
-        return _BytesCodec(declared)
+        return _BytesSerializer(declared)
     if isinstance(declared, _LISTS):
-        return _ListCodec(declared, _made(declared.element_type))
+        return _ListSerializer(declared, _made(declared.element_type))
     if isinstance(declared, MapTypeInfo):
-        return _MapCodec(declared, _made(declared.key_type), _made(declared.value_type))
+        return _MapSerializer(declared, _made(declared.key_type), _made(declared.value_type))
     assert isinstance(declared, RowTypeInfo | TupleTypeInfo), declared
-    return FieldsCodec(declared, [_made(field) for field in declared.get_field_types()])
+    return _FieldsSerializer(declared, [_made(field) for field in declared.get_field_types()])

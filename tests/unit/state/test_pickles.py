@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.row import Row
-from penstock.state import codec
+from penstock.state.pickles import pickle_bytes, unpickled_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_built_in_values_come_back(value: Any) -> None:
-    assert codec.loads_plain(codec.dumps(value, "a state")) == value
+    assert unpickled_plain(pickle_bytes(value, "a state")) == value
 
 
 def test_sets_aware_times_and_long_lists_come_back() -> None:
@@ -52,7 +52,7 @@ def test_sets_aware_times_and_long_lists_come_back() -> None:
         # Written apart, without a memo.
         [(number, str(number)) for number in range(1_000)],
     ]
-    assert codec.loads_plain(codec.dumps(value, "a state")) == value
+    assert unpickled_plain(pickle_bytes(value, "a state")) == value
 
 
 class Trace:
@@ -77,7 +77,7 @@ def test_nothing_else_is_called(tmp_path: Path) -> None:
     ]
     for data in [pickle.dumps({"key": (1, call)}) for call in calls]:
         with pytest.raises((KeyError, pickle.UnpicklingError)):
-            codec.loads_plain(data)
+            unpickled_plain(data)
     assert not place.exists()
     pickle.loads(pickle.dumps(calls[0]))
     assert place.exists(), "the pickle does what it claims to do"
@@ -86,4 +86,4 @@ def test_nothing_else_is_called(tmp_path: Path) -> None:
 def test_instances_of_classes_are_left_alone() -> None:
     for value in (Row(a=1), Path(), test_nothing_else_is_called, datetime.tzinfo()):
         with pytest.raises(KeyError):
-            codec.loads_plain(pickle.dumps(value))
+            unpickled_plain(pickle.dumps(value))

@@ -15,10 +15,9 @@ from penstock.core.duration import Instant
 from penstock.core.errors import StateError
 from penstock.core.row import Row, RowKind
 from penstock.core.types import TypeInformation, Types
-from penstock.state.plain_values import decode_body, encode_body
+from penstock.state.plain_serializer import decode_body, encode_body
 from penstock.state.schema import is_data, parse_schema, schema_text
-from penstock.state.value_codec import MismatchError
-from penstock.state.value_codecs import codec_of, table_codec
+from penstock.state.serializers import MismatchError, serializer_of, table_serializer
 
 DAY = datetime.date(2024, 2, 29)
 MOMENT = datetime.datetime(2024, 2, 29, 12, 30, 1, 5)  # noqa: DTZ001 - as Flink's, without zone
@@ -71,10 +70,10 @@ def same_types(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("name", VALUES)
 def test_values_come_back(name: str) -> None:
     declared, values = VALUES[name]
-    codec = codec_of(schema_text(declared))
-    data = encode_body(codec.to_wire(values), "values")
+    serializer = serializer_of(schema_text(declared))
+    data = encode_body(serializer.to_wire(values), "values")
     assert b"\x80\x05\x95" not in data
-    found = codec.from_wire(decode_body(data))
+    found = serializer.from_wire(decode_body(data))
     assert found == values
     same_types(found, values)
     assert [row._fields for row in found if type(row) is Row] == [
@@ -89,11 +88,11 @@ def test_what_msgpack_writes_itself_is_handed_on_untouched() -> None:
         (Types.TUPLE([Types.LONG(), Types.STRING()]), [(1, "a"), (2, "b")]),
         (Types.LIST(Types.STRING()), [["a"], []]),
     ):
-        assert codec_of(schema_text(declared)).to_wire(values) is values
+        assert serializer_of(schema_text(declared)).to_wire(values) is values
 
 
 def test_numbers_become_what_is_declared() -> None:
-    (found,) = codec_of("DOUBLE").to_wire([3])
+    (found,) = serializer_of("DOUBLE").to_wire([3])
     assert (found, type(found)) == (3.0, float)
 
 
@@ -117,7 +116,7 @@ def test_values_of_another_type_are_refused(
     declared: TypeInformation, value: Any, text: str
 ) -> None:
     with pytest.raises(MismatchError) as caught:
-        codec_of(schema_text(declared)).to_wire([value])
+        serializer_of(schema_text(declared)).to_wire([value])
     assert text in str(caught.value)
 
 
@@ -154,13 +153,13 @@ def test_a_pickled_part_makes_the_whole_pickled() -> None:
     assert not is_data(schema_text(Types.LIST(inner)))
     assert not is_data("")
     assert is_data(schema_text(Types.ROW_NAMED(["PICKLED"], [Types.LONG()])))
-    assert table_codec("value", schema_text(inner)) is None
+    assert table_serializer("value", schema_text(inner)) is None
 
 
 @given(st.lists(st.none() | st.integers() | st.booleans()))
 def test_any_integers(values: list[Any]) -> None:
-    codec = codec_of("BIG_INT")
-    assert codec.from_wire(decode_body(encode_body(codec.to_wire(values), "x"))) == values
+    serializer = serializer_of("BIG_INT")
+    assert serializer.from_wire(decode_body(encode_body(serializer.to_wire(values), "x"))) == values
 
 
 @given(st.binary(max_size=60))

@@ -1,15 +1,14 @@
-"""The bytes of what a subtask keeps besides keyed state: msgpack, format 2. Format 1 was a pickle.
+"""What a subtask keeps of one operator besides keyed state, as files of msgpack.
 
-    ["LG2", watermark, [logic], [valves], states]     one file in each epoch, small
-    ["OS1", state]                                    a file for each state, when it has changed
+    ["LG1", watermark, [logic], [valves]]     one file in each epoch, small
+    ["OS1", state]                            a file for each state, when it has changed
 
-    states      once all operator state, today none
     state       [name, mode, schema, content]
     content     elements of a list; or [map keys, map values] of a broadcast map
 
-The logic's own state and that of the valves say themselves what they are (`plain_values`), or are
-pickled where they cannot: a user's watermark generator may hold anything. State of no declared type
-is pickled too.
+The logic's own state and that of the valves say themselves what they are (`plain_serializer`), or
+are pickled where they cannot: a user's watermark generator may hold anything. State of no declared
+type is pickled too.
 """
 
 from __future__ import annotations
@@ -18,18 +17,17 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.core.errors import StateError
-from penstock.state import codec
 from penstock.state.operator_state import BROADCAST, OperatorState, Snapshot
-from penstock.state.pickles import Pickles, pickled_file, refusal
-from penstock.state.plain_values import (
+from penstock.state.pickles import Pickles, refusal
+from penstock.state.plain_serializer import (
+    check_head,
     decode_body,
     decode_column,
     encode_body,
     encode_column,
     pickled_column,
 )
-from penstock.state.value_codec import MismatchError
-from penstock.state.value_codecs import table_codec
+from penstock.state.serializers import MismatchError, table_serializer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,9 +37,9 @@ if TYPE_CHECKING:
     from penstock.state.facts import StateFacts
     from penstock.state.keyed import KeyedState
 
-_HEAD: Final = "LG2"
-_MARK: Final = b"\xa3LG"
+_HEAD: Final = "LG1"
 _STATE_HEAD: Final = "OS1"
+_MALFORMED: Final = (ValueError, TypeError, LookupError)
 
 
 class LogicState(NamedTuple):
@@ -76,7 +74,6 @@ def encode_logic(watermark: int, logic: Any, valves: Any, pickles: Pickles, uid:
         watermark,
         encode_column([logic], pickles, f"what {what} keeps for itself"),
         encode_column([valves], pickles, f"the watermarks of {what}"),
-        [],
     ]
     return encode_body(body, what)
 
@@ -94,49 +91,11 @@ def write_states(
 
     def write(name: str, mode: str, content: Any, schema: str, known: FileHandle | None) -> Any:
         what = f"operator state {name!r} of operator {uid!r}"
-        wire = _Writer(what, mode, schema, pickles).content(content)
+        wire = _Content(what, mode, schema, pickles).content(content)
         data = encode_body([_STATE_HEAD, [name, mode, schema, wire]], what)
         return area.write(f"{version}-{next(numbers)}.state", data, known)
 
     return own.commit(write)
-
-
-def decode_logic(data: bytes, pickles: Pickles, what: str) -> LogicState:
-    """Reads what this or an earlier release wrote.
-
-    Raises:
-        StateError: A newer one wrote it, it is malformed, or is pickled where that is not allowed.
-    """
-    if data[1:4] != _MARK:
-        if pickles is not Pickles.ALLOW:
-            raise pickled_file(what, pickles)
-        watermark, logic, states, valves = codec.loads(data)
-        return LogicState(watermark, logic, states, valves, dict.fromkeys(states, ""), {})
-    if data[4:5] != _HEAD[-1:].encode():
-        raise StateError(f"{what} was written by a newer release. Restore it with that one.")
-    try:
-        _, watermark, logic, valves, states = decode_body(data)
-        found = LogicState(
-            watermark,
-            decode_column(logic, pickles, what)[0],
-            {},
-            decode_column(valves, pickles, what)[0],
-            {},
-            {},
-        )
-        for state in states:
-            _read_state(state, found, pickles)
-        return found
-    except (ValueError, TypeError, LookupError) as error:
-        raise StateError(f"{what} is malformed: {error}. Choose another checkpoint.") from error
-
-
-def _read_state(state: Any, into: LogicState, pickles: Pickles) -> str:
-    name, mode, schema, content = state
-    reader = _Writer(f"operator state {name!r}", mode, schema, pickles)
-    into.operator_state[name] = (mode, reader.read(content))
-    into.schemas[name] = schema
-    return str(name)
 
 
 def read_logic(
@@ -159,22 +118,38 @@ def read_logic(
     """
     found = []
     for handle, files in zip(handles, states, strict=True):
-        saved = decode_logic(area.read(handle), pickles, f"state file {handle.name!r}")
+        saved = _decode_logic(area.read(handle), pickles, f"state file {handle.name!r}")
         for file in files:
-            saved.files[_decode_state(area.read(file), saved, pickles, file.name)] = file
+            _read_state(area.read(file), saved, pickles, file)
         found.append(saved)
     return found
 
 
-def _decode_state(data: bytes, into: LogicState, pickles: Pickles, file: str) -> str:
-    what = f"state file {file!r}"
+def _decode_logic(data: bytes, pickles: Pickles, what: str) -> LogicState:
+    check_head(data, _HEAD, what)
     try:
-        head, state = decode_body(data)
-        if head != _STATE_HEAD:
-            raise StateError(f"{what} was written by a newer release. Restore it with that one.")
-        return _read_state(state, into, pickles)
-    except (ValueError, TypeError, LookupError) as error:
-        raise StateError(f"{what} is malformed: {error}. Choose another checkpoint.") from error
+        _, watermark, logic, valves = decode_body(data)
+        kept = decode_column(logic, pickles, what)[0]
+        return LogicState(watermark, kept, {}, decode_column(valves, pickles, what)[0], {}, {})
+    except _MALFORMED as error:
+        raise _malformed(what, error) from error
+
+
+def _read_state(data: bytes, into: LogicState, pickles: Pickles, file: FileHandle) -> None:
+    what = f"state file {file.name!r}"
+    check_head(data, _STATE_HEAD, what)
+    try:
+        _, (name, mode, schema, content) = decode_body(data)
+        reader = _Content(f"operator state {name!r}", mode, schema, pickles)
+        into.operator_state[name] = (mode, reader.read(content))
+    except _MALFORMED as error:
+        raise _malformed(what, error) from error
+    into.schemas[name] = schema
+    into.files[name] = file
+
+
+def _malformed(what: str, error: Exception) -> StateError:
+    return StateError(f"{what} is malformed: {error}. Choose another checkpoint.")
 
 
 def schemas_of(saved: Sequence[LogicState]) -> dict[str, str]:
@@ -187,13 +162,13 @@ def facts_of(keyed: KeyedState | None, own: OperatorState) -> tuple[StateFacts, 
     return (*(() if keyed is None else keyed.facts()), *own.facts())
 
 
-class _Writer:
+class _Content:
     """Writes and reads the content of one state."""
 
     def __init__(self, what: str, mode: str, schema: str, pickles: Pickles) -> None:
         self._what = what
         self._is_map = mode == BROADCAST
-        self._codec = table_codec("map" if self._is_map else "list", schema)
+        self._serializer = table_serializer("map" if self._is_map else "list", schema)
         self._pickles = pickles
 
     def content(self, content: Any) -> Any:
@@ -203,12 +178,12 @@ class _Writer:
         return [keys, self._values(list(content.values()))]
 
     def _values(self, values: list[Any]) -> Any:
-        if self._codec is None:
+        if self._serializer is None:
             if self._pickles is not Pickles.ALLOW:
                 raise refusal(f"{self._what} would be pickled")
             return pickled_column(values, self._what)
         try:
-            return self._codec.to_wire(values)
+            return self._serializer.to_wire(values)
         except MismatchError as error:
             raise StateError(f"{self._what}: {error}.") from None
 
@@ -219,6 +194,6 @@ class _Writer:
         return dict(zip(keys, self._read_values(content[1]), strict=True))
 
     def _read_values(self, column: Any) -> list[Any]:
-        if self._codec is None:
+        if self._serializer is None:
             return decode_column(column, self._pickles, self._what)
-        return self._codec.from_wire(column)
+        return self._serializer.from_wire(column)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import pickle
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,8 +29,13 @@ from penstock.core.duration import Instant
 from penstock.core.errors import ProgramError, StateError
 from penstock.core.plain_data import read_extension, to_stored
 from penstock.core.row import Row, RowKind
-from penstock.state import codec
-from penstock.state.pickles import Pickles, opaque_values, refusal
+from penstock.state.pickles import (
+    Pickles,
+    opaque_values,
+    pickle_bytes,
+    refusal,
+    unpickled_plain,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +102,7 @@ def plain_wire(values: list[Any], what: str) -> list[Any]:
 
 def pickled_column(values: list[Any], what: str) -> dict[str, Any]:
     """Returns a column as one pickle."""
-    return {COUNT: len(values), PICKLE: codec.dumps(values, what)}
+    return {COUNT: len(values), PICKLE: pickle_bytes(values, what)}
 
 
 def is_pickled(column: Any) -> bool:
@@ -115,12 +121,12 @@ def decode_column(column: Any, pickles: Pickles, what: str) -> list[Any]:
         return found
     if pickles is Pickles.OPAQUE:
         with contextlib.suppress(Exception):
-            plain: list[Any] = codec.loads_plain(column[PICKLE])
+            plain: list[Any] = unpickled_plain(column[PICKLE])
             return plain
         return opaque_values(column[PICKLE], column[COUNT])
     if pickles is Pickles.REFUSE:
         raise refusal(f"{what} is pickled in the snapshot")
-    unpickled: list[Any] = codec.loads(column[PICKLE])
+    unpickled: list[Any] = pickle.loads(column[PICKLE])
     return unpickled
 
 
@@ -145,6 +151,27 @@ def decode_body(data: Any) -> Any:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError, TypeError, ArithmeticError) as error:
         raise StateError(f"state is malformed: {error}. Choose another checkpoint.") from error
+
+
+def check_head(data: bytes, head: str, what: str) -> None:
+    """Checks the name and number of a format, the first item of an array.
+
+    Raises:
+        StateError: A newer release wrote the data, or it is malformed.
+    """
+    found = data[2 : 2 + len(head)].decode("latin-1")
+    if found[:-1] != head[:-1]:
+        raise StateError(f"{what} is malformed: it is no {head}. Choose another checkpoint.")
+    if found != head:
+        raise newer_format(what, found[-1], head[-1])
+
+
+def newer_format(what: str, number: object, known: object) -> StateError:
+    """Returns the error for a format of a later release."""
+    return StateError(
+        f"{what} has format {number}, this release reads up to {known}. Restore it with the "
+        "release that wrote it, or a newer one."
+    )
 
 
 def _as_lists(value: Any, what: str) -> Any:
