@@ -22,7 +22,7 @@ from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.verify import verify_snapshot
 from penstock.jobmanager.dispatching import OperationStatus
-from penstock.jobmanager.savepoint_disposals import SavepointDisposals
+from penstock.jobmanager.operations import SavepointDisposals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

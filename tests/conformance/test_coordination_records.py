@@ -22,8 +22,7 @@ from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.versioned import Committed, Rejected, VersionedRecord
 from penstock.jobmanager.high_availability.settings import ZooKeeperSettings
-from penstock.jobmanager.high_availability.zookeeper_client import ZooKeeper
-from penstock.jobmanager.high_availability.zookeeper_records import INLINE_BYTES, ZooKeeperRecord
+from penstock.jobmanager.high_availability.zookeeper import INLINE_BYTES, ZooKeeper, ZooKeeperRecord
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from zookeeper_quorum import Quorum

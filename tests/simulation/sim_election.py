@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from sim_cell import QuickRecord, SimCell
 
 from penstock.core.versioned import Committed, Rejected
-from penstock.jobmanager.election.decider import Election
-from penstock.jobmanager.election.events import (
+from penstock.jobmanager.election.decider import (
+    Election,
     Event,
     Grant,
     Instruction,

@@ -106,9 +106,7 @@ def same_epoch_again(patch: Patch) -> None:
         if self._claimed is not None and self._claimed > 1:
             self._claimed -= 1
             write = found[-1]
-            wrong = election.events.WriteLease(
-                write.expected, write.value, self._claimed, write.write_id
-            )
+            wrong = election.WriteLease(write.expected, write.value, self._claimed, write.write_id)
             return [*found[:-1], wrong]
         return found
 

@@ -26,13 +26,12 @@ from penstock.jobmanager.dispatching import (
     Submission,
     UnknownJobError,
 )
-from penstock.jobmanager.operations import Operations
-from penstock.jobmanager.savepoint_disposals import SavepointDisposals
+from penstock.jobmanager.operations import Operations, SavepointDisposals
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.job.local_job import LocalJob
-    from penstock.jobmanager.job_output import OutputPiece
+    from penstock.jobmanager.dispatching import OutputPiece
 
 _REFRESH_S: Final = 0.3
 _MOST_LOG_LINES: Final = 5_000

@@ -19,16 +19,15 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.core.configuration import Configuration
 from penstock.core.file_area import make_private
 from penstock.core.job import JobStatus
 from penstock.jobmanager import job_intake
-from penstock.jobmanager.attempt_epochs import attempt_epoch
-from penstock.jobmanager.clean_ups import CleanUps
 from penstock.jobmanager.dispatching import (
     CommandKind,
     Leadership,
@@ -36,20 +35,24 @@ from penstock.jobmanager.dispatching import (
     RefusedError,
     UnknownJobError,
 )
-from penstock.jobmanager.high_availability.shared_jobs import note_end
-from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail
-from penstock.jobmanager.job_output import read_output
-from penstock.jobmanager.savepoint_disposals import SavepointDisposals
+from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail, read_output
+from penstock.jobmanager.job_records import attempt_epoch
+from penstock.jobmanager.operations import SavepointDisposals
 from penstock.jobmanager.supervised_job import SupervisedJob
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.jobmanager.clean_ups import CleanUp
-    from penstock.jobmanager.dispatching import Command, JobSummary, Operation, Submission
-    from penstock.jobmanager.driver_launcher import Launcher
-    from penstock.jobmanager.high_availability.shared_jobs import SharedJobs
-    from penstock.jobmanager.job_output import OutputPiece
-    from penstock.jobmanager.job_records import JobRecord
+    from penstock.jobmanager.dispatching import (
+        Command,
+        JobSummary,
+        Operation,
+        OutputPiece,
+        Submission,
+    )
+    from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
+    from penstock.jobmanager.processes import Launcher
+
+    CleanUp = Callable[[JobDirectory, JobStatus, int], None]
 
 _EVENTS_S: Final = 0.3
 _log = logging.getLogger("penstock.jobmanager")
@@ -65,6 +68,22 @@ class DispatcherSettings:
     max_ended: int = 100  # How many ended jobs are remembered.
     log: Path | None = None  # The job manager's log, or None.
     look_ms: int = 200  # Time from one look at every job to the next.
+
+
+class SharedJobs(Protocol):
+    """Jobs of a cluster of job managers, as its leader keeps them for a successor."""
+
+    def add(self, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
+        """Keeps a job that was submitted; nothing of it has run yet."""
+
+    def request_cancel(self, job_id: str, now_ms: int) -> None:
+        """Notes that a job is to end, before anything is done about it."""
+
+    def end(self, record: JobRecord) -> None:
+        """Notes that a job has ended for good."""
+
+    def confirmed(self, own: Leadership) -> Leadership:
+        """Returns who leads at this moment, given what this dispatcher was told last."""
 
 
 class JobDispatcher:
@@ -109,7 +128,7 @@ class JobDispatcher:
         make_private(self._root)
         options = settings.configuration.to_dict()
         self._disposals = SavepointDisposals(options, self._is_running)
-        self._clean_ups = CleanUps(clean, self._lock)
+        self._clean_ups = _CleanUps(clean, self._lock)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-dispatcher", daemon=True)
         job_intake.remove_drafts(self._root)
@@ -315,7 +334,7 @@ class JobDispatcher:
                 ending = job.look(self._random())
             if ending is not None:
                 if ending.status.is_globally_terminal_state():
-                    self._clean_ups.begin(job, lambda: note_end(self._shared, job.record))
+                    self._clean_ups.begin(job, lambda: self._note_end(job))
                 self._forget_surplus()
             self._troubles.pop(job.job_id, None)
         except Exception as error:
@@ -324,6 +343,15 @@ class JobDispatcher:
             if self._troubles.get(job.job_id) != str(error):
                 self._troubles[job.job_id] = str(error)
                 _log.exception("Job %s cannot be looked after.", job.job_id)
+
+    def _note_end(self, job: SupervisedJob) -> None:
+        """Notes that a job has ended, unless that is for another job manager to decide by now."""
+        if self._shared is None:
+            return
+        try:
+            self._shared.end(job.record)
+        except NotLeaderError as error:
+            _log.warning("The end of job %s is not recorded: %s", job.job_id, error)
 
     def _forget_surplus(self) -> None:
         """Removes the oldest ended jobs beyond the limit, and their directories."""
@@ -337,3 +365,45 @@ class JobDispatcher:
                     shutil.rmtree(job.directory.path)
                 del self._jobs[job.job_id]
                 self._troubles.pop(job.job_id, None)
+
+
+class _CleanUps:
+    """Removes what dead processes left of ended jobs: one job at a time, in the background.
+
+    The job's record says what is to be removed, and the next job manager goes on with it.
+
+    Args:
+        clean: Does one; is given the job's directory, how it ended, and the epoch to write in.
+        lock: Guards the jobs.
+    """
+
+    def __init__(self, clean: CleanUp, lock: threading.RLock) -> None:
+        self._clean = clean
+        self._lock = lock
+        self._worker = ThreadPoolExecutor(1, "penstock-clean-up")
+
+    def begin(self, job: SupervisedJob, done: Callable[[], None] = lambda: None) -> None:
+        """Cleans up after a job, if there is something to remove, and says when that is over."""
+        if job.record.leftover:
+            self._worker.submit(self._run, job, done)
+        else:
+            done()
+
+    def close(self) -> None:
+        """Waits for none: the next job manager goes on."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, job: SupervisedJob, done: Callable[[], None]) -> None:
+        try:
+            with self._lock:
+                epoch = job.clean_up_begins()
+            self._clean(job.directory, job.status, epoch)
+            with self._lock:
+                job.clean_up_ends()
+        except Exception as error:
+            _log.warning(
+                "Something of job %s is left, and the next job manager tries again: %s",
+                job.job_id,
+                error,
+            )
+        done()

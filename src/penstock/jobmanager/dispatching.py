@@ -17,7 +17,6 @@ from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.core.job import JobStatus
-    from penstock.jobmanager.job_output import OutputPiece
 
 
 class UnknownJobError(PenstockError):
@@ -114,6 +113,15 @@ class Leadership:
     epoch: int  # Its leader epoch; 0 without high availability.
     # Where the leader's REST interface is; None when there is none or it is unknown.
     leader_url: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPiece:
+    """A part of what a program printed."""
+
+    # Whole lines, as long as the job has not ended and they are not longer than was asked.
+    data: bytes
+    cursor: str  # Where the next part begins.
 
 
 class Dispatcher(Protocol):

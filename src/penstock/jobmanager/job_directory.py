@@ -3,6 +3,11 @@
 Each file has one writer and is replaced as a whole, so either side may be killed at any moment and
 the other one, or its successor, reads what was last said. Names that come from outside (job ids,
 trigger ids, names of documents) are checked before they become part of a path.
+
+What the program prints goes to two files of bounded size: `log.txt` has all of it, between the
+lines that are logged; `out.txt` has the standard output alone, which `penstock run` shows while it
+waits. A reader holds a cursor, `<number of the file>-<bytes read>`. Where a job goes on at another
+job manager the file is another one, and is read from its beginning.
 """
 
 from __future__ import annotations
@@ -11,14 +16,20 @@ import contextlib
 import os
 import re
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from penstock.core.errors import PenstockError
 from penstock.core.file_area import make_private
 from penstock.jobmanager import documents
-from penstock.jobmanager.dispatching import RefusedError
+from penstock.jobmanager.dispatching import (
+    CommandKind,
+    Operation,
+    OperationStatus,
+    OutputPiece,
+    RefusedError,
+)
 from penstock.jobmanager.job_records import (
     CommandRecord,
     EndRecord,
@@ -29,11 +40,17 @@ from penstock.jobmanager.job_records import (
     SubmissionRecord,
 )
 
+if TYPE_CHECKING:
+    from penstock.core.job import JobStatus
+
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 _DOCUMENT: Final = re.compile(r"[a-z0-9-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,2}")
 _ANY = TypeVar("_ANY")
 
 FILE_MODE: Final = 0o600
+MAX_OUTPUT_BYTES: Final = 64 * 1024 * 1024
+_KEPT_COMMANDS: Final = 200
+_MOST_OPEN_COMMANDS: Final = 1000
 
 
 def is_id(text: str) -> bool:
@@ -150,6 +167,43 @@ class JobDirectory:
     def write_result(self, trigger_id: str, record: ResultRecord) -> None:
         replace_file(self._file(self.results, trigger_id), msgspec.json.encode(record))
 
+    def make_room(self) -> None:
+        """Forgets the oldest commands that are done.
+
+        Raises:
+            RefusedError: Too many are not.
+        """
+        known = self.command_ids()
+        done = [each for each in known if self.result(each) is not None]
+        if len(known) - len(done) >= _MOST_OPEN_COMMANDS:
+            raise RefusedError(
+                f"{len(known) - len(done)} requests to job {self.job_id} are under way; wait for "
+                "some of them."
+            )
+        for trigger_id in done[:-_KEPT_COMMANDS]:
+            self.forget_command(trigger_id)
+
+    def operation(self, trigger_id: str, status: JobStatus) -> Operation | None:
+        """Returns the operation of a trigger id, given where the job stands; None if unknown."""
+        command = self.command(trigger_id)
+        if command is None:
+            return None
+        result = self.result(trigger_id)
+        if result is not None:
+            return Operation(
+                trigger_id,
+                OperationStatus[result.status],
+                result.location,
+                result.checkpoint_id,
+                result.error,
+            )
+        if not status.is_terminal_state():
+            return Operation(trigger_id, OperationStatus.IN_PROGRESS)
+        if command.kind == CommandKind.CANCEL.value:
+            return Operation(trigger_id, OperationStatus.COMPLETED)
+        error = f"the job ended ({status.name}) before the {command.kind} was done."
+        return Operation(trigger_id, OperationStatus.FAILED, error=error)
+
     @staticmethod
     def _file(directory: Path, trigger_id: str) -> Path:
         return directory / f"{checked_id(trigger_id, 'trigger id')}.json"
@@ -249,3 +303,65 @@ def _decoded(path: Path, kind: type[_ANY]) -> _ANY | None:
         raise PenstockError(
             f"{path} is damaged: {error}. Delete the job's directory if the job is not needed."
         ) from None
+
+
+def read_output(path: Path, cursor: str, max_bytes: int, *, is_complete: bool) -> OutputPiece:
+    """Returns what follows a cursor; nothing when there is nothing yet.
+
+    Args:
+        path: The file.
+        cursor: That of the piece before, or empty for the beginning.
+        max_bytes: How much at most.
+        is_complete: Whether nothing more will be written, so that the last line needs no end.
+    """
+    number, _, begin = cursor.partition("-")
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            offset = int(begin or 0) if number == str(found.st_ino) else 0
+            if offset > found.st_size:
+                moved = _read(_moved(path), offset, max_bytes)
+                if moved:
+                    return OutputPiece(moved, f"{found.st_ino}-{offset + len(moved)}")
+                offset = 0
+            file.seek(offset)
+            data = file.read(max_bytes)
+    except FileNotFoundError:
+        return OutputPiece(b"", cursor)
+    is_part = len(data) == max_bytes
+    if is_part or not is_complete:
+        # A line that is longer than a piece comes in pieces.
+        data = data[: data.rfind(b"\n") + 1] or (data if is_part else b"")
+    return OutputPiece(data, f"{found.st_ino}-{offset + len(data)}")
+
+
+def bound_file(path: Path, max_bytes: int = MAX_OUTPUT_BYTES) -> None:
+    """Moves a file that has grown too long aside, over the one that was moved before.
+
+    Its writer appends and so goes on at the new beginning. What it writes between copy and cut is
+    lost, which is why this happens at large sizes only.
+    """
+    try:
+        if path.stat().st_size <= max_bytes:
+            return
+    except FileNotFoundError:
+        return
+    older = _moved(path)
+    with path.open("rb") as source, older.open("wb") as target:
+        os.chmod(older, FILE_MODE)
+        while piece := source.read(1024 * 1024):
+            target.write(piece)
+    os.truncate(path, 0)
+
+
+def _moved(path: Path) -> Path:
+    return path.with_suffix(".1.txt")
+
+
+def _read(path: Path, offset: int, max_bytes: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(max_bytes)
+    except FileNotFoundError:
+        return b""

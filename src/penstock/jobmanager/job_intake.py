@@ -1,8 +1,10 @@
-"""Jobs come in: a submission is checked and stored, whole or not at all."""
+"""The directory of a job manager: its lock, and submissions that are stored whole or not at all."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import shutil
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -12,13 +14,21 @@ from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.urls import Storages
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
+from penstock.core.file_area import make_private
 from penstock.jobmanager.dispatching import RefusedError
-from penstock.jobmanager.job_directory import JobDirectory, is_id, replace_file, sync_directory
+from penstock.jobmanager.job_directory import (
+    FILE_MODE,
+    JobDirectory,
+    is_id,
+    replace_file,
+    sync_directory,
+)
 from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
 from penstock.jobmanager.restart_strategies import restart_strategy
 
 if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import Submission
+
 
 _DRAFT: Final = ".new-"
 _NOT_THE_JOBS: Final = ("rest.", "web.", "jobmanager.", "penstock.rest.", "penstock.jobmanager.")
@@ -134,3 +144,41 @@ def _check(settings: dict[str, str]) -> None:
             load_snapshot(Storages(), start)
     except (ConfigurationError, CheckpointError, StateError) as error:
         raise RefusedError(str(error)) from None
+
+
+class DirectoryLock:
+    """Held until `release`, or the end of the process.
+
+    Args:
+        directory: Made if it is missing.
+
+    Raises:
+        ConfigurationError: Another process holds it, or the directory cannot be used.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / "lock"
+        try:
+            make_private(directory)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags, FILE_MODE)
+        except OSError as error:
+            raise ConfigurationError(
+                f"the job manager cannot use {directory}: {error.strerror}. Set "
+                "penstock.jobmanager.directory to a directory of your own."
+            ) from None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.read(self._descriptor, 100).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise ConfigurationError(
+                f"another job manager (process {owner or 'unknown'}) works in {directory}. Use "
+                "that one, stop it first, or give this one a directory of its own: "
+                "-D penstock.jobmanager.directory=…"
+            ) from None
+        os.truncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._descriptor)

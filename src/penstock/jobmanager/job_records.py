@@ -11,8 +11,11 @@ results/<id>     driver     what came of it
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
+from penstock.core.errors import PenstockError
 from penstock.jobmanager.restart_strategies import FailureMemory
 
 
@@ -110,3 +113,50 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     location: str | None = None  # Place of a savepoint.
     checkpoint_id: int | None = None
     error: str | None = None
+
+
+def counted(record: JobRecord, status: StatusRecord | None) -> JobRecord:
+    """Returns the record with what the present process has counted.
+
+    Args:
+        record: Of the job.
+        status: What a process has said last; one of an earlier attempt says nothing new.
+    """
+    done = record.counted_attempt == record.attempt
+    if status is None or done or status.attempt != record.attempt:
+        return record
+    return msgspec.structs.replace(
+        record,
+        restarts=record.restarts + status.restarts,
+        failures=record.failures if status.failures is None else status.failures,
+        counted_attempt=record.attempt,
+    )
+
+
+def restarted(record: JobRecord, status: StatusRecord | None, failures: FailureMemory) -> JobRecord:
+    """Returns the record after a death of the process that a restart follows.
+
+    Args:
+        record: Of the job.
+        status: What the process has said last.
+        failures: What the restart strategy remembers now, in wall time.
+    """
+    return msgspec.structs.replace(
+        record,
+        restarts=counted(record, status).restarts + 1,
+        failures=failures,
+        counted_attempt=record.attempt,
+    )
+
+
+ATTEMPT_BITS: Final = 20
+
+
+def attempt_epoch(leader_epoch: int, attempt: int) -> int:
+    """Returns the epoch in which an attempt writes its checkpoints.
+
+    It rises with every attempt of a leader, and every attempt of a later leader is above it.
+    """
+    if attempt >= 1 << ATTEMPT_BITS:
+        raise PenstockError(f"attempt {attempt} is beyond the {1 << ATTEMPT_BITS} that there are.")
+    return (leader_epoch << ATTEMPT_BITS) + attempt

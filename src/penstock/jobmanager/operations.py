@@ -1,4 +1,4 @@
-"""Triggered operations that this process carries out itself, and what became of the last ones."""
+"""Triggered operations that this process carries out itself, disposals of savepoints among them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from penstock.checkpoint.clean_up.deletion import delete_snapshot
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import PenstockError
 from penstock.jobmanager.dispatching import Operation, OperationStatus, RefusedError
 
@@ -76,3 +80,41 @@ class Operations:
             done = Operation(trigger_id, OperationStatus.FAILED, error=text)
         with self._lock:
             self._known[trigger_id] = done
+
+
+class SavepointDisposals:
+    """Deletes savepoints: one at a time, and only what a valid `_metadata` names.
+
+    Args:
+        options: Configuration; keys of storage are read from it.
+        is_running: Says whether a job has not ended: its checkpoints are not for disposal.
+    """
+
+    def __init__(self, options: Mapping[str, str], is_running: Callable[[str], bool]) -> None:
+        self._storages = Storages(options)
+        self._is_running = is_running
+        self._operations = Operations("disposals", workers=1, most_open=50, kept=100)
+        self.operation = self._operations.get
+        self.close = self._operations.close
+
+    def dispose(self, path: str, trigger_id: str) -> None:
+        """Begins a disposal; the same trigger id again changes nothing."""
+        self._operations.begin(trigger_id, lambda: self._dispose(path))
+
+    def _dispose(self, path: str) -> Mapping[str, str]:
+        loaded = load_snapshot(self._storages, path)
+        manifest = loaded.manifest
+        if not manifest.kind.is_savepoint and self._is_running(manifest.job_id):
+            raise CheckpointError(
+                f"{loaded.directory} is checkpoint {manifest.checkpoint_id} of job "
+                f"{manifest.job_id}, which has not ended and may need it. Stop or cancel the job "
+                "first."
+            )
+        report = delete_snapshot(self._storages, loaded)
+        if not report.is_complete:
+            place, reason = report.failed[0]
+            raise CheckpointError(
+                f"{len(report.failed)} files of {loaded.directory} could not be deleted, among "
+                f"them {place}: {reason}"
+            )
+        return {}

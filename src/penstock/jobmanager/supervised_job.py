@@ -13,25 +13,31 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
-from penstock.jobmanager import documents, job_output, job_overview, processes
+from penstock.jobmanager import documents, processes
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
-    JobSummary,
     Operation,
     RefusedError,
 )
-from penstock.jobmanager.driver_launcher import exit_text
-from penstock.jobmanager.job_operations import find_operation, make_room
-from penstock.jobmanager.job_records import CommandRecord, JobRecord, ProcessRecord, StatusRecord
-from penstock.jobmanager.job_settings import JobSettings
-from penstock.jobmanager.life_cycle import JobLifeCycle
-from penstock.jobmanager.restart_counts import counted, restarted
+from penstock.jobmanager.job_directory import bound_file
+from penstock.jobmanager.job_records import (
+    CommandRecord,
+    JobRecord,
+    ProcessRecord,
+    StatusRecord,
+    counted,
+    restarted,
+)
+from penstock.jobmanager.processes import exit_text
+from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.jobmanager.supervision import (
     Ending,
     EndJob,
     Instruction,
+    JobLifeCycle,
     JobSupervisor,
     KillDriver,
     Observation,
@@ -40,10 +46,9 @@ from penstock.jobmanager.supervision import (
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.core.configuration import Configuration
-    from penstock.jobmanager.driver_launcher import Child, Launcher
+    from penstock.jobmanager.dispatching import JobSummary
     from penstock.jobmanager.job_directory import JobDirectory
-    from penstock.jobmanager.restart_strategies import RestartStrategy
+    from penstock.jobmanager.processes import Child, Launcher
 
 _log = logging.getLogger("penstock.jobmanager")
 _UNSEEN: Final = "The job's process ended while no job manager looked after it."
@@ -94,7 +99,7 @@ class SupervisedJob:
             JobLifeCycle(clock.wall_ms(), status),
             attempt=record.attempt,
             strategy=self._strategy,
-            cancellation_timeout_ms=lambda: self._settings().cancellation_timeout_ms(),
+            cancellation_timeout_ms=self._cancellation_timeout_ms,
             cancel_requested=record.cancel_requested_ms is not None,
             is_recovered=is_recovered,
         )
@@ -129,7 +134,7 @@ class SupervisedJob:
 
     def summary(self) -> JobSummary:
         """Returns the job as lists show it."""
-        return job_overview.summary_of(self.record, self._status, self.status)
+        return documents.summary_of(self.record, self._status, self.status)
 
     def document(self, name: str) -> bytes | None:
         """Returns a document; that of the job itself says what the job manager knows."""
@@ -137,11 +142,11 @@ class SupervisedJob:
         if name == documents.JOB:
             summary = self.summary()
             entered = self.record.timestamps
-            return job_overview.job_document(data, summary, entered, self._clock.wall_ms())
+            return documents.job_document(data, summary, entered, self._clock.wall_ms())
         if name == documents.EXCEPTIONS:
-            return job_overview.exceptions_document(data, self.record)
+            return documents.exceptions_document(data, self.record)
         if name == documents.EXECUTION_RESULT:
-            return job_overview.result_document(data, self.record)
+            return documents.result_document(data, self.record)
         return data
 
     # -- commands -------------------------------------------------------------------------------
@@ -163,7 +168,7 @@ class SupervisedJob:
                 f"job {self.job_id} is {self.status.name}; a {command.kind.value} needs a RUNNING "
                 "job. Ask again when it runs."
             )
-        make_room(self.directory)
+        self.directory.make_room()
         record = CommandRecord(
             attempt=self._supervisor.attempt,
             kind=command.kind.value,
@@ -177,7 +182,7 @@ class SupervisedJob:
 
     def operation(self, trigger_id: str) -> Operation | None:
         """Returns what became of a command."""
-        return find_operation(self.directory, trigger_id, self.status)
+        return self.directory.operation(trigger_id, self.status)
 
     def _note_cancellation(self) -> None:
         """First of all, and durably: whoever finds the job later must not start it."""
@@ -323,8 +328,8 @@ class SupervisedJob:
             )
         if noted != self.record:
             self._save(noted)
-        job_output.bound(self.directory.log)
-        job_output.bound(self.directory.output)
+        bound_file(self.directory.log)
+        bound_file(self.directory.output)
 
     def _save(self, record: JobRecord) -> None:
         self.directory.write_job(record)
@@ -336,12 +341,38 @@ class SupervisedJob:
         else:
             _log.info("Job %s is %s.", self.job_id, self.status.name)
 
+    # -- what the job manager itself must know of the job's settings ------------------------------
+
+    # They come from its own configuration, from the submission, and, once the program has spoken,
+    # from the program, which outranks both.
+
+    def _said(self) -> StatusRecord | None:
+        # A process that died early has not said what the program sets; one before it may have.
+        return self._status or self.directory.status()
+
+    def _settings(self) -> Configuration:
+        configuration = Configuration(self._configuration)
+        submission = self.directory.submission()
+        if submission is not None:
+            for key, value in submission.configuration.items():
+                configuration.put(key, value, Rank.COMMAND_LINE, "-D")
+        return configuration
+
     def _strategy(self) -> RestartStrategy:
-        strategy = self._settings().restart_strategy()
+        """Makes the strategy that follows the death of a process."""
+        configuration, said = self._settings(), self._said()
+        is_checkpointing = configuration.read("execution.checkpointing.interval") is not None
+        if said is not None:
+            is_checkpointing = said.is_checkpointing
+            for key, value in said.restart_settings.items():
+                configuration.put(key, value, Rank.CODE, "program")
+        strategy = restart_strategy(configuration, checkpointing=is_checkpointing)
         strategy.memory = counted(self.record, self._status).failures.moved(-self._wall_ahead_ms)
         return strategy
 
-    def _settings(self) -> JobSettings:
-        # A process that died early has not said what the program sets; one before it may have.
-        status = self._status or self.directory.status()
-        return JobSettings(self._configuration, self.directory.submission(), status)
+    def _cancellation_timeout_ms(self) -> int:
+        """Returns how long a cancellation may take before the process is killed."""
+        said = self._said()
+        if said is not None and said.cancellation_timeout_ms is not None:
+            return said.cancellation_timeout_ms
+        return int(self._settings().get_duration_ms("task.cancellation.timeout"))

@@ -26,9 +26,9 @@ from penstock.core.naming import install_extra
 from penstock.core.redaction import SecretlessFormatter
 from penstock.inspection.pages import SnapshotPages
 from penstock.job.ended_jobs import clean_up
-from penstock.jobmanager.directory_lock import DirectoryLock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
-from penstock.jobmanager.driver_launcher import DriverLauncher
+from penstock.jobmanager.job_intake import DirectoryLock
+from penstock.jobmanager.processes import DriverLauncher
 from penstock.launch.embedded_service import address_for_people
 from penstock.launch.ha_member import join_cluster, url_for_others
 

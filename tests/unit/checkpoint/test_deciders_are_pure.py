@@ -46,7 +46,7 @@ def decider_modules() -> set[Path]:
     waiting = [
         Path(coordinator.__file__),
         SOURCE / "jobmanager" / "restart_strategies.py",
-        SOURCE / "jobmanager" / "life_cycle.py",
+        SOURCE / "jobmanager" / "supervision.py",
         SOURCE / "jobmanager" / "election" / "decider.py",
         SOURCE / "jobmanager" / "election" / "lease.py",
     ]

@@ -13,7 +13,7 @@ from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
 from penstock.core.tls import server_files
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
-from penstock.jobmanager.driver_launcher import DriverLauncher
+from penstock.jobmanager.processes import DriverLauncher
 from penstock.rest.server import open_server
 from penstock.rest.settings import rest_settings
 

@@ -14,7 +14,7 @@ from penstock.core.job import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import FileSink, PythonSource
 from penstock.job.start import start_job
-from penstock.jobmanager.attempt_epochs import attempt_epoch
+from penstock.jobmanager.job_records import attempt_epoch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.jobmanager.job_output import bound, read_output
+from penstock.jobmanager.job_directory import bound_file, read_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,14 +56,14 @@ def test_the_file_of_another_job_manager_is_read_from_its_beginning(tmp_path: Pa
 
 def test_a_long_file_is_moved_aside_once_and_its_reader_misses_nothing(tmp_path: Path) -> None:
     reader = Reader(tmp_path / "out.txt")
-    bound(reader.path, 10)
+    bound_file(reader.path, 10)
     with reader.path.open("ab", buffering=0) as writer:
         writer.write(b"01234567\n\n")
-        bound(reader.path, 10)
+        bound_file(reader.path, 10)
         assert reader.path.read_bytes() == b"01234567\n\n"
         assert reader.read(4) == b"0123"
         writer.write(b"x\n")
-        bound(reader.path, 10)
+        bound_file(reader.path, 10)
         assert reader.path.read_bytes() == b""
         # A writer that appends goes on at the new beginning.
         writer.write(b"y\n")

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from penstock.core.job import JobStatus
-from penstock.jobmanager.life_cycle import TRANSITIONS, IllegalTransitionError, JobLifeCycle
+from penstock.jobmanager.supervision import TRANSITIONS, IllegalTransitionError, JobLifeCycle
 
 S = JobStatus
 RUNS_AGAIN = {S.CREATED, S.RUNNING, S.RESTARTING, S.FAILING, S.INITIALIZING, S.RECONCILING}

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.core.errors import ConfigurationError
-from penstock.jobmanager.directory_lock import DirectoryLock
-from penstock.jobmanager.driver_launcher import DriverLauncher, exit_text
 from penstock.jobmanager.job_directory import JobDirectory
+from penstock.jobmanager.job_intake import DirectoryLock
 from penstock.jobmanager.job_records import ProcessRecord
-from penstock.jobmanager.processes import is_alive, kill, start_time
+from penstock.jobmanager.processes import DriverLauncher, exit_text, is_alive, kill, start_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from penstock.core.job import JobStatus
-from penstock.jobmanager.life_cycle import JobLifeCycle
 from penstock.jobmanager.restart_strategies import FixedDelay, NoRestart
 from penstock.jobmanager.supervision import (
     KILL_AFTER_END_MS,
     Ending,
     EndJob,
+    JobLifeCycle,
     JobSupervisor,
     KillDriver,
     Observation,

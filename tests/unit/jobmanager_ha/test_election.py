@@ -8,8 +8,8 @@ import pytest
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import Committed, RecordVersion, Rejected, Unknown
-from penstock.jobmanager.election.decider import Election
-from penstock.jobmanager.election.events import (
+from penstock.jobmanager.election.decider import (
+    Election,
     Grant,
     LeaseRead,
     LeaseUnavailable,
@@ -23,7 +23,7 @@ from penstock.jobmanager.election.events import (
 from penstock.jobmanager.election.lease import Lease, LeaseTimes, decode_lease, encode_lease
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.election.events import Instruction
+    from penstock.jobmanager.election.decider import Instruction
 
 TIMES = LeaseTimes(6_000)
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock.jobmanager.driver_launcher import Child
     from penstock.jobmanager.job_directory import JobDirectory
     from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
+    from penstock.jobmanager.processes import Child
 
 _ids = itertools.count(1)
 

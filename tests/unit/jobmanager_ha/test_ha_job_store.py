@@ -15,8 +15,7 @@ from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import StateError
 from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
-from penstock.jobmanager.high_availability.job_results import JobResult
-from penstock.jobmanager.high_availability.job_store import HaJobStore, StoredJob
+from penstock.jobmanager.high_availability.job_store import HaJobStore, JobResult, StoredJob
 from penstock.jobmanager.job_records import SubmissionRecord
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.checkpoint.storage.records import open_record
 from penstock.core.configuration import Configuration
-from penstock.jobmanager.attempt_epochs import attempt_epoch
 from penstock.jobmanager.high_availability.coordination import (
     LEASE,
     CoordinationRecords,
@@ -16,6 +15,7 @@ from penstock.jobmanager.high_availability.coordination import (
     shared_checkpoints,
 )
 from penstock.jobmanager.high_availability.leadership_watch import LeadershipWatch, watch_leadership
+from penstock.jobmanager.job_records import attempt_epoch
 
 if TYPE_CHECKING:
     from pathlib import Path

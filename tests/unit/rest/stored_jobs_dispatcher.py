@@ -18,10 +18,10 @@ from penstock.jobmanager.dispatching import (
     NotLeaderError,
     Operation,
     OperationStatus,
+    OutputPiece,
     Submission,
     UnknownJobError,
 )
-from penstock.jobmanager.job_output import OutputPiece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

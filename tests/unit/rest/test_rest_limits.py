@@ -115,7 +115,7 @@ PLACES = (
 ALLOWED = {
     value.format(vertex=VERTEX_ID, checkpoint=1)
     for name, value in vars(documents).items()
-    if name.isupper()
+    if name.isupper() and isinstance(value, str)
 }
 
 

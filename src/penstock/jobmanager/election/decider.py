@@ -19,14 +19,14 @@ Invariants:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.core.versioned import Committed, Rejected
-from penstock.jobmanager.election import events
 from penstock.jobmanager.election.lease import Lease, LeaseTimes, decode_lease, encode_lease
 
 if TYPE_CHECKING:
-    from penstock.core.versioned import RecordVersion
+    from penstock.core.versioned import Outcome, RecordVersion
 
 
 class Election:
@@ -85,45 +85,45 @@ class Election:
 
     # -- deciding -----------------------------------------------------------------------------
 
-    def handle(self, event: events.Event) -> list[events.Instruction]:
+    def handle(self, event: Event) -> list[Instruction]:
         """Takes in what has happened and says what to do, in this order."""
-        found: list[events.Instruction] = []
-        if not isinstance(event, events.Ticked | events.StopRequested):
+        found: list[Instruction] = []
+        if not isinstance(event, Ticked | StopRequested):
             self._is_busy = False
         # An answer that comes after the end of the time changes nothing about that.
         if self._epoch is not None and event.now_ms >= self._deadline_ms:
             late_ms = event.now_ms - self._deadline_ms + self.times.step_down_ms
             found.append(self._revoke(f"the lease was not renewed for {late_ms} ms"))
         match event:
-            case events.LeaseRead(now_ms, current):
+            case LeaseRead(now_ms, current):
                 self.problem = None
                 found.extend(self._on_read(now_ms, current))
-            case events.LeaseWritten():
+            case LeaseWritten():
                 found.extend(self._on_written(event))
-            case events.LeaseUnavailable(now_ms, reason):
+            case LeaseUnavailable(now_ms, reason):
                 self.problem = reason
                 self._claimed = None
                 self._next_ms = now_ms + self.times.poll_ms
                 self.is_stopped = self._is_stopping
-            case events.StopRequested():
+            case StopRequested():
                 self._is_stopping = True
                 self._next_ms = event.now_ms
                 if self._epoch is not None:
                     found.append(self._revoke("this job manager is stopping"))
-            case events.Ticked():
+            case Ticked():
                 pass
         if not self._is_busy and not self.is_stopped and event.now_ms >= self._next_ms:
             found.append(self._ask())
         return found
 
-    def _ask(self) -> events.Instruction:
+    def _ask(self) -> Instruction:
         # The leader knows what the record says, unless its last write had no clear outcome.
         if self._epoch is not None and self._seen is not None and self.problem is None:
             return self._write(self._seen, self._epoch)
         self._is_busy = True
-        return events.ReadLease()
+        return ReadLease()
 
-    def _on_read(self, now_ms: int, current: RecordVersion | None) -> list[events.Instruction]:
+    def _on_read(self, now_ms: int, current: RecordVersion | None) -> list[Instruction]:
         self._see(now_ms, current)
         lease = self._lease
         is_ours = lease is not None and lease.holder == self.candidate
@@ -144,7 +144,7 @@ class Election:
         self._next_ms = min(now_ms + self.times.poll_ms, self._takeover_ms(lease))
         return []
 
-    def _on_written(self, event: events.LeaseWritten) -> list[events.Instruction]:
+    def _on_written(self, event: LeaseWritten) -> list[Instruction]:
         claimed, self._claimed = self._claimed, None
         now_ms = event.now_ms
         # Read next, unless it is known what the record says.
@@ -164,8 +164,8 @@ class Election:
         return self._on_confirmed(event, outcome.current, claimed)
 
     def _on_confirmed(
-        self, event: events.LeaseWritten, current: RecordVersion, claimed: int | None
-    ) -> list[events.Instruction]:
+        self, event: LeaseWritten, current: RecordVersion, claimed: int | None
+    ) -> list[Instruction]:
         now_ms = event.now_ms
         self.problem = None
         self._see(now_ms, current)
@@ -181,11 +181,11 @@ class Election:
         if claimed is None:
             return []
         self._epoch = epoch
-        return [events.Grant(epoch)]
+        return [Grant(epoch)]
 
     # -- details ------------------------------------------------------------------------------
 
-    def _unless_ours(self, current: RecordVersion | None) -> list[events.Instruction]:
+    def _unless_ours(self, current: RecordVersion | None) -> list[Instruction]:
         """Steps down when the record says that another leadership has begun."""
         lease = self._lease
         is_ours = lease is not None and lease.holder == self.candidate
@@ -211,7 +211,7 @@ class Election:
 
     def _write(
         self, expected: RecordVersion | None, epoch: int, *, is_released: bool = False
-    ) -> events.WriteLease:
+    ) -> WriteLease:
         self._is_busy = True
         self._writes += 1
         lease = Lease(
@@ -220,11 +220,86 @@ class Election:
             timeout_ms=self.times.timeout_ms,
             is_released=is_released,
         )
-        return events.WriteLease(
-            expected, encode_lease(lease), epoch, f"{self.candidate}-{self._writes}"
-        )
+        return WriteLease(expected, encode_lease(lease), epoch, f"{self.candidate}-{self._writes}")
 
-    def _revoke(self, reason: str) -> events.Revoke:
+    def _revoke(self, reason: str) -> Revoke:
         assert self._epoch is not None
         epoch, self._epoch = self._epoch, None
-        return events.Revoke(epoch, reason)
+        return Revoke(epoch, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRead:
+    """The record was read."""
+
+    now_ms: int
+    current: RecordVersion | None  # What it says; None before the first leader.
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseWritten:
+    """A `WriteLease` has an outcome."""
+
+    now_ms: int
+    # When the request began; the lease counts from here, since others may have seen the new version
+    # at any time after it.
+    started_ms: int
+    outcome: Outcome  # What became of it.
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseUnavailable:
+    """A read or a write failed, or the store cannot be reached."""
+
+    now_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """The candidate is to end in order, and to give up the lease if it has it."""
+
+    now_ms: int
+
+
+Event = Ticked | LeaseRead | LeaseWritten | LeaseUnavailable | StopRequested
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLease:
+    """Read the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLease:
+    """Replace the record by compare-and-set."""
+
+    expected: RecordVersion | None  # What it has to be; None when it must not exist.
+    value: bytes
+    leader_epoch: int  # Epoch of the new version.
+    write_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """This process leads from now on."""
+
+    epoch: int  # Its leader epoch, above all earlier ones.
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """This process leads no more: stop all that acts for the epoch, at once."""
+
+    epoch: int  # The epoch that has ended.
+    reason: str
+
+
+Instruction = ReadLease | WriteLease | Grant | Revoke

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Rejected
 from penstock.jobmanager.dispatching import Leadership
-from penstock.jobmanager.election import events
+from penstock.jobmanager.election import decider
 from penstock.jobmanager.election.lease import decode_lease
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class LeaderElection:
         self._listener: LeadershipListener | None = None
         self._before_first = before_first
         self._clock_ms = clock_ms
-        self._events: queue.Queue[events.Event | None] = queue.Queue()
-        self._requests: queue.Queue[events.ReadLease | events.WriteLease | None] = queue.Queue()
+        self._events: queue.Queue[decider.Event | None] = queue.Queue()
+        self._requests: queue.Queue[decider.ReadLease | decider.WriteLease | None] = queue.Queue()
         self._grants: queue.Queue[int | None] = queue.Queue()
         self._ended = threading.Event()
         self._told_problem: str | None = None
@@ -98,11 +98,11 @@ class LeaderElection:
         self._election.address = address
         for thread in self._threads:
             thread.start()
-        self._events.put(events.Ticked(self._clock_ms()))
+        self._events.put(decider.Ticked(self._clock_ms()))
 
     def stop(self) -> None:
         """Ends the leadership, gives the lease up so that another can lead at once, and ends."""
-        self._events.put(events.StopRequested(self._clock_ms()))
+        self._events.put(decider.StopRequested(self._clock_ms()))
         if not self._ended.wait(_STOP_SECONDS):
             _log.warning(
                 "The lease %s could not be given up; others wait until it has run out.",
@@ -136,7 +136,7 @@ class LeaderElection:
             try:
                 event = self._events.get(timeout=wait)
             except queue.Empty:
-                event = events.Ticked(self._clock_ms())
+                event = decider.Ticked(self._clock_ms())
             if event is None:
                 break
             # An answer may have waited here while the process was asleep: it is now that counts.
@@ -145,14 +145,14 @@ class LeaderElection:
             self._tell_problem()
         self._ended.set()
 
-    def _obey(self, instruction: events.Instruction) -> None:
+    def _obey(self, instruction: decider.Instruction) -> None:
         match instruction:
-            case events.ReadLease() | events.WriteLease():
+            case decider.ReadLease() | decider.WriteLease():
                 self._requests.put(instruction)
-            case events.Grant(epoch):
+            case decider.Grant(epoch):
                 _log.info("This job manager was granted leadership in epoch %d.", epoch)
                 self._grants.put(epoch)
-            case events.Revoke(epoch, reason):
+            case decider.Revoke(epoch, reason):
                 _log.warning("The leadership of epoch %d has ended: %s.", epoch, reason)
                 assert self._listener is not None
                 try:
@@ -174,18 +174,18 @@ class LeaderElection:
             try:
                 event = self._answer(request, started_ms)
             except PenstockError as error:
-                event = events.LeaseUnavailable(self._clock_ms(), str(error))
+                event = decider.LeaseUnavailable(self._clock_ms(), str(error))
             except Exception as error:
                 _log.exception("A request to the lease %s failed.", self._record.place)
-                event = events.LeaseUnavailable(self._clock_ms(), repr(error))
+                event = decider.LeaseUnavailable(self._clock_ms(), repr(error))
             self._events.put(event)
 
     def _answer(
-        self, request: events.ReadLease | events.WriteLease, started_ms: int
-    ) -> events.Event:
-        if isinstance(request, events.ReadLease):
+        self, request: decider.ReadLease | decider.WriteLease, started_ms: int
+    ) -> decider.Event:
+        if isinstance(request, decider.ReadLease):
             current = _checked(self._record.read())
-            return events.LeaseRead(self._clock_ms(), current)
+            return decider.LeaseRead(self._clock_ms(), current)
         if request.expected is None:
             self._before_first()
         outcome = self._record.compare_and_set(
@@ -195,7 +195,7 @@ class LeaderElection:
             write_id=request.write_id,
         )
         _check_outcome(outcome)
-        return events.LeaseWritten(self._clock_ms(), started_ms, outcome)
+        return decider.LeaseWritten(self._clock_ms(), started_ms, outcome)
 
     def _serve_grants(self) -> None:
         while (epoch := self._grants.get()) is not None:

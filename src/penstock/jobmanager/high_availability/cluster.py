@@ -22,8 +22,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError, UnknownJobError
-from penstock.jobmanager.high_availability.job_results import JobResult
-from penstock.jobmanager.high_availability.job_store import StoredJob
+from penstock.jobmanager.high_availability.job_store import JobResult, StoredJob
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import JobRecord
 

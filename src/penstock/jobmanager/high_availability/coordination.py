@@ -18,14 +18,13 @@ from penstock.checkpoint.storage.records import open_record
 from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import VersionedRecord
-from penstock.jobmanager.attempt_epochs import ATTEMPT_BITS
 from penstock.jobmanager.election.decider import Election
 from penstock.jobmanager.election.driver import LeaderElection
 from penstock.jobmanager.election.lease import LeaseTimes, decode_lease
 from penstock.jobmanager.high_availability.job_store import HaJobStore
 from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
-from penstock.jobmanager.high_availability.zookeeper_client import ZooKeeper
-from penstock.jobmanager.high_availability.zookeeper_records import ZooKeeperRecord
+from penstock.jobmanager.high_availability.zookeeper import ZooKeeper, ZooKeeperRecord
+from penstock.jobmanager.job_records import ATTEMPT_BITS
 
 if TYPE_CHECKING:
     from penstock.checkpoint.paths import CheckpointLayout

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
-from penstock.jobmanager.attempt_epochs import ATTEMPT_BITS
 from penstock.jobmanager.high_availability.coordination import (
     LEASE,
     CoordinationRecords,
     read_coordination,
 )
+from penstock.jobmanager.job_records import ATTEMPT_BITS
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.core.job import JobStatus
 from penstock.jobmanager.dispatching import JobSummary, Operation, OperationStatus
-from penstock.jobmanager.job_overview import exceptions_document, job_document, result_document
+from penstock.jobmanager.documents import exceptions_document, job_document, result_document
 from penstock.jobmanager.job_records import JobRecord
-from penstock.jobmanager.savepoint_disposals import SavepointDisposals
+from penstock.jobmanager.operations import SavepointDisposals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
