@@ -1,19 +1,25 @@
 """Local directories of a job's attempts: `<job id>` for the first, `<job id>-<epoch>` for others.
 
-A process that is killed leaves its directory. The next attempt removes what it does not need: state
-is fetched from the checkpoint, but output that waits for its commit may lie in a sink's directory.
+A process that is killed leaves its directory. Its next attempt, or the next job of the same user
+on the same machine, removes what is in it: state is fetched from the checkpoint. Only output that
+waits for its commit stays, in the directory of its sink.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import logging
 import os
 import shutil
 import stat
 from pathlib import Path
 from typing import Final
 
+_log = logging.getLogger("penstock.job")
+
 _SINKS: Final = "sink-"
+_RUNNING: Final = "running"
 
 
 def directory_name(job_id: str, leader_epoch: int) -> str:
@@ -31,15 +37,61 @@ def remove_earlier_attempts(own: Path, job_id: str) -> None:
         epoch = _epoch(path.name, job_id)
         if epoch is None or mine is None or epoch >= mine or not _is_own(path):
             continue
-        shutil.rmtree(path / "state", ignore_errors=True)
-        for left in (path / "scratch").glob("*"):
-            if not left.name.startswith(_SINKS):
-                shutil.rmtree(left, ignore_errors=True)
-                with contextlib.suppress(OSError):
-                    left.unlink()
+        _empty(path)
+
+
+class RunningMark:
+    """A locked file in an attempt's directory; the system unlocks it when the process dies."""
+
+    def __init__(self, directory: Path) -> None:
+        # Locked before it has its name, so that no other process finds it unlocked.
+        path = directory / f".{_RUNNING}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        os.write(self._descriptor, _this_machine())
+        self._path = path.rename(directory / _RUNNING)
+
+    def release(self) -> None:
+        """Removes the mark, where its directory stays."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def remove_dead_attempts(own: Path) -> None:
+    """Removes what killed processes of any job have left in the directory that `own` lies in."""
+    for path in own.parent.iterdir():
+        if path == own or not _is_own(path):
+            continue
         with contextlib.suppress(OSError):
-            (path / "scratch").rmdir()
-            path.rmdir()
+            mark = os.open(path / _RUNNING, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                # In a shared directory, locks of other machines may not be seen here.
+                if os.read(mark, 1_000) == _this_machine():
+                    fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _empty(path)
+                    _log.info("Removed local files that a killed process left in %s.", path)
+            finally:
+                os.close(mark)
+
+
+def _this_machine() -> bytes:
+    return os.uname().nodename.encode()
+
+
+def _empty(path: Path) -> None:
+    """Removes all but output that waits for its commit."""
+    shutil.rmtree(path / "state", ignore_errors=True)
+    for left in (path / "scratch").glob("*"):
+        if not left.name.startswith(_SINKS):
+            shutil.rmtree(left, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                left.unlink()
+    with contextlib.suppress(OSError):
+        (path / _RUNNING).unlink()
+    with contextlib.suppress(OSError):
+        (path / "scratch").rmdir()
+        path.rmdir()
 
 
 def _is_own(path: Path) -> bool:

@@ -17,6 +17,7 @@ from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ProcessLostError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
+from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
 from penstock.jobmanager.high_availability.coordination import open_job_records
 from penstock.launch.checkpointing.details import entry_of
 from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
@@ -60,6 +61,7 @@ class JobResources:
         self._admission = settings.admission
         self._driver: JobDriver | None = None
         self._loss: ProcessLostError | None = None
+        self._mark: RunningMark | None = None
         self._files = StateFiles(settings.state.directory)
         self.sinks = SinkCommits(engine.graph, job_id, clock, engine.spark)
         checkpoints = settings.checkpoints
@@ -79,6 +81,9 @@ class JobResources:
 
     def start(self, graph: JobGraph) -> JobState | None:
         """Starts checkpoints; returns the state that the job, as written, starts from."""
+        directory = Path(self._settings.state.directory).parent
+        self._mark = RunningMark(directory)
+        remove_dead_attempts(directory)
         state = None
         start = fitting_start(graph, self._settings, self.effects)
         if start is not None:
@@ -166,6 +171,8 @@ class JobResources:
         self.sinks.close()
         self.engine.close()
         self._remove_directories(status)
+        if self._mark is not None:
+            self._mark.release()
 
     def _remove_directories(self, status: JobStatus) -> None:
         """Removes local files, except output that a snapshot which stays may still name."""

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
-from penstock.job.attempt_directories import directory_name, remove_earlier_attempts
+from penstock.job.attempt_directories import (
+    RunningMark,
+    directory_name,
+    remove_dead_attempts,
+    remove_earlier_attempts,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,3 +49,40 @@ def test_a_job_of_a_program_has_nothing_to_remove(tmp_path: Path) -> None:
     own = attempt(tmp_path, 1)
     remove_earlier_attempts(own, JOB)
     assert len(list(own.rglob("*"))) == 5
+
+
+MARK_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from penstock.job.attempt_directories import RunningMark
+mark = RunningMark(Path(sys.argv[1]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_job_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    dead, owing = attempt(tmp_path, 1, "b" * 32), attempt(tmp_path, 1, "c" * 32, owes=True)
+    for each in (dead, owing):
+        killed = subprocess.run([sys.executable, "-c", MARK_AND_DIE, each], check=False)
+        assert killed.returncode == -9
+    own, alive = attempt(tmp_path, 1), attempt(tmp_path, 1, "d" * 32)
+    unmarked, elsewhere = attempt(tmp_path, 1, "e" * 32), attempt(tmp_path, 1, "f" * 32)
+    (elsewhere / "running").write_text("another machine")
+    (tmp_path / "a-file").write_text("")
+    marks = [RunningMark(each) for each in (own, alive)]
+    remove_dead_attempts(own)
+    assert not dead.exists()
+    assert [path.name for path in sorted(owing.rglob("*"))] == ["scratch", "sink-1", "rows"]
+    for kept, files in ((own, 6), (alive, 6), (unmarked, 5), (elsewhere, 6)):
+        assert len(list(kept.rglob("*"))) == files
+    for mark in marks:
+        mark.release()
+    assert not (own / "running").exists()
+
+
+def test_a_mark_of_a_dead_process_that_is_a_link_is_left_alone(tmp_path: Path) -> None:
+    own, odd = attempt(tmp_path, 1), attempt(tmp_path, 1, "b" * 32)
+    (tmp_path / "mark").write_text(os.uname().nodename)
+    (odd / "running").symlink_to(tmp_path / "mark")
+    remove_dead_attempts(own)
+    assert (odd / "state").exists()
