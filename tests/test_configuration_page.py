@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from penstock.core.option_remarks import WITHOUT_EFFECT, WITHOUT_EFFECT_PREFIXES
-from penstock.core.options import OPTIONS, Option
+from penstock.core.options import OPTIONS, WITHOUT_EFFECT, WITHOUT_EFFECT_PREFIXES, Option
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
@@ -26,10 +25,6 @@ def rows(columns: int) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def why_silent(option: Option) -> str:
-    return option.note or WITHOUT_EFFECT.get(option.key, "")
-
-
 def old_names(option: Option) -> str:
     return f" *Old: {', '.join(f'`{old}`' for old in option.deprecated)}.*" * bool(
         option.deprecated
@@ -37,7 +32,7 @@ def old_names(option: Option) -> str:
 
 
 def test_every_setting_with_an_effect_has_a_row_that_is_right() -> None:
-    effective = {key: each for key, each in OPTIONS.items() if not why_silent(each)}
+    effective = {key: each for key, each in OPTIONS.items() if not each.note}
     found = rows(4)
     assert found.keys() == effective.keys(), HINT
     for key, option in effective.items():
@@ -51,18 +46,19 @@ def test_every_setting_with_an_effect_has_a_row_that_is_right() -> None:
 
 
 def test_every_setting_without_an_effect_has_its_reason() -> None:
-    silent = {key: each for key, each in OPTIONS.items() if why_silent(each)}
+    silent = {key: each for key, each in OPTIONS.items() if each.note}
     found = rows(2)
     assert found.keys() == silent.keys(), HINT
     for key, option in silent.items():
-        assert found[key] == (f"{why_silent(option)}.{old_names(option)}",), f"{key}: {HINT}"
-    for key in [*WITHOUT_EFFECT.keys() - OPTIONS.keys(), *WITHOUT_EFFECT_PREFIXES]:
+        assert found[key] == (f"{option.note}.{old_names(option)}",), f"{key}: {HINT}"
+    assert not WITHOUT_EFFECT.keys() & OPTIONS.keys()
+    for key in [*WITHOUT_EFFECT, *WITHOUT_EFFECT_PREFIXES]:
         assert f"`{key}`" in PAGE
 
 
 def test_every_setting_with_an_effect_is_used() -> None:
     """What is only listed is ignored in silence: somewhere it is read, or it has a reason."""
-    skipped = {"options.py", "option_remarks.py"}
+    skipped = {"options.py"}
     code = "\n".join(
         path.read_text(encoding="utf-8")
         for path in sorted((ROOT / "src/penstock").rglob("*.py"))
@@ -71,7 +67,6 @@ def test_every_setting_with_an_effect_is_used() -> None:
     unused = [
         key
         for key, option in OPTIONS.items()
-        if not why_silent(option)
-        and not re.search(rf'[".}}]{re.escape(key.rpartition(".")[2])}"', code)
+        if not option.note and not re.search(rf'[".}}]{re.escape(key.rpartition(".")[2])}"', code)
     ]
     assert unused == []

@@ -17,7 +17,7 @@ import click
 from penstock.cli.failures import RequestFailedError, WrongUsageError
 from penstock.cli.savepoint_verb import absolute
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
-from penstock.core.setting_values import import_path
+from penstock.core.configuration import import_path
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -13,8 +13,7 @@ from penstock.cli.rest_client import RestClient
 from penstock.core.config_file import load_configuration
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import PenstockError
-from penstock.core.option_remarks import remark
-from penstock.core.options import canonical_key
+from penstock.core.options import canonical_key, remark
 from penstock.core.tls import client_context, rest_scheme
 from penstock.rest.token_file import find_token
 

@@ -1,4 +1,4 @@
-"""Every setting that exists: key, kind, default, old names.
+"""Every setting that exists: key, kind, default, old names, and what old or unknown ones mean.
 
 Values are kept as text, as in a configuration file; `kind` says how they are read. What Flink has
 and Penstock has not is listed too, with the reason, so that no known key is ignored in silence and
@@ -7,6 +7,7 @@ a misspelt one is found by its nearest match.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,8 @@ class Option:
 
 _CP: Final = "execution.checkpointing."
 _ALIGNED: Final = "the end of an epoch is an aligned barrier already; the setting changes nothing"
+_ALWAYS_LOCAL: Final = "recovery always uses what is still on local disk, below io.tmp.dirs"
+_EXECUTORS: Final = "Spark runs the executors; set "
 _RECOVERY: Final = "execution.state-recovery."
 _HA: Final = "high-availability."
 _ZK: Final = "high-availability.zookeeper."
@@ -67,6 +70,7 @@ _CHECKPOINTING: Final = (
         "size",
         "4096",
         ("state.storage.fs.write-buffer-size", "state.backend.fs.write-buffer-size"),
+        note="Penstock chooses how much it writes at once",
     ),
     Option(_CP + "incremental", "boolean", "false", ("state.backend.incremental",)),
     Option(
@@ -75,8 +79,18 @@ _CHECKPOINTING: Final = (
         "false",
         note="state files are compressed by their own format",
     ),
-    Option(_CP + "local-backup.enabled", "boolean", "false", ("state.backend.local-recovery",)),
-    Option(_CP + "local-backup.dirs", deprecated=("taskmanager.state.local.root-dirs",)),
+    Option(
+        _CP + "local-backup.enabled",
+        "boolean",
+        "false",
+        ("state.backend.local-recovery",),
+        note=_ALWAYS_LOCAL,
+    ),
+    Option(
+        _CP + "local-backup.dirs",
+        deprecated=("taskmanager.state.local.root-dirs",),
+        note=_ALWAYS_LOCAL,
+    ),
     Option(_CP + "interval-during-backlog", "duration"),
     Option(
         _CP + "checkpoints-after-tasks-finish",
@@ -89,6 +103,7 @@ _CHECKPOINTING: Final = (
         "boolean",
         "true",
         ("state.checkpoint.cleaner.parallel-mode",),
+        note="Penstock chooses how many files it deletes at once",
     ),
     Option(_CP + "unaligned.enabled", "boolean", "false", (_CP + "unaligned",), note=_ALIGNED),
     Option(_CP + "unaligned.forced", "boolean", "false", note=_ALIGNED),
@@ -104,7 +119,12 @@ _CHECKPOINTING: Final = (
 _STATE: Final = (
     Option("state.backend.type", "enum", "hashmap", ("state.backend",), ("hashmap", "rocksdb")),
     Option("state.backend.rocksdb.localdir", deprecated=("state.backend.rocksdb.checkpointdir",)),
-    Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "integer", "4"),
+    Option(
+        "state.backend.rocksdb.checkpoint.transfer.thread.num",
+        "integer",
+        "4",
+        note="Penstock chooses how many files travel at once",
+    ),
     Option("state.backend.rocksdb.memory.fixed-per-slot", "size"),
     Option(
         "state.backend.rocksdb.predefined-options",
@@ -131,11 +151,16 @@ _STATE: Final = (
         ("execution.savepoint-restore-mode",),
         ("CLAIM", "NO_CLAIM", "LEGACY"),
     ),
-    Option(_RECOVERY + "from-local", "boolean", "false"),
+    Option(_RECOVERY + "from-local", "boolean", "false", note=_ALWAYS_LOCAL),
     Option("penstock.state.allow-pickle", "boolean", "true"),
     Option("penstock.state.local.shared", "boolean", "true"),
     Option("penstock.checkpoint.orphan-ttl", "duration", "24 h"),
-    Option("penstock.checkpoint.max-state-size", "size", "5 mb"),
+    Option(
+        "penstock.checkpoint.max-state-size",
+        "size",
+        "5 mb",
+        note="the memory of the process is the bound of what `JobManagerCheckpointStorage` keeps",
+    ),
 )
 
 _PIPELINE: Final = (
@@ -149,16 +174,30 @@ _PIPELINE: Final = (
         "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
         "boolean",
         "true",
+        note="operators are chained when no record has to travel between them",
     ),
-    Option("pipeline.auto-watermark-interval", "duration", "200 ms"),
+    Option(
+        "pipeline.auto-watermark-interval",
+        "duration",
+        "200 ms",
+        note="watermarks follow every batch of records; generators of your own are asked once "
+        "per epoch",
+    ),
     Option("pipeline.auto-generate-uids", "boolean", "true"),
     Option("pipeline.global-job-parameters", "map"),
     Option("pipeline.object-reuse", "boolean", "false"),
     Option(
         "execution.runtime-mode", "enum", "STREAMING", choices=("STREAMING", "BATCH", "AUTOMATIC")
     ),
-    Option("execution.attached", "boolean", "false"),
-    Option("execution.shutdown-on-attached-exit", "boolean", "false"),
+    Option(
+        "execution.attached",
+        "boolean",
+        "false",
+        note="execute() waits for the job, execute_async() does not",
+    ),
+    Option(
+        "execution.shutdown-on-attached-exit", "boolean", "false", note="give -sae to penstock run"
+    ),
     Option(
         "execution.buffer-timeout.interval",
         "duration",
@@ -244,12 +283,26 @@ _CLUSTER: Final = (
     Option("web.cancel.enable", "boolean", "true"),
     Option("web.checkpoints.history", "integer", "10", ("jobmanager.web.checkpoints.history",)),
     Option("web.refresh-interval", "duration", "3 s", ("jobmanager.web.refresh-interval",)),
-    Option("web.exception-history-size", "integer", "16"),
-    Option("jobmanager.archive.fs.dir"),
-    Option("heartbeat.interval", "duration", "10 s"),
-    Option("heartbeat.timeout", "duration", "50 s"),
+    Option("web.exception-history-size", "integer", "16", note="the last 16 failures are kept"),
+    Option(
+        "jobmanager.archive.fs.dir", note="ended jobs are kept in penstock.jobmanager.directory"
+    ),
+    Option(
+        "heartbeat.interval",
+        "duration",
+        "10 s",
+        note=_EXECUTORS + "spark.executor.heartbeatInterval instead",
+    ),
+    Option(
+        "heartbeat.timeout", "duration", "50 s", note=_EXECUTORS + "spark.network.timeout instead"
+    ),
     Option("task.cancellation.timeout", "duration", "3 min"),
-    Option("task.cancellation.interval", "duration", "30 s"),
+    Option(
+        "task.cancellation.interval",
+        "duration",
+        "30 s",
+        note="a cancelled job is interrupted at once, and again until it ends",
+    ),
     Option("io.tmp.dirs", deprecated=("taskmanager.tmp.dirs",)),
     Option("penstock.spark.master", default="local[*]"),
     Option("penstock.spark.share-classes", "boolean", "true"),
@@ -293,6 +346,81 @@ def canonical_key(key: str) -> str:
     return option.key if option else key
 
 
-def normalized(value: str) -> str:
-    """Returns an enum's text without case and with `_` for `-`."""
-    return value.strip().upper().replace("-", "_")
+FREE_PREFIXES: Final = ("penstock.spark.conf.",)
+"""Below these any key may be set."""
+
+WITHOUT_EFFECT: Final = {
+    "taskmanager.numberOfTaskSlots": _EXECUTORS + "spark.executor.cores instead",
+    "taskmanager.data.port": _EXECUTORS + "spark.blockManager.port instead",
+    "blob.server.port": _EXECUTORS + "spark.driver.blockManager.port instead",
+    "blob.storage.directory": _EXECUTORS + "spark.local.dir instead",
+    "jobmanager.heap.mb": "Flink dropped it too; set spark.driver.memory instead",
+    "taskmanager.heap.mb": "Flink dropped it too; set spark.executor.memory instead",
+    "taskmanager.memory.preallocate": "Flink dropped it too",
+    "fs.hdfs.hadoopconf": "Flink dropped it too; set HADOOP_CONF_DIR instead",
+}
+"""Keys of Flink that change nothing, with what to do instead."""
+
+WITHOUT_EFFECT_PREFIXES: Final = {
+    "metrics.reporter.": "metrics are at /metrics of the REST port, for Prometheus",
+    "taskmanager.": "Spark has executors and no task managers; see spark.executor.*",
+    "jobmanager.": "a job manager is a Python process with a Spark driver; see spark.driver.*",
+    "python.fn-execution.": "Python runs in Spark's workers, a batch at a time",
+    "state.backend.rocksdb.": "RocksDB is tuned by Penstock itself",
+    "slot.": "Spark has no slots",
+    "cluster.": "Spark schedules the executors",
+    "akka.": "there is no actor system",
+    "pekko.": "there is no actor system",
+    "env.": "the environment is Spark's; see spark.executorEnv.*",
+    "table.": "there is no Table API; use Spark SQL",
+    "pipeline.": "Penstock has no use for it",
+    "fs.": "file systems are configured through Spark's Hadoop settings",
+    "security.": "security is Spark's; see spark.authenticate and spark.network.crypto.*",
+    "yarn.": "set penstock.spark.master to yarn",
+    "kubernetes.": "set penstock.spark.master to a k8s:// address",
+}
+"""Families of Flink's keys that change nothing."""
+
+_BACKENDS: Final = {
+    "jobmanager": ("hashmap", "jobmanager"),
+    "memory": ("hashmap", "jobmanager"),
+    "filesystem": ("hashmap", "filesystem"),
+}
+_RESTART_ALIASES: Final = {
+    **dict.fromkeys(("none", "off", "no"), "disable"),
+    "fixeddelay": "fixed-delay",
+    "failurerate": "failure-rate",
+    "exponentialdelay": "exponential-delay",
+}
+
+
+def translate(key: str, value: str) -> dict[str, str]:
+    """Returns what a pair of key and value means with today's names and values."""
+    option = DEPRECATED.get(key)
+    key = option.key if option else key
+    if key == "state.backend.type" and value.lower() in _BACKENDS:
+        backend, storage = _BACKENDS[value.lower()]
+        return {key: backend, "execution.checkpointing.storage": storage}
+    if key == "restart-strategy.type":
+        value = _RESTART_ALIASES.get(value.lower(), value)
+        value = value.removesuffix("-restart-strategy").replace("_", "-")
+    if key == "high-availability.type" and value.lower() in ("standalone", "off"):
+        value = "NONE"
+    return {key: value}
+
+
+def remark(key: str) -> str | None:
+    """Returns what a user should know who set this key, or None when all is well."""
+    option = OPTIONS.get(key)
+    if option is not None:
+        return f"has no effect: {option.note}." if option.note else None
+    if key.startswith(FREE_PREFIXES):
+        return None
+    reason = WITHOUT_EFFECT.get(key) or next(
+        (text for prefix, text in WITHOUT_EFFECT_PREFIXES.items() if key.startswith(prefix)), None
+    )
+    near = difflib.get_close_matches(key, [*OPTIONS, *DEPRECATED], n=1, cutoff=0.8)
+    hint = f" Did you mean '{canonical_key(near[0])}'?" if near else ""
+    if reason is not None:
+        return f"has no effect: {reason}.{hint}"
+    return f"is unknown and has no effect.{hint}"

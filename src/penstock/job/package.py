@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from penstock.core.configuration import parse_list
 from penstock.core.errors import ConfigurationError, ProgramError
-from penstock.core.setting_values import parse_list
 
 SCHEME: Final = "package:"
 MAX_MEMBERS: Final = 10_000

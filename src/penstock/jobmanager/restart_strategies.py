@@ -240,16 +240,10 @@ def restart_strategy(configuration: Configuration, *, checkpointing: bool) -> Re
     Raises:
         ConfigurationError: The name or an option is wrong.
     """
-    name = configuration.read(PREFIX + "type", "string")
+    name = configuration.get_enum(PREFIX + "type")
     if name is None:
         name = "exponential-delay" if checkpointing else "disable"
-    make = _STRATEGIES.get(name.strip().lower().replace("-", "").replace("_", ""))
-    if make is None:
-        raise ConfigurationError(
-            f"{PREFIX}type is '{name}'; choose disable (none, off), fixed-delay, failure-rate or "
-            "exponential-delay."
-        )
-    return make(lambda option: configuration.read(PREFIX + option))
+    return _STRATEGIES[name](lambda option: configuration.read(PREFIX + option))
 
 
 def _fixed_delay(read: Callable[[str], Any]) -> RestartStrategy:
@@ -280,11 +274,9 @@ def _exponential_delay(read: Callable[[str], Any]) -> RestartStrategy:
 
 _STRATEGIES: Final[dict[str, Callable[[Callable[[str], Any]], RestartStrategy]]] = {
     "disable": lambda _read: NoRestart(),
-    "none": lambda _read: NoRestart(),
-    "off": lambda _read: NoRestart(),
-    "fixeddelay": _fixed_delay,
-    "failurerate": _failure_rate,
-    "exponentialdelay": _exponential_delay,
+    "fixed-delay": _fixed_delay,
+    "failure-rate": _failure_rate,
+    "exponential-delay": _exponential_delay,
 }
 
 

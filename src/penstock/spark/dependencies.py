@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.core.configuration import import_path
 from penstock.core.errors import ConfigurationError, UnsupportedError
-from penstock.core.setting_values import import_path
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

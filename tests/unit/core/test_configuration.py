@@ -7,9 +7,8 @@ import inspect
 import pytest
 
 from penstock.core import options
-from penstock.core.configuration import Configuration, Rank, calling_line
+from penstock.core.configuration import Configuration, Rank, calling_line, parse
 from penstock.core.errors import ConfigurationError, ProgramError
-from penstock.core.setting_values import parse
 
 BACKEND = "state.backend.type"
 

@@ -230,7 +230,7 @@ def test_options_are_read() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"type": "sometimes"}, "choose disable"),
+        ({"type": "sometimes"}, "must be one of disable, fixed-delay"),
         ({"type": "fixed-delay", "fixed_delay__attempts": "-1"}, "fixed-delay.attempts is -1"),
         ({"type": "fixed-delay", "fixed_delay__delay": "soon"}, "no span of time"),
         (
