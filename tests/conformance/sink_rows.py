@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import parquet
 
-from penstock.connectors.collect import CollectedResults, CollectSink
-from penstock.connectors.file_sink.buckets import BucketAssigner
+from penstock.connectors.collect import CollectedResults, CollectSink, PrintSink
 from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
-from penstock.connectors.file_sink.rolling import RollingPolicy
+from penstock.connectors.file_sink.rolling import BucketAssigner, RollingPolicy
 from penstock.connectors.file_sink.sink import FileSink
-from penstock.connectors.print_sink import PrintSink
-from penstock.connectors.spark_sink import SparkSink
+from penstock.connectors.spark import SparkSink
 from penstock.connectors.user_sink import PythonSink
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from penstock.connectors.custom import PythonSource, Timestamped, Watermark
 from penstock.connectors.demo_events import DemoEvents, DemoEventSource
 from penstock.connectors.files.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.source import FileSource
-from penstock.connectors.generator import DataGeneratorSource
-from penstock.connectors.number_seq import NumberSequenceSource
+from penstock.connectors.generator import DataGeneratorSource, NumberSequenceSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

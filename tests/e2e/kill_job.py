@@ -29,7 +29,7 @@ from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.job.start import set_launcher, start_job
 from penstock.launch.checkpointing.storage_steps import StorageSteps
-from penstock.runtime.sink_commits import SinkCommits
+from penstock.runtime.sinks import SinkCommits
 from penstock.state.timers import TimerTable
 
 JOB_ID = "c0ffee" + 26 * "0"

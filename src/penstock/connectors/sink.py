@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 
@@ -110,3 +111,11 @@ class Sink(ABC):
     def default_name(self) -> str:
         """Name of the operator unless the program gives one."""
         return f"Sink: {type(self).__name__}"
+
+
+class DeliveryGuarantee(Enum):
+    """How often a record may reach the target."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    NONE = "none"

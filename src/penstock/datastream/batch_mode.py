@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.source import Boundedness
-from penstock.connectors.spark_source import SparkSource
+from penstock.connectors.spark import SparkSource
 from penstock.core.errors import ProgramError
 from penstock.core.times import MAX_TIMESTAMP
 from penstock.graph.nodes import Node, NodeKind

@@ -2,27 +2,133 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
+from penstock.datastream.callables import as_process_join_function
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.keys import key_groups
 from penstock.datastream.missing_methods import Hints
 from penstock.datastream.plain_stream import DataStream, append_operator
+from penstock.datastream.windowed_stream import WindowSettings
 from penstock.operators.adapters import as_instance
-from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
+from penstock.operators.connected import (
+    BroadcastProcessSpec,
+    CoFlatMapSpec,
+    CoMapSpec,
+    CoProcessSpec,
+    KeyedBroadcastProcessSpec,
+    KeyedCoProcessSpec,
+)
 from penstock.operators.functions import (
+    BroadcastProcessFunction,
     CoFlatMapFunction,
+    CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
+    FlatJoinFunction,
+    JoinFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
+from penstock.operators.interval_join import IntervalJoinSpec
+from penstock.operators.results import as_output_tag
 from penstock.operators.runtime_context import CheckpointedFunction
+from penstock.operators.windows.functions import (
+    CoGroupPairs,
+    FlatJoinPairs,
+    JoinPairs,
+    PairContents,
+    PairFunction,
+)
+from penstock.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
+    from penstock.operators.functions import ProcessJoinFunction
+    from penstock.operators.results import OutputTag
     from penstock.operators.runtime_context import RuntimeContext
+    from penstock.operators.windows.assigners import WindowAssigner
 
-__all__ = ["ConnectedStreams"]
+__all__ = [
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CoGroupedStreams",
+    "ConnectedStreams",
+    "IntervalJoinedStreams",
+    "JoinedStreams",
+]
+
+
+class BroadcastStream:
+    """A stream that every subtask gets, with the states that may be made of it."""
+
+    def __init__(
+        self, input_stream: DataStream, broadcast_state_descriptors: Sequence[MapStateDescriptor]
+    ) -> None:
+        for descriptor in broadcast_state_descriptors:
+            if not isinstance(descriptor, MapStateDescriptor):
+                raise ProgramError(
+                    f"broadcast() takes MapStateDescriptors, but got {descriptor!r:.80}. Broadcast "
+                    'state is a map: MapStateDescriptor("rules", key_type, value_type).'
+                )
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+
+    def __repr__(self) -> str:
+        names = ", ".join(each.get_name() for each in self.broadcast_state_descriptors)
+        return f"BroadcastStream({self.input_stream!r}, states: {names})"
+
+
+class BroadcastConnectedStream:
+    """A stream, keyed or not, beside a broadcast one."""
+
+    def __init__(
+        self,
+        non_broadcast_stream: DataStream,
+        broadcast_stream: BroadcastStream,
+        broadcast_state_descriptors: Sequence[MapStateDescriptor],
+    ) -> None:
+        self.non_broadcast_stream = non_broadcast_stream
+        self.broadcast_stream = broadcast_stream
+        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+
+    def process(
+        self,
+        func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Runs a function that writes the state on one side and reads it on the other."""
+        as_instance(func, BroadcastProcessFunction, KeyedBroadcastProcessFunction)
+        is_keyed = isinstance(self.non_broadcast_stream, KeyedStream)
+        descriptors = tuple(self.broadcast_state_descriptors)
+        name = type(func).__name__
+        if isinstance(func, KeyedBroadcastProcessFunction):
+            if not is_keyed:
+                raise ProgramError(
+                    f"{name} is a KeyedBroadcastProcessFunction, but the stream has no key. Call "
+                    "key_by(...) before connect(), or make it a BroadcastProcessFunction."
+                )
+            keyed = KeyedBroadcastProcessSpec(func, descriptors)
+            return self._then("Keyed-Co-Process-Broadcast", keyed, output_type)
+        if is_keyed:
+            raise ProgramError(
+                f"{name} is a BroadcastProcessFunction, but the stream has a key. Make it a "
+                "KeyedBroadcastProcessFunction, or call connect() before key_by(...)."
+            )
+        spec = BroadcastProcessSpec(func, descriptors)
+        return self._then("Co-Process-Broadcast", spec, output_type)
+
+    def _then(self, name: str, spec: Any, output_type: Any) -> DataStream:
+        stream = self.non_broadcast_stream
+        inputs = stream._inputs + self.broadcast_stream.input_stream._second_inputs()
+        return append_operator(stream._environment, name, spec, inputs, output_type)
+
+    def __repr__(self) -> str:
+        return f"BroadcastConnectedStream({self.non_broadcast_stream!r}, {self.broadcast_stream!r})"
 
 
 class ConnectedStreams(Hints):
@@ -136,3 +242,191 @@ class _WithKeysAndState(_WithKeys, CheckpointedFunction):
 
     def initialize_state(self, context: Any) -> None:
         self._function.initialize_state(context)
+
+
+class _PairedStreams:
+    """Two streams, before their keys are known."""
+
+    is_join: ClassVar[bool]
+
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        self._first = first
+        self._second = second
+
+    def where(self, key_selector: Any, key_type: TypeInformation | None = None) -> PairedByOneKey:
+        """Sets the key of the first stream."""
+        return PairedByOneKey(
+            self._first.key_by(key_selector, key_type), self._second, is_join=self.is_join
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._first!r}, {self._second!r})"
+
+
+class JoinedStreams(_PairedStreams):
+    """Two streams whose records are paired."""
+
+    is_join = True
+
+
+class CoGroupedStreams(_PairedStreams):
+    """Two streams whose records are grouped."""
+
+    is_join = False
+
+
+class PairedByOneKey:
+    """Two streams of which the first has its key; `equal_to` comes next."""
+
+    def __init__(self, first: DataStream, second: DataStream, *, is_join: bool) -> None:
+        self._first = first
+        self._second = second
+        self._is_join = is_join
+
+    def equal_to(self, key_selector: Any, key_type: TypeInformation | None = None) -> PairedByKeys:
+        """Sets the key of the second stream; records with equal keys meet."""
+        partitioning = key_groups(key_selector, key_type)
+        second = self._second._repartition(partitioning)
+        return PairedByKeys(self._first, second, is_join=self._is_join)
+
+
+class PairedByKeys:
+    """Two streams with keys; `window` comes next."""
+
+    def __init__(self, first: DataStream, second: DataStream, *, is_join: bool) -> None:
+        self._first = first
+        self._second = second
+        self._is_join = is_join
+
+    def window(self, window_assigner: WindowAssigner) -> WindowedPairs:
+        """Sets the windows within which records meet."""
+        return WindowedPairs(self._first, self._second, window_assigner, is_join=self._is_join)
+
+
+class WindowedPairs(WindowSettings):
+    """Two streams with keys and windows."""
+
+    def __init__(
+        self,
+        first: DataStream,
+        second: DataStream,
+        window_assigner: WindowAssigner,
+        *,
+        is_join: bool,
+    ) -> None:
+        super().__init__(window_assigner)
+        self._first = first
+        self._second = second
+        self._is_join = is_join
+
+    def apply(
+        self,
+        function: Callable[[Any, Any], Any] | JoinFunction | FlatJoinFunction | CoGroupFunction,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Calls a function for each pair (join), or for all records of a window (co-group).
+
+        Args:
+            function: For a join a `JoinFunction`, a `FlatJoinFunction` or a function of two
+                records; for a co-group a `CoGroupFunction` or a function of two lists of records.
+            output_type: Type of the results.
+        """
+        spec = self._window_spec(PairContents(), self._pair_function(function))
+        second = tuple(replace(given, input_index=1) for given in self._second._inputs)
+        name = "Join" if self._is_join else "CoGroup"
+        return append_operator(
+            self._first._environment,
+            f"{name}-{self._window_name}",
+            spec,
+            self._first._inputs + second,
+            output_type,
+            description=self._describe(name, function),
+        )
+
+    def _pair_function(self, function: Any) -> PairFunction:
+        if not self._is_join:
+            return CoGroupPairs(function)
+        if isinstance(function, FlatJoinFunction):
+            return FlatJoinPairs(function)
+        return JoinPairs(function)
+
+
+class IntervalJoinedStreams:
+    """Two keyed streams; `between` comes next."""
+
+    def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
+        self._left = left
+        self._right = right
+
+    def between(self, lower_bound: Any, upper_bound: Any) -> IntervalBounds:
+        """Sets the bounds of `right time - left time`, both inclusive; spans or milliseconds."""
+        lower_ms = to_millis(lower_bound, "the lower bound")
+        upper_ms = to_millis(upper_bound, "the upper bound")
+        if lower_ms > upper_ms:
+            raise ProgramError(
+                f"between() got the lower bound {lower_ms} ms above the upper bound {upper_ms} ms; "
+                "swap them."
+            )
+        return IntervalBounds(self._left, self._right, lower_ms, upper_ms)
+
+    def in_event_time(self) -> IntervalJoinedStreams:
+        """Says what is so anyway: interval joins are by event time."""
+        return self
+
+    def in_processing_time(self) -> IntervalJoinedStreams:
+        raise ProgramError(
+            "interval joins are by event time only, in Flink too. For processing time use "
+            "join(...).window(TumblingProcessingTimeWindows...)."
+        )
+
+
+class IntervalBounds:
+    """Two keyed streams and the bounds between their records."""
+
+    def __init__(self, left: KeyedStream, right: KeyedStream, lower_ms: int, upper_ms: int) -> None:
+        self._left = left
+        self._right = right
+        self._lower_ms = lower_ms
+        self._upper_ms = upper_ms
+        self._lower_inclusive = True
+        self._upper_inclusive = True
+        self._left_late_tag: OutputTag | None = None
+        self._right_late_tag: OutputTag | None = None
+
+    def lower_bound_exclusive(self) -> IntervalBounds:
+        """Leaves out pairs that are exactly the lower bound apart."""
+        self._lower_inclusive = False
+        return self
+
+    def upper_bound_exclusive(self) -> IntervalBounds:
+        """Leaves out pairs that are exactly the upper bound apart."""
+        self._upper_inclusive = False
+        return self
+
+    def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalBounds:
+        """Sends late records of the left stream to a side output."""
+        self._left_late_tag = as_output_tag(output_tag)
+        return self
+
+    def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalBounds:
+        """Sends late records of the right stream to a side output."""
+        self._right_late_tag = as_output_tag(output_tag)
+        return self
+
+    def process(
+        self,
+        process_join_function: Callable[[Any, Any, Any], Any] | ProcessJoinFunction,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Calls a function with left record, right record and context for each pair."""
+        spec = IntervalJoinSpec(
+            self._lower_ms,
+            self._upper_ms,
+            self._lower_inclusive,
+            self._upper_inclusive,
+            as_process_join_function(process_join_function),
+            self._left_late_tag,
+            self._right_late_tag,
+        )
+        inputs = self._left._inputs + self._right._second_inputs()
+        return append_operator(self._left._environment, "Interval Join", spec, inputs, output_type)

@@ -19,7 +19,7 @@ from penstock.operators.windows.assigners import (
 if TYPE_CHECKING:
     from penstock.core.partitioning import KeyGroups
     from penstock.core.types import TypeInformation
-    from penstock.datastream.interval_joined import IntervalJoinedStreams
+    from penstock.datastream.connected_streams import IntervalJoinedStreams
     from penstock.datastream.windowed_stream import WindowedStream
     from penstock.operators.functions import KeyedProcessFunction, KeySelector, ReduceFunction
     from penstock.operators.windows.assigners import WindowAssigner
@@ -163,7 +163,7 @@ class KeyedStream(DataStream):
             >>> soon.process(lambda a, b, ctx: [(a[1], b[1])]).take()
             [(1000, 4000)]
         """
-        from penstock.datastream.interval_joined import IntervalJoinedStreams
+        from penstock.datastream.connected_streams import IntervalJoinedStreams
 
         self._check_other(other, "interval_join")
         if not isinstance(other, KeyedStream):

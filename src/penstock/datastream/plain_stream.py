@@ -23,11 +23,9 @@ from penstock.core.partitioning import (
 )
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.callables import as_process_function, inspecting
-from penstock.datastream.keys import key_groups
+from penstock.datastream.keys import Projection, key_groups, projected_type
 from penstock.datastream.missing_methods import RefusedMethods
-from penstock.datastream.projection import Projection, projected_type
-from penstock.datastream.stream_sink import DataStreamSink
-from penstock.datastream.stream_view import StreamView
+from penstock.datastream.stream_view import DataStreamSink, StreamView
 from penstock.graph.nodes import Input, NodeKind
 from penstock.operators.adapters import as_key_selector, as_partitioner
 from penstock.operators.convert import with_output_type
@@ -38,11 +36,15 @@ from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 
 if TYPE_CHECKING:
     from penstock.connectors.sink import Sink
-    from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-    from penstock.datastream.collecting import CloseableIterator
-    from penstock.datastream.connected_streams import ConnectedStreams
-    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
+    from penstock.datastream.connected_streams import (
+        BroadcastConnectedStream,
+        BroadcastStream,
+        CoGroupedStreams,
+        ConnectedStreams,
+        JoinedStreams,
+    )
     from penstock.datastream.keyed_stream import KeyedStream
+    from penstock.datastream.sinks import CloseableIterator
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import AllWindowedStream
     from penstock.operators.functions import (
@@ -224,7 +226,7 @@ class DataStream(RefusedMethods, StreamView):
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream | BroadcastStream:
         """Sends every record to every subtask; with descriptors, for broadcast state."""
-        from penstock.datastream.broadcast_stream import BroadcastStream
+        from penstock.datastream.connected_streams import BroadcastStream
 
         stream = self._repartition(Broadcast())
         if broadcast_state_descriptor is None:
@@ -255,8 +257,11 @@ class DataStream(RefusedMethods, StreamView):
         self, ds: DataStream | BroadcastStream
     ) -> ConnectedStreams | BroadcastConnectedStream:
         """Puts two streams of different kinds side by side, for functions with two inputs."""
-        from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-        from penstock.datastream.connected_streams import ConnectedStreams
+        from penstock.datastream.connected_streams import (
+            BroadcastConnectedStream,
+            BroadcastStream,
+            ConnectedStreams,
+        )
 
         if isinstance(ds, BroadcastStream):
             self._check_other(ds.input_stream, "connect")
@@ -269,17 +274,14 @@ class DataStream(RefusedMethods, StreamView):
 
         Continues with `.where(key).equal_to(key).window(assigner).apply(function)`.
         """
-        from penstock.datastream.joined_streams import JoinedStreams
+        from penstock.datastream.connected_streams import JoinedStreams
 
         self._check_other(other, "join")
         return JoinedStreams(self, other)
 
     def co_group(self, other: DataStream) -> CoGroupedStreams:
-        """Gives a function all records of both streams with one key in one window.
-
-        Continues with `.where(key).equal_to(key).window(assigner).apply(function)`.
-        """
-        from penstock.datastream.joined_streams import CoGroupedStreams
+        """Gives a function all records of both streams with one key in a window; then as `join`."""
+        from penstock.datastream.connected_streams import CoGroupedStreams
 
         self._check_other(other, "co_group")
         return CoGroupedStreams(self, other)
@@ -326,8 +328,7 @@ class DataStream(RefusedMethods, StreamView):
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Writes the records to a sink."""
-        from penstock.datastream.printing import text_of
-        from penstock.datastream.sinks import as_sink
+        from penstock.datastream.sinks import as_sink, text_of
 
         return self._sink(as_sink(sink, "sink_to()").with_text(text_of(self._type_info)))
 
@@ -341,7 +342,7 @@ class DataStream(RefusedMethods, StreamView):
             **settings: Of a `SparkSink`: `output_format`, `path`, `options`, `partition_by`, and
                 `schema`, which names the columns of records that are tuples.
         """
-        from penstock.connectors.spark_sink import SparkSink
+        from penstock.connectors.spark import SparkSink
 
         return self._sink(SparkSink(function, **settings))
 
@@ -382,7 +383,7 @@ class DataStream(RefusedMethods, StreamView):
             ...     sum(records)
             3
         """
-        from penstock.datastream.collecting import collect
+        from penstock.datastream.sinks import collect
 
         return collect(self, job_execution_name, limit)
 
@@ -420,7 +421,7 @@ class DataStream(RefusedMethods, StreamView):
         return append_operator(self._environment, name, spec, self._inputs, output_type, **settings)
 
     def _sink(self, sink: Sink) -> DataStreamSink:
-        from penstock.runtime.specs import SinkSpec
+        from penstock.runtime.lowering import SinkSpec
 
         node_id = self._environment._program.append(
             NodeKind.SINK, sink.default_name(), SinkSpec(sink), self._inputs

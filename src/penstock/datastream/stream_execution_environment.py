@@ -28,7 +28,7 @@ from penstock.datastream.program import Program
 from penstock.graph.nodes import Input, Node, NodeKind, StreamGraph
 from penstock.operators.adapters import check_methods
 from penstock.operators.watermark_strategy import WatermarkStrategy
-from penstock.runtime.execution_plan import execution_plan
+from penstock.runtime.lowering import execution_plan
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -122,7 +122,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             >>> env.from_sequence(1, 3).take()
             [1, 2, 3]
         """
-        from penstock.connectors.number_seq import NumberSequenceSource
+        from penstock.connectors.generator import NumberSequenceSource
         from penstock.core.types import Types
 
         source = NumberSequenceSource(from_, to)
@@ -198,7 +198,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             watermark_strategy: How event time is made of the rows; None for none.
             source_name: Name of the operator.
         """
-        from penstock.connectors.spark_source import SparkSource
+        from penstock.connectors.spark import SparkSource
 
         return self._add_source(SparkSource(data_frame), watermark_strategy, source_name, None)
 
@@ -213,7 +213,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         *,
         is_parallel: bool = True,
     ) -> DataStream:
-        from penstock.runtime.specs import SourceSpec
+        from penstock.runtime.lowering import SourceSpec
 
         node_id = self._program.append(
             NodeKind.SOURCE,

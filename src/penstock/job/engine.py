@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.spark_sink import SparkSink
+from penstock.connectors.spark import SparkSink
 from penstock.core import pickling
 from penstock.core.errors import EnvironmentError_
 from penstock.job.settings import IN_PROCESS, JobSettings
-from penstock.runtime.lowering import lower
-from penstock.runtime.specs import SinkSpec, with_sources_cut
+from penstock.runtime.lowering import SinkSpec, lower, with_sources_cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable

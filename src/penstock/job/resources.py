@@ -26,7 +26,7 @@ from penstock.launch.job_snapshot import from_manifest
 from penstock.launch.restore_check import fitting_start
 from penstock.runtime.driver import JobDriver
 from penstock.runtime.records import JobProgram
-from penstock.runtime.sink_commits import SinkCommits
+from penstock.runtime.sinks import SinkCommits
 from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:

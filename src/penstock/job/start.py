@@ -14,7 +14,7 @@ from penstock.graph.compile import compile_graph
 from penstock.job.banner import banner_lines, banner_warnings, engine_name, facts_of
 from penstock.job.local_job import LocalJob
 from penstock.job.settings import make_absolute, read_settings
-from penstock.runtime.specs import check_alignment
+from penstock.runtime.lowering import check_alignment
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -95,7 +95,7 @@ class _Answering:
             from penstock.launch.restore_check import check_restore
 
             return check_restore(graph, configuration, self._request.snapshot)
-        from penstock.runtime.execution_plan import execution_plan
+        from penstock.runtime.lowering import execution_plan
 
         return {"job_name": graph.job_name, "plan": json.loads(execution_plan(graph))}
 

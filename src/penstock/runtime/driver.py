@@ -19,7 +19,6 @@ from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_span
 from penstock.operators.errors import function_error
 from penstock.runtime.admission import Admission
-from penstock.runtime.alignment import MicroBatches, SplitAlignment
 from penstock.runtime.job_metrics import work_by_level
 from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
 from penstock.runtime.level_task import raise_error
@@ -32,7 +31,7 @@ from penstock.runtime.records import (
     SubtaskPlan,
     SubtaskReport,
 )
-from penstock.runtime.source_progress import SourceProgress
+from penstock.runtime.source_progress import MicroBatches, SourceProgress, SplitAlignment
 from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from penstock.core.clock import Clock
     from penstock.graph.job_graph import Stage
-    from penstock.runtime.sink_commits import SinkCommits
+    from penstock.runtime.sinks import SinkCommits
 
 _TRIES_OF_AN_EPOCH: Final = 4
 _POLL_MS: Final = 20

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError
 from penstock.core.naming import shorten
+from penstock.core.partitioning import PartialAggregates
 from penstock.core.pickling import are_small
 from penstock.core.records import BATCH_RECORDS, Batch, mean_bytes
 from penstock.core.times import NO_TIMESTAMP
+from penstock.operators.windows.partials import PartialAggregator
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind
 from penstock.runtime.partitioners import ByKeyGroup, Partitioner
 
@@ -172,3 +174,44 @@ def reading_order(edge: Edge) -> tuple[bool, int, int]:
     Flink promises no order between inputs; this one is the least surprising for broadcast state.
     """
     return edge.input_index == 0, -edge.input_index, edge.edge_id
+
+
+class PartialWriter(ExchangeWriter):
+    """Sends partial aggregates of one edge's records from one subtask."""
+
+    def __init__(self, edge: Edge, partitioner: Partitioner, targets: int, channel: int) -> None:
+        super().__init__(edge, partitioner, targets, channel)
+        assert isinstance(edge.partitioning, PartialAggregates)
+        self._aggregator = PartialAggregator(edge.partitioning.aggregation)
+
+    def begin_epoch(self, epoch: int, attempt: int, frames: list[Frame]) -> None:
+        super().begin_epoch(epoch, attempt, frames)
+        self._aggregator.reset()
+
+    def write(self, batch: Batch) -> None:
+        if len(batch):
+            self._aggregator.add(batch)
+
+    def write_watermark(self, watermark: int) -> None:
+        for batch in self._aggregator.due(watermark):
+            super().write(batch)
+        super().write_watermark(watermark)
+
+    def write_idle(self, *, idle: bool) -> None:
+        self._send_everything()
+        super().write_idle(idle=idle)
+
+    def flush(self) -> None:
+        self._send_everything()
+        super().flush()
+
+    def _send_everything(self) -> None:
+        for batch in self._aggregator.everything():
+            super().write(batch)
+
+
+def make_writer(edge: Edge, partitioner: Partitioner, targets: int, channel: int) -> ExchangeWriter:
+    """Makes the sending side of an edge."""
+    aggregates = isinstance(edge.partitioning, PartialAggregates)
+    kind = PartialWriter if aggregates else ExchangeWriter
+    return kind(edge, partitioner, targets, channel)

@@ -14,13 +14,16 @@ and, for every other window operator, why not.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.columns import ColumnName, NotColumnar
+from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.partitioning import KeyGroups, PartialAggregates
-from penstock.graph.nodes import NodeKind
+from penstock.graph.compile import compile_graph
+from penstock.graph.nodes import Input, Node, NodeKind
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.watermark_strategy import TimestampColumn, WatermarkStrategy
@@ -34,8 +37,64 @@ from penstock.operators.windows.triggers import EventTimeTrigger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.connectors.sink import Sink
+    from penstock.connectors.source import Source
     from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
-    from penstock.runtime.specs import SourceSpec
+    from penstock.graph.nodes import StreamGraph
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """A source and how event time is made of its records.
+
+    Attributes:
+        source: The source.
+        strategy: Timestamps and watermarks, or None.
+        reads_columns: Whether `Source.with_columns` made the source.
+    """
+
+    source: Source
+    strategy: WatermarkStrategy | None = None
+    reads_columns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """A sink."""
+
+    sink: Sink
+
+
+def with_sources_cut(graph: JobGraph) -> JobGraph:
+    """Tells every source how many subtasks will read it."""
+    return replace(graph, stages=tuple(_with_source_cut(stage) for stage in graph.stages))
+
+
+def _with_source_cut(stage: Stage) -> Stage:
+    if not stage.is_source:
+        return stage
+    head = stage.operators[0]
+    source = head.spec.source.with_parallelism(stage.parallelism)
+    spec = replace(head.spec, source=source)
+    return replace(stage, operators=(replace(head, spec=spec), *stage.operators[1:]))
+
+
+def check_alignment(graph: JobGraph) -> None:
+    """Refuses watermark alignment behind a source, where nothing can be paused.
+
+    Raises:
+        UnsupportedError: An operator of the program asks for it.
+    """
+    for stage in graph.stages:
+        for operator in stage.operators[1:] if stage.is_source else stage.operators:
+            strategy = getattr(operator.spec, "strategy", None)
+            if getattr(strategy, "alignment", None) is not None:
+                raise UnsupportedError(
+                    f"'{operator.name}' uses with_watermark_alignment(), but only sources can wait "
+                    "for each other. Give the strategy to from_source(source, strategy, name) "
+                    "instead of assign_timestamps_and_watermarks(strategy)."
+                )
+
 
 MOST_PANES: Final = 64
 """Sliding windows that are cut finer than this leave nothing to aggregate before the exchange."""
@@ -241,3 +300,65 @@ def _rewritten(
         stages=tuple(stage_of(stage) for stage in graph.stages),
         edges=tuple(edge_of(edge) for edge in graph.edges),
     )
+
+
+_PACTS = {
+    NodeKind.SOURCE: "Data Source",
+    NodeKind.OPERATOR: "Operator",
+    NodeKind.SINK: "Data Sink",
+}
+
+
+def execution_plan(graph: StreamGraph) -> str:
+    """Returns the plan as JSON text."""
+    nodes = [_plan_node(node, graph) for node in graph.nodes.values()]
+    remarks = _remarks(graph)
+    for node in nodes:
+        if node["id"] in remarks:
+            node["columns"] = remarks[node["id"]]
+    return json.dumps({"nodes": nodes}, indent=2)
+
+
+def _remarks(graph: StreamGraph) -> dict[int, str]:
+    """Returns which operators work on columns, and of other window operators why not."""
+    try:
+        compiled = compile_graph(graph)
+    except ProgramError:
+        return {}  # The plan of an unfinished program is still worth seeing.
+    ids = {operator.uid: operator.node_id for operator in compiled.operators}
+    lowered = lower(compiled)
+    remarks = {
+        ids[uid]: f"not lowered: {remark}" if remark else "lowered"
+        for uid, remark in lowered.remarks.items()
+    }
+    for stage in lowered.graph.stages:
+        if stage.is_source and stage.operators[0].spec.reads_columns:
+            remarks |= {operator.node_id: "lowered" for operator in stage.operators}
+    return remarks
+
+
+def _plan_node(node: Node, graph: StreamGraph) -> dict[str, Any]:
+    plan: dict[str, Any] = {
+        "id": node.node_id,
+        "type": node.name,
+        "pact": _PACTS[node.kind],
+        "contents": node.description or node.name,
+        "parallelism": node.parallelism or graph.parallelism if node.is_parallel else 1,
+    }
+    if node.uid is not None:
+        plan["uid"] = node.uid
+    if node.slot_sharing_group is not None:
+        plan["slot_sharing_group"] = node.slot_sharing_group
+    if node.inputs:
+        plan["predecessors"] = [_plan_edge(given) for given in node.inputs]
+    return plan
+
+
+def _plan_edge(given: Input) -> dict[str, Any]:
+    partitioning = given.partitioning
+    strategy = "HASH" if isinstance(partitioning, KeyGroups) else type(partitioning).__name__
+    edge: dict[str, Any] = {"id": given.node_id, "ship_strategy": strategy.upper()}
+    edge["side"] = "second" if given.input_index else "first"
+    if given.side_tag is not None:
+        edge["side_output"] = given.side_tag
+    return edge

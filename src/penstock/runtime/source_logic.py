@@ -31,8 +31,8 @@ from penstock.operators.source_watermarks import SourceWatermarks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from penstock.runtime.lowering import SourceSpec
     from penstock.runtime.records import SourceAssignment, SubtaskReport
-    from penstock.runtime.specs import SourceSpec
 
 COLUMN_READS: Final = 8
 """So many of these are read at once as columns, where each call costs more."""

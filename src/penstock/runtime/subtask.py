@@ -22,9 +22,8 @@ from penstock.operators.metrics import MetricGroup
 from penstock.operators.source_watermarks import WatermarkValve
 from penstock.operators.timers import OperatorTimers
 from penstock.runtime.chain import ChainInput, ChainOutput, repeat_progress
-from penstock.runtime.exchange import reading_order
+from penstock.runtime.exchange import make_writer, reading_order
 from penstock.runtime.frames import Frame, FrameKind, decode_batch
-from penstock.runtime.partial_writer import make_writer
 from penstock.runtime.partitioners import make_partitioner
 from penstock.runtime.records import (
     EpochPlan,
@@ -35,7 +34,7 @@ from penstock.runtime.records import (
     SubtaskReport,
     SubtaskVersion,
 )
-from penstock.runtime.sink_logic import SinkLogic
+from penstock.runtime.sinks import SinkLogic
 from penstock.runtime.source_logic import SourceLogic
 from penstock.runtime.state_files import open_area
 from penstock.state.backend import create_backend
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from penstock.core.records import Batch
     from penstock.graph.job_graph import Stage
     from penstock.runtime.exchange import ExchangeWriter
-    from penstock.runtime.specs import SinkSpec
+    from penstock.runtime.lowering import SinkSpec
     from penstock.state.keyed import KeyedState
 
 _COMMIT = fault_span("state.commit")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.source import Discovery
-from penstock.connectors.spark_source import SparkSource
+from penstock.connectors.spark import SparkSource
 from penstock.core.errors import UnsupportedError
 from penstock.spark.batch_files import BatchFiles, row_format, write_batch
 from penstock.spark.streaming_feed import StreamingFeed

@@ -8,13 +8,14 @@ closure holds versions, splits and numbers only.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import pickle
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,6 @@ from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.level_task import SubtaskCache, level_tasks, read_report, run_level_task
 from penstock.spark.dependencies import WorkerSetup
-from penstock.spark.garbage import collector_at_rest
 from penstock.spark.losses import SparkMemory, epoch_failure, is_alive
 from penstock.spark.slots import MOST_SLOTS, SlottedLineage, has_one_executor
 
@@ -34,6 +34,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.runtime.records import EpochPlan, JobProgram, SubtaskKey, SubtaskReport
+
+_TASKS_BETWEEN_COLLECTIONS: Final = 200
+
+_tasks = 0
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Keeps the collector from running inside the block, which is one task."""
+    global _tasks  # noqa: PLW0603 - there is one collector in a process
+    gc.disable()
+    try:
+        yield
+    finally:
+        _tasks += 1
+        if _tasks >= _TASKS_BETWEEN_COLLECTIONS:
+            _tasks = 0
+            gc.unfreeze()
+            gc.collect()
+        gc.freeze()
+        gc.enable()
+
 
 # Records and state may hold instances of classes that only functions of the program know.
 pickling.register_by_value_pickler(cloudpickle.dumps)

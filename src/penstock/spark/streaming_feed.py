@@ -2,7 +2,7 @@
 
 The query runs one batch ahead. While the job reads batch n, Spark plans and writes batch n+1, which
 the job discovers once it has read n. What the job has of the source, and so what every snapshot
-has, is the batch that it reads and the part of Spark's log that leads there (`streaming_log`).
+has, is the batch that it reads and the part of Spark's log that leads there.
 
 Each attempt of the job starts the query anew on that log. Spark then gives batch n again: it is
 written again if the job had not read all of it, and passed over otherwise.
@@ -10,16 +10,17 @@ written again if the job had not read all of it, and passed over otherwise.
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.source import Discovery
 from penstock.core.errors import JobExecutionError, UnsupportedError
-from penstock.spark import streaming_log
 from penstock.spark.batch_files import (
     SMALL_BYTES,
     SMALL_ROWS,
@@ -28,14 +29,146 @@ from penstock.spark.batch_files import (
     row_format,
     write_batch,
 )
-from penstock.spark.query_plan import partitions_of, stateful_part, streaming_sources
-from penstock.spark.query_settings import leaf_partitions, settings_of_a_feed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from penstock.connectors.source import Split
     from penstock.runtime.source_progress import SourceProgress
+
+_STATEFUL: Final = frozenset(
+    {
+        *("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "GlobalLimit"),
+        *("FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState"),
+        *("TransformWithState", "TransformWithStateInPySpark"),
+    }
+)
+
+
+def partitions_of(df: DataFrame) -> int:
+    """Returns the number of partitions of a DataFrame, without computing it."""
+    return int(df._jdf.queryExecution().toRdd().getNumPartitions())
+
+
+def streaming_sources(plan: Any) -> list[str]:
+    """Returns what a query reads that streams, in Spark's order."""
+    leaves = [plan.collectLeaves().apply(at) for at in range(plan.collectLeaves().size())]
+    return [
+        leaf.sourceName() if leaf.nodeName().startswith("StreamingRelation") else leaf.nodeName()
+        for leaf in leaves
+        if leaf.isStreaming()
+    ]
+
+
+def stateful_part(plan: Any) -> str:
+    """Returns the part of a query for which Spark keeps state between batches; "" if none."""
+    children = [plan.children().apply(at) for at in range(plan.children().size())]
+    joins = plan.nodeName() == "Join" and all(child.isStreaming() for child in children)
+    if plan.isStreaming() and (joins or plan.nodeName() in _STATEFUL):
+        return str(plan.nodeName())
+    return next(filter(None, map(stateful_part, children)), "")
+
+
+_FILE_MANAGER: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+_LEAF_PARTITIONS: Final = "spark.sql.leafNodeDefaultParallelism"
+_LOCK: Final = threading.Lock()
+
+
+def leaf_partitions(spark: SparkSession) -> int:
+    """Returns into how many partitions sources cut their input unless they have a reason."""
+    return int(spark.conf.get(_LEAF_PARTITIONS, None) or spark.sparkContext.defaultParallelism)
+
+
+def _file_manager(spark: SparkSession) -> str:
+    """Returns the class under the name that this Spark has for it; "" for another name."""
+    assert spark._jvm is not None
+    try:
+        spark._jvm.java.lang.Class.forName(_FILE_MANAGER)
+    except Exception:
+        return ""
+    return _FILE_MANAGER
+
+
+@contextmanager
+def settings_of_a_feed(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """Settings for a query that is started meanwhile; it keeps a copy of them.
+
+    Its log is ours to throw away: Spark keeps no old entries, and writes them in the way that needs
+    fewer processes. Sources cut a batch that comes again as they did the first time.
+    """
+    settings = {
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
+        "spark.sql.streaming.checkpointFileManagerClass": _file_manager(spark),
+        _LEAF_PARTITIONS: str(partitions),
+    }
+    with _LOCK:
+        before = {key: spark.conf.get(key, None) for key in settings}
+        try:
+            for key, value in settings.items():
+                if value:
+                    spark.conf.set(key, value)
+            yield
+        finally:
+            for key, old in before.items():
+                if old is None:
+                    spark.conf.unset(key)
+                else:
+                    spark.conf.set(key, old)
+
+
+SOURCES: Final = "sources"
+_ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
+
+
+def captured_log(root: Path, batch: int, before: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Returns the files of a log from which a query goes on at a batch, by name.
+
+    Args:
+        root: The query's checkpoint location; the batch is being taken.
+        batch: Number of the batch.
+        before: What was captured at an earlier batch; files never change, so these are not read.
+    """
+    names = ["metadata", f"offsets/{batch}"]
+    if batch:
+        names += [f"offsets/{batch - 1}", f"commits/{batch - 1}"]
+    for source in sorted((root / SOURCES).glob("*")):
+        names += [f"{SOURCES}/{source.name}/{name}" for name in _needed(_visible(source))]
+    return {name: before.get(name) or (root / name).read_bytes() for name in names}
+
+
+def restore_log(root: Path, log: Mapping[str, bytes]) -> None:
+    """Writes a log where there is none."""
+    for name, content in log.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _visible(directory: Path) -> Iterator[str]:
+    """Returns names of files below a directory, but for checksums and what is being written."""
+    for path in sorted(directory.rglob("*")):
+        name = path.relative_to(directory)
+        if path.is_file() and not any(part.startswith(".") for part in name.parts):
+            yield name.as_posix()
+
+
+def _needed(names: Iterable[str]) -> list[str]:
+    """Leaves out what the newest compacted entry of a log of files contains."""
+    entries = {name: _ENTRY.fullmatch(name) for name in names}
+    compacted = max(
+        (int(entry[1]) for entry in entries.values() if entry and entry[2]), default=None
+    )
+    if compacted is None:
+        return list(entries)
+    return [
+        name
+        for name, entry in entries.items()
+        if entry is None or int(entry[1]) > compacted or name == f"{compacted}.compact"
+    ]
+
 
 _POLL_S: Final = 0.05
 
@@ -120,7 +253,7 @@ class StreamingFeed:
         start = now.state or self._first
         log = self._directory / "log"
         if start is not None:
-            streaming_log.restore(log, start["log"])
+            restore_log(log, start["log"])
         if now.complete and not now.is_unread:
             return
         if start is not None:
@@ -166,7 +299,7 @@ class StreamingFeed:
         known = {} if before is None else before["log"]
         state = {
             "batch": batch,
-            "log": streaming_log.captured(self._directory / "log", batch, known),
+            "log": captured_log(self._directory / "log", batch, known),
             "sources": self._sources,
             "stateful": self.stateful_part,
             "rows": list(written.rows),

@@ -6,9 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.file_sink.buckets import BucketAssigner
 from penstock.connectors.file_sink.encoders import Encoder, OutputFormat
-from penstock.connectors.file_sink.rolling import RollingPolicy
+from penstock.connectors.file_sink.rolling import BucketAssigner, RollingPolicy
 from penstock.connectors.file_sink.sink import (
     FileSink,
 )

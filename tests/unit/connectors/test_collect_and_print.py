@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.connectors.collect import CollectedResults, CollectSink
-from penstock.connectors.print_sink import PrintSink, format_row
+from penstock.connectors.collect import CollectedResults, CollectSink, PrintSink, format_row
 from penstock.core.errors import (
     JobExecutionError,
     ProgramError,

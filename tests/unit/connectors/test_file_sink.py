@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from file_sink_job import CONTEXT, at, hidden, parts, rows, write
 
-from penstock.connectors.file_sink.buckets import BucketAssigner, DateTimeBucketAssigner
 from penstock.connectors.file_sink.committer import FileCommitter
 from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
-from penstock.connectors.file_sink.rolling import OutputFileConfig, RollingPolicy
+from penstock.connectors.file_sink.rolling import (
+    BucketAssigner,
+    DateTimeBucketAssigner,
+    OutputFileConfig,
+    RollingPolicy,
+)
 from penstock.connectors.file_sink.sink import (
     FileCompactor,
     FileCompactStrategy,

@@ -14,8 +14,7 @@ import pytest
 from penstock.connectors.collection import CollectionSource
 from penstock.connectors.custom import PythonSource, Timestamped, Watermark
 from penstock.connectors.demo_events import DemoEvents, DemoEventSource
-from penstock.connectors.generator import DataGeneratorSource
-from penstock.connectors.number_seq import NumberSequenceSource
+from penstock.connectors.generator import DataGeneratorSource, NumberSequenceSource
 from penstock.connectors.source import Boundedness, Budget, ReadResult, Source
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP

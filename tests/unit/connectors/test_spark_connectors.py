@@ -13,10 +13,8 @@ import pytest
 from pyarrow import parquet
 from sink_job import at, write
 
-from penstock.connectors.arrow_tables import to_table
-from penstock.connectors.file_sink.encoders import BulkWriterFactory
-from penstock.connectors.spark_sink import SparkSink
-from penstock.connectors.spark_source import SparkSource
+from penstock.connectors.file_sink.encoders import BulkWriterFactory, to_table
+from penstock.connectors.spark import SparkSink, SparkSource
 from penstock.core.errors import (
     EnvironmentError_,
     JobExecutionError,
@@ -165,7 +163,7 @@ def test_spark_writer(tmp_path: Path) -> None:
 def test_files_of_different_types_are_one_data_frame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr("penstock.connectors.spark_sink._TABLE_ROWS_LIMIT", limit)
+    monkeypatch.setattr("penstock.connectors.spark._TABLE_ROWS_LIMIT", limit)
     spark = FakeSpark()
     seen: list[Any] = []
     sink = SparkSink(lambda df, epoch: seen.append(df.rows))

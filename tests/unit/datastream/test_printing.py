@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.common import Row, RowKind, Types
-from penstock.datastream.printing import formatter_of
+from penstock.datastream.sinks import formatter_of
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 

@@ -26,7 +26,7 @@ from penstock.core.partitioning import (
 )
 from penstock.core.records import Batch
 from penstock.graph.job_graph import Edge
-from penstock.runtime import key_book
+from penstock.runtime import partitioners
 from penstock.runtime.exchange import ExchangeWriter
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind, decode_batch
 from penstock.runtime.partitioners import make_partitioner, rescale_targets
@@ -126,9 +126,9 @@ def test_a_sender_with_very_many_keys_sends_them_as_they_are(
     if has_numpy:
         pytest.importorskip("numpy")
     else:
-        monkeypatch.setattr(key_book, "numpy_if_there", lambda: None)
-    monkeypatch.setattr(key_book, "_MOST_PLAIN_KEYS", 5)
-    monkeypatch.setattr(key_book, "_MOST_KEYS", 12)
+        monkeypatch.setattr(partitioners, "numpy_if_there", lambda: None)
+    monkeypatch.setattr(partitioners, "_MOST_PLAIN_KEYS", 5)
+    monkeypatch.setattr(partitioners, "_MOST_KEYS", 12)
     edge = Edge(0, 0, 0, None, KeyGroups(lambda value: value), 1, 0)
     partitioner = make_partitioner(
         edge.partitioning, subtask=0, parallelism=1, targets=targets, max_parallelism=128, name="x"

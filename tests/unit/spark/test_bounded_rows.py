@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.connectors.source import Boundedness, Budget
-from penstock.connectors.spark_source import SparkSource
+from penstock.connectors.spark import SparkSource
 from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.runtime.source_progress import SourceProgress
 from penstock.spark.dataframes import BoundedRows

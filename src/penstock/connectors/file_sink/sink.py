@@ -17,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
-from penstock.connectors.file_sink.buckets import BucketAssigner, DateTimeBucketAssigner
 from penstock.connectors.file_sink.committer import FileCommitter
 from penstock.connectors.file_sink.encoders import Encoder, OutputFormat
 from penstock.connectors.file_sink.rolling import (
+    BucketAssigner,
+    DateTimeBucketAssigner,
     DefaultRollingPolicy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.file_sink.buckets import BucketAssigner, checked_bucket
+from penstock.connectors.file_sink.rolling import BucketAssigner, checked_bucket
 from penstock.connectors.sink import SinkWriter, WriterContext
 from penstock.connectors.user_sink import SinkContext
 from penstock.core.errors import JobExecutionError

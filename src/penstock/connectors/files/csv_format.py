@@ -36,7 +36,7 @@ from penstock.connectors.files.formats import (
 from penstock.core.errors import InputError, ProgramError, UnsupportedError
 
 if TYPE_CHECKING:
-    from penstock.connectors.files.byte_window import ByteWindow
+    from penstock.connectors.files.range_reader import ByteWindow
     from penstock.connectors.files.storage import InputFile
     from penstock.core.columns import ColumnName
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.files.byte_window import is_compressed
 from penstock.connectors.files.csv_columns import ColumnRangeReader
 from penstock.connectors.files.csv_format import CsvFormat
 from penstock.connectors.files.formats import BulkFormat, StreamFormat
-from penstock.connectors.files.range_reader import RangeReader, open_window
+from penstock.connectors.files.range_reader import RangeReader, is_compressed, open_window
 from penstock.connectors.files.storage import InputFile, normalize, storage_of
 from penstock.connectors.source import Boundedness, Discovery, Source, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, ProgramError

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connectors.delivery import DeliveryGuarantee
-from penstock.connectors.sink import Sink
+from penstock.connectors.sink import DeliveryGuarantee, Sink
 from penstock.connectors.source import Source
 from penstock.core.refused_names import names_of
 

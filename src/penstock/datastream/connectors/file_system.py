@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.connectors.file_sink.buckets import BucketAssigner
 from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
 from penstock.connectors.file_sink.rolling import (
+    BucketAssigner,
     DefaultRollingPolicy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,

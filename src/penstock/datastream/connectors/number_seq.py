@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connectors.number_seq import NumberSequenceSource
+from penstock.connectors.generator import NumberSequenceSource
 from penstock.core.refused_names import names_of
 
 __all__ = ["NumberSequenceSource"]

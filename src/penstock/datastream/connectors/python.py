@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.connectors.custom import PythonSource, Timestamped, Watermark
 from penstock.connectors.demo_events import DemoEventSource
 from penstock.connectors.generator import DataGeneratorSource
-from penstock.connectors.spark_sink import SparkSink
+from penstock.connectors.spark import SparkSink
 from penstock.connectors.user_sink import PythonSink, SinkContext, SinkFunction
 
 __all__ = [

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph
     from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.runtime.driver import JobDriver
-    from penstock.runtime.sink_commits import SinkCommits
+    from penstock.runtime.sinks import SinkCommits
     from penstock.runtime.state_files import StateFiles
 
 _log = logging.getLogger("penstock.checkpoint")

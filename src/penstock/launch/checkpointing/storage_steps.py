@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
     from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.launch.checkpointing.figures import TaskFigureBook
-    from penstock.runtime.sink_commits import SinkCommits
+    from penstock.runtime.sinks import SinkCommits
 
 # Where processes of tests die: the steps of the commit protocol.
 _ID: Final = fault_span("checkpoint.id")

@@ -1,25 +1,48 @@
-"""Records as DataFrames: whatever Spark can write, or a function of the user's.
-
-1. Each subtask writes an epoch's records to one Parquet file under the scratch directory.
-2. The committer makes one DataFrame of all files of a commit and hands it to the user's function,
-   with the epoch as its id, or appends it through Spark's writer.
-3. A marker beside the files remembers what was committed. A crash between Spark's commit and the
-   marker makes the commit happen again: at least once. With checkpointing it is exactly once where
-   the target knows the id: Delta tables do (`txnVersion`), and a function can.
-"""
+"""DataFrames: one as a source, and Spark's writers as a sink."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.arrow_tables import Schema, checked_schema, to_table
+from penstock.connectors.file_sink.encoders import Schema, checked_schema, to_table
 from penstock.connectors.file_sink.writer import make_durable
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
+from penstock.connectors.source import Boundedness
 from penstock.core.errors import EnvironmentError_, JobExecutionError, ProgramError
+
+if TYPE_CHECKING:
+    from penstock.core.columns import ColumnName
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkSource:
+    """A DataFrame of the user's."""
+
+    df: Any  # The DataFrame, batch or streaming; never pickled.
+
+    def __post_init__(self) -> None:
+        if not (hasattr(self.df, "isStreaming") and hasattr(self.df, "schema")):
+            raise ProgramError(f"from_spark needs a DataFrame, not {type(self.df).__name__}.")
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Whether it ends; as of any source."""
+        return Boundedness.CONTINUOUS_UNBOUNDED if self.is_streaming else Boundedness.BOUNDED
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether it never ends."""
+        return bool(self.df.isStreaming)
+
+    def with_columns(self, columns: tuple[ColumnName, ...]) -> SparkSource:
+        """Returns this source: the files that take its place have all columns."""
+        return self
+
 
 _REMEMBERED = 10_000
 """Committed files that the marker names; snapshots from which a job starts again owe fewer."""
