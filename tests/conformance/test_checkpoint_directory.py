@@ -15,6 +15,7 @@ import pytest
 from recovery_kit import environment
 
 from penstock.checkpoint.clean_up.orphan_listing import list_orphans
+from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
 from penstock.checkpoint.coordination import sink_backlog
 from penstock.checkpoint.errors import StorageError
 from penstock.checkpoint.paths import CheckpointLayout
@@ -27,7 +28,6 @@ from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.datastream.connectors import FileSink, PythonSource
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +147,7 @@ def test_a_running_job_sweeps_its_directory(tmp_path: Path) -> None:
     job_directory = tmp_path / "checkpoints" / str(job.get_job_id())
     service = job._job._service
     old = planted(job_directory / "shared", 1, 2 * DAY_S)
-    sweep = service._effects.orphans
+    sweep = service._files.orphans
     sweep._due_ms = 0  # An hour has passed.
     wait_until(lambda: not old.exists(), "the hourly sweep did not come")
     job.cancel()
@@ -157,7 +157,7 @@ def test_the_end_of_a_job_removes_what_its_aborted_checkpoints_left(tmp_path: Pa
     job = program(environment(tmp_path, 1, {"execution.checkpointing.interval": "1 h"}))
     job.trigger_checkpoint().result()
     job_directory = tmp_path / "checkpoints" / str(job.get_job_id())
-    writer = job._job._service._effects._writer_id
+    writer = job._job._service._files._writer_id
     own = planted(job_directory / "shared", 1, 1, writer)
     other = planted(job_directory / "shared", 1, 1, "somebody")
     job.cancel()

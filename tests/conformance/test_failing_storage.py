@@ -9,9 +9,9 @@ from recovery_kit import Faults, environment, failing_at, same
 from restore_kit import Tap, Visible, build, cancel, counts, run_to, wait_for
 
 from penstock.checkpoint.errors import StorageError
+from penstock.checkpoint.files import CheckpointFiles
 from penstock.common import JobStatus
 from penstock.core.errors import PenstockError
-from penstock.launch.checkpointing.effects import SnapshotEffects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +95,7 @@ def test_a_restore_that_fails_is_a_failure_like_others(
 ) -> None:
     """The restart strategy counts it, and the next attempt restores."""
     fetched = []
-    fetch = SnapshotEffects.fetch
+    fetch = CheckpointFiles.fetch
 
     def failing(effects: Any, loaded: Any) -> None:
         fetched.append(loaded.manifest.checkpoint_id)
@@ -103,7 +103,7 @@ def test_a_restore_that_fails_is_a_failure_like_others(
             raise StorageError("the storage does not answer")
         fetch(effects, loaded)
 
-    monkeypatch.setattr(SnapshotEffects, "fetch", failing)
+    monkeypatch.setattr(CheckpointFiles, "fetch", failing)
     client = build(
         tmp_path, change=lambda stream: stream.map(failing_at([60], "user"))
     ).execute_async()

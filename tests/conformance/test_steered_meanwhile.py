@@ -10,9 +10,9 @@ import pytest
 from recovery_kit import Faults, same
 from restore_kit import Tap, Visible, build, counts, run_to, wait_for
 
+from penstock.checkpoint.files import CheckpointFiles
 from penstock.common import JobStatus
 from penstock.core.errors import PenstockError
-from penstock.launch.checkpointing.effects import SnapshotEffects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,14 +35,14 @@ class Gate:
     def __init__(self, patch: pytest.MonkeyPatch, name: str) -> None:
         self.reached = threading.Event()
         self.opened = threading.Event()
-        inner = getattr(SnapshotEffects, name)
+        inner = getattr(CheckpointFiles, name)
 
         def held(effects: Any, *arguments: Any) -> Any:
             self.reached.set()
             assert self.opened.wait(SECONDS)
             return inner(effects, *arguments)
 
-        patch.setattr(SnapshotEffects, name, held)
+        patch.setattr(CheckpointFiles, name, held)
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from typing import Any
 from kill_oracle import checkpoints, is_paced, shapes
 from kill_shapes import SHAPES
 
+from penstock.checkpoint import executor
+from penstock.checkpoint.coordination.instructions import Publish
 from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
 from penstock.core.errors import PenstockError
 from penstock.datastream import StreamExecutionEnvironment
@@ -28,7 +30,7 @@ from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.job.start import set_launcher, start_job
-from penstock.launch.checkpointing.storage_steps import StorageSteps
+from penstock.launch.checkpointing import service
 from penstock.runtime.sinks import SinkCommits
 from penstock.state.timers import TimerTable
 
@@ -77,13 +79,14 @@ def sink(directory: Path, policy: RollingPolicy) -> Any:
 
 
 def commit_before_publish() -> None:
-    publish = StorageSteps.on_Publish
+    execute = executor.execute
 
-    def broken(steps: Any, wish: Any) -> None:
-        steps._sinks.commit(wish.retained[-1].epoch, wish.checkpoint_id)
-        publish(steps, wish)
+    def broken(instruction: Any, files: Any, sinks: Any, host: Any) -> Any:
+        if isinstance(instruction, Publish):
+            sinks.commit(instruction.retained[-1].epoch, instruction.checkpoint_id)
+        return execute(instruction, files, sinks, host)
 
-    StorageSteps.on_Publish = broken  # type: ignore[method-assign]
+    service.execute = broken
 
 
 def forget_owed_output() -> None:

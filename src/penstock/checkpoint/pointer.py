@@ -7,17 +7,22 @@ files are gone, so a successor finishes a deletion that its predecessor began.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.checkpoint.errors import FencedError
+from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
 from penstock.core.envelope import DamagedError
+from penstock.core.errors import PenstockError
+from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
 
 if TYPE_CHECKING:
-    from penstock.core.versioned import Outcome, RecordVersion, Rejected, Unknown, VersionedRecord
+    from penstock.core.versioned import RecordVersion, VersionedRecord
+
+_TRIES: Final = 20
 
 
 class PointerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -159,6 +164,75 @@ class PointerRecord:
         return self._record.settle(unknown)
 
 
+class JobPointer:
+    """The pointer as the job's process follows it: read once, then known from its own changes.
+
+    Args:
+        record: Where it is kept.
+        job_id: 32 hex digits.
+        make_directory: Makes the directory that the record lies in.
+
+    Attributes:
+        ending: How the job ends, once it does.
+    """
+
+    def __init__(
+        self, record: PointerRecord, job_id: str, make_directory: Callable[[], None]
+    ) -> None:
+        self._record = record
+        self._job_id = job_id
+        self._make_directory = make_directory
+        self._known: ReadPointer | None = None
+        self.ending = ""
+
+    @property
+    def place(self) -> str:
+        return self._record.place
+
+    def take_over(self) -> Pointer:
+        """Locks lower leader epochs out; returns what the pointer says."""
+        self._make_directory()
+        fence(self._record.take_over, self._record.place)
+        self._known = self._record.read()
+        return self._known.pointer
+
+    def publish(self, change: Callable[[Pointer], Pointer]) -> Outcome:
+        """Makes the pointer say something else: the commit point."""
+        if self._known is None:
+            self._make_directory()
+            self._known = self._record.read()
+        known = self._known
+        return self._settled(self._record.publish(change(known.pointer), known.version))
+
+    def settle(self, unknown: Unknown) -> Outcome:
+        """Asks what became of a publication without a reply."""
+        return self._settled(self._record.settle(unknown))
+
+    def end(self, checkpoint_ids: tuple[int, ...]) -> Outcome | None:
+        """Makes the pointer name none of these; None when it never named anything."""
+        if self._known is None:
+            self._known = self._record.read()
+        known = self._known
+        if known.version is None:
+            return None
+        pointer = known.pointer.ended(checkpoint_ids, self._job_id, self.ending)
+        outcome = self._record.publish(pointer, known.version)
+        if isinstance(outcome, Unknown):
+            outcome = self._record.settle(outcome)
+        if not isinstance(outcome, Committed):
+            # It is tried again, from what the record says then.
+            self._known = None
+        return self._settled(outcome)
+
+    def _settled(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Committed):
+            # What cannot be read now is read before the next change: this one has happened.
+            self._known = None
+            with contextlib.suppress(PenstockError):
+                self._known = self._record.read()
+        return outcome
+
+
 def rejection_text(rejected: Rejected, place: str) -> str:
     """Says why a change of the pointer can never count, and what to do."""
     if rejected.current is None:
@@ -187,3 +261,36 @@ def decode_pointer(version: RecordVersion, place: str) -> Pointer:
         return msgspec.msgpack.decode(version.value, type=Pointer)
     except msgspec.DecodeError as error:
         raise DamagedError(f"the pointer {place} is whole but malformed: {error}.") from error
+
+
+def is_superseded(confirm_lead: Callable[[], None]) -> bool:
+    """Whether a later leader is known to have begun; storage without an answer says nothing."""
+    try:
+        confirm_lead()
+    except FencedError:
+        return True
+    except PenstockError:
+        return False
+    return False
+
+
+def fence(take_over: Callable[[], Outcome], place: str) -> None:
+    """Repeats `take_over` until it has happened, or never will.
+
+    Between reading and writing, the older leader may still write: then it is tried again. It loses
+    that race at last, because from our first write on each of its own is rejected.
+
+    Raises:
+        FencedError: A newer leader was there first.
+        UnknownOutcomeError: The storage does not say what came of it.
+    """
+    outcome: Outcome | None = None
+    for _ in range(_TRIES):
+        outcome = take_over()
+        if isinstance(outcome, Committed):
+            return
+        if isinstance(outcome, Rejected) and outcome.fenced:
+            leader = "nobody" if outcome.current is None else outcome.current.leader_epoch
+            raise FencedError(f"the leader of epoch {leader} writes {place} now.")
+    reason = outcome.reason if isinstance(outcome, Unknown) else "it changes all the time"
+    raise UnknownOutcomeError(f"{place} could not be taken over: {reason}.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.codec import decode_manifest
+from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.errors import CheckpointError, ContentError, ObjectMissingError
 from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory, split_url
 from penstock.checkpoint.pointer import PointerEntry
@@ -120,6 +121,32 @@ def load_completed(storages: Storages, pointer: Pointer) -> tuple[LoadedSnapshot
             "output that was already committed."
         )
     return tuple(snapshots)
+
+
+def completed_from(loaded: LoadedSnapshot) -> CompletedCheckpoint:
+    """Returns a snapshot that was found on storage as the coordinator knows completed ones."""
+    manifest = loaded.manifest
+    return CompletedCheckpoint(
+        manifest.checkpoint_id,
+        SnapshotKind.SAVEPOINT if manifest.kind.is_savepoint else SnapshotKind.CHECKPOINT,
+        loaded.directory,
+        manifest.epoch,
+        details=loaded,
+    )
+
+
+def loaded_of(checkpoint: CompletedCheckpoint) -> LoadedSnapshot:
+    """Returns what was attached when the checkpoint was written, or found on storage."""
+    assert isinstance(checkpoint.details, LoadedSnapshot)
+    return checkpoint.details
+
+
+def entry_of(checkpoint: CompletedCheckpoint) -> PointerEntry:
+    """Returns how the pointer names it."""
+    # Of one that a predecessor was deleting, no more is known than what the pointer says.
+    if isinstance(checkpoint.details, PointerEntry):
+        return checkpoint.details
+    return loaded_of(checkpoint).entry(is_owned=checkpoint.is_deletable)
 
 
 def _loaded(storage: CheckpointStorage, directory: str, data: bytes) -> LoadedSnapshot:

@@ -16,23 +16,26 @@ from typing import TYPE_CHECKING, Final
 from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.executor import execute
+from penstock.checkpoint.figures import CheckpointFigures
+from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.retention import RetentionPolicy, is_kept
 from penstock.checkpoint.settings import StorageKind
+from penstock.checkpoint.snapshot_load import loaded_of
+from penstock.checkpoint.storage.records import open_records
 from penstock.checkpoint.storage.urls import Storages
 from penstock.core.clock import SystemClock
 from penstock.core.configuration import Configuration, Rank
-from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
-from penstock.core.versioned import Committed
 from penstock.job.attempt_directories import remove_earlier_attempts
 from penstock.job.settings import read_settings
-from penstock.jobmanager.high_availability.coordination import open_job_records, open_records
-from penstock.launch.checkpointing.details import loaded_of
-from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
+from penstock.jobmanager.high_availability.coordination import open_job_records
 from penstock.launch.start_point import own_start
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.checkpoint.settings import CheckpointSettings
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.job.settings import JobSettings
@@ -89,39 +92,67 @@ def _end_checkpoints(job_id: str, settings: JobSettings, status: JobStatus) -> N
         if open_records(records, storages.at(place), layout)[0].read() is None:
             return
         identity = JobIdentity(job_id, "", settings.state.directory, settings.leader_epoch, records)
-        effects = SnapshotEffects(identity, checkpoints, SystemClock(), storages)
+        files = CheckpointFiles(identity, checkpoints, SystemClock(), storages)
         try:
-            _end(effects, checkpoints, status)
+            _end(files, checkpoints, status)
         finally:
-            effects.close()
+            files.close()
     finally:
         if records is not None:
             records.close()
 
 
-def _end(effects: SnapshotEffects, settings: CheckpointSettings, status: JobStatus) -> None:
+def _end(files: CheckpointFiles, settings: CheckpointSettings, status: JobStatus) -> None:
     """Has the coordinator end the job from where its checkpoints stand."""
-    effects.pointer.ending = status.name
-    pointer, last_id = effects.take_over()
-    own = own_start(pointer, last_id, effects)
+    files.pointer.ending = status.name
+    pointer, last_id = files.take_over()
+    own = own_start(pointer, last_id, files)
     if own is None:
-        effects.orphans.finish(last_id, ())
+        files.orphans.finish(last_id, ())
         return
-    effects.registry = own.registry
+    files.registry = own.registry
     coordinator = CheckpointCoordinator(_keeping_what_is_owed(settings, own.loaded, status))
+    ended = _EndedJob()
     coming: deque[events.Event] = deque([own.restored, events.JobEnded(status)])
-    left = ["their coordinator did not come to an end."]
+    left: list[str] = []
     while coming:
-        for instruction in coordinator.handle(coming.popleft(), now_ms=0):
-            if isinstance(instruction, instructions.Close):
-                effects.orphans.finish(coordinator.last_id, map(loaded_of, coordinator.needed))
-                left.clear()
-            try:
-                coming.extend(_obeyed(effects, instruction))
-            except PenstockError as error:
-                left.append(str(error))
-    if left:
-        raise CheckpointError(f"checkpoints of job {effects.job_id} are left: {left[-1]}")
+        event = coming.popleft()
+        match event:
+            case events.DeletionFailed(_, message) | events.SharedFilesReleased(message):
+                left.append(message)
+            case events.PointerRemovalUnknown(message) | events.LeadershipLost(message):
+                left.append(message)
+        for instruction in coordinator.handle(event, now_ms=0):
+            answer = execute(instruction, files, ended, ended)
+            if answer is not None:
+                coming.append(answer)
+    if ended.is_closed:
+        files.orphans.finish(coordinator.last_id, map(loaded_of, coordinator.needed))
+    else:
+        left.append("their coordinator did not come to an end.")
+    if left := [message for message in left if message]:
+        raise CheckpointError(f"checkpoints of job {files.job_id} are left: {left[0]}")
+
+
+class _EndedJob:
+    """Stands for a job that does not run any more: only its files are left."""
+
+    is_closed = False
+
+    def steer(self, instruction: instructions.Steering) -> None:
+        self.is_closed |= isinstance(instruction, instructions.Close)
+
+    def in_background(self, work: Callable[[], events.Event]) -> events.Event:
+        return work()
+
+    def figures(self, _instruction: object, _uploaded: object) -> CheckpointFigures:
+        return CheckpointFigures()
+
+    def promise(self, sinks: object) -> None:
+        """Nothing is written any more."""
+
+    def commit(self, epoch: int, checkpoint_id: int) -> None:
+        """Only the program can commit its output; the checkpoint is kept for that."""
 
 
 def _keeping_what_is_owed(
@@ -141,23 +172,3 @@ def _keeping_what_is_owed(
         ", ".join(map(repr, owing)),
     )
     return dataclasses.replace(settings, retention=RetentionPolicy.RETAIN_ON_CANCELLATION)
-
-
-def _obeyed(effects: SnapshotEffects, instruction: instructions.Instruction) -> list[events.Event]:
-    """Does what the coordinator says about files; returns what follows."""
-    match instruction:
-        case instructions.RemovePointers(checkpoint_ids):
-            if not isinstance(effects.pointer.end(checkpoint_ids), Committed):
-                raise CheckpointError("their pointer could not be changed.")
-            return [events.PointersRemoved()]
-        case instructions.DeleteCheckpoint(checkpoint):
-            effects.delete(checkpoint)
-            return [events.DeletionCompleted(checkpoint.checkpoint_id)]
-        case instructions.ReleaseSharedFiles(lowest_id):
-            effects.release_shared(lowest_id)
-            return [events.SharedFilesReleased()]
-        case instructions.CommitSinks(checkpoint):
-            # Its output can only be committed by the program; the checkpoint is kept for that.
-            return [events.SinksCommitted(checkpoint.checkpoint_id)]
-        case _:
-            return []

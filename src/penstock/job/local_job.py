@@ -25,7 +25,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import LASTING_DAMAGE
-from penstock.checkpoint.take_over import is_superseded
+from penstock.checkpoint.pointer import is_superseded
 from penstock.core.errors import JobExecutionError, is_lasting
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.job.engine import open_engine

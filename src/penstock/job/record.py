@@ -31,9 +31,9 @@ from penstock.runtime.job_metrics import (
 )
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.files import CheckpointFiles
     from penstock.graph.job_graph import JobGraph
     from penstock.job.settings import JobSettings
-    from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.runtime.driver import EpochSummary
     from penstock.runtime.overdue import OverdueEpoch
 
@@ -244,7 +244,7 @@ def failure_of(
     return FailureRecord(time_ms, name, shown, task, subtask, attempt, restored_id)
 
 
-def storage_facts(effects: SnapshotEffects) -> StorageFacts:
+def storage_facts(effects: CheckpointFiles) -> StorageFacts:
     """Returns what was asked of checkpoint storage."""
     counts = effects.storages.counts
     return StorageFacts(

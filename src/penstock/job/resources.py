@@ -11,16 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.retention import is_kept
-from penstock.checkpoint.snapshot_load import load_entry
+from penstock.checkpoint.snapshot_load import entry_of, load_entry
 from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ProcessLostError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
 from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
 from penstock.jobmanager.high_availability.coordination import open_job_records
-from penstock.launch.checkpointing.details import entry_of
-from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
 from penstock.launch.checkpointing.service import CheckpointService
 from penstock.launch.job_snapshot import from_manifest
 from penstock.launch.restore_check import fitting_start
@@ -74,7 +73,7 @@ class JobResources:
             self._records,
         )
         storages = Storages(settings.storage_options)
-        self.effects = SnapshotEffects(identity, checkpoints, clock, storages)
+        self.effects = CheckpointFiles(identity, checkpoints, clock, storages)
         self.service = CheckpointService(
             job_id, engine.graph, checkpoints, self.effects, self.sinks, self._files, clock
         )

@@ -20,13 +20,13 @@ from penstock.state.facts import PICKLE
 from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.files import CheckpointFiles
     from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.configuration import Configuration
     from penstock.graph.job_graph import JobGraph
     from penstock.graph.nodes import StreamGraph
     from penstock.job.settings import JobSettings
-    from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.launch.start_point import StartPoint
 
 _log = logging.getLogger("penstock.job")
@@ -34,7 +34,7 @@ _PATH = "execution.state-recovery.path"
 
 
 def fitting_start(
-    graph: JobGraph, settings: JobSettings, effects: SnapshotEffects
+    graph: JobGraph, settings: JobSettings, effects: CheckpointFiles
 ) -> StartPoint | None:
     """Returns what a job starts from, found to fit it; None for an empty state.
 

@@ -14,15 +14,19 @@ from penstock.checkpoint.coordination.completed import CompletedCheckpoint, Snap
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoints.claim import claim_snapshot
 from penstock.checkpoint.settings import ClaimMode
-from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_snapshot
+from penstock.checkpoint.snapshot_load import (
+    LoadedSnapshot,
+    completed_from,
+    load_completed,
+    load_snapshot,
+)
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
-from penstock.launch.checkpointing.details import completed_from
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.files import CheckpointFiles
     from penstock.checkpoint.pointer import Pointer, PointerEntry
     from penstock.job.settings import JobSettings
-    from penstock.launch.checkpointing.effects import SnapshotEffects
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class StartPoint:
     claim_mode: ClaimMode | None  # Who owns the snapshot; None when it is the job's own.
     registry: SharedRegistry  # Shared files of the job's own checkpoints.
 
-    def adopt(self, effects: SnapshotEffects, job_id: str) -> None:
+    def adopt(self, effects: CheckpointFiles, job_id: str) -> None:
         """Makes the snapshot the job's. Leaves a mark, so only after it was found to fit.
 
         Raises:
@@ -57,7 +61,7 @@ class JobEndedError(PenstockError):
         self.status = status
 
 
-def find_start(settings: JobSettings, effects: SnapshotEffects) -> StartPoint | None:
+def find_start(settings: JobSettings, effects: CheckpointFiles) -> StartPoint | None:
     """Returns what to start from; None for an empty state.
 
     Raises:
@@ -86,7 +90,7 @@ def find_start(settings: JobSettings, effects: SnapshotEffects) -> StartPoint | 
     return StartPoint(loaded, restored, mode, registry)
 
 
-def own_start(pointer: Pointer, last_id: int, effects: SnapshotEffects) -> StartPoint | None:
+def own_start(pointer: Pointer, last_id: int, effects: CheckpointFiles) -> StartPoint | None:
     """Returns the latest of the job's own checkpoints; None when there is none."""
     if not pointer.completed:
         return None

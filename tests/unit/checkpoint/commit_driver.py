@@ -13,6 +13,7 @@ import msgspec
 from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
 
 from penstock.checkpoint.clean_up.deletion import delete_shared, delete_snapshot
+from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
 from penstock.checkpoint.errors import CheckpointError, FencedError, StorageError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.paths import layout_of
@@ -27,7 +28,6 @@ from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, read_inline, run_upload
 from penstock.checkpoint.verify import verify_loaded
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
-from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from penstock.checkpoint.coordination import instructions
+from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
 from penstock.checkpoint.errors import (
-    FencedError,
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
@@ -21,11 +20,6 @@ from penstock.checkpoint.storage.counts import StorageCounts
 from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.checkpoint.storage.retry import RetryingStorage
 from penstock.checkpoint.storage.urls import Storages
-from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
-from penstock.launch.checkpointing.storage_steps import StorageSteps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Unreliable(MemoryStorage):
@@ -94,35 +88,3 @@ def test_orphans_that_stay_are_told_by_their_size() -> None:
     assert old.orphan_bytes == 5
     for each in (young, old):
         each.close()
-
-
-class Fenced:
-    """Effects of which every write is refused."""
-
-    def __init__(self) -> None:
-        self.storages = Storages()
-
-    def reserve_id(self, at_least: int) -> int:
-        raise FencedError(f"another leader counts beyond {at_least}")
-
-    def release_shared(self, lowest_id: int) -> None:
-        raise FencedError(f"another leader keeps {lowest_id}")
-
-
-@pytest.mark.parametrize(
-    ("act", "count"),
-    [
-        (lambda steps: steps.on_ReserveId(instructions.ReserveId(1)), 1),
-        (lambda steps: steps.on_ReleaseSharedFiles(instructions.ReleaseSharedFiles(1)), 1),
-    ],
-    ids=["id", "release"],
-)
-def test_refused_writes_are_counted(act: Callable[[StorageSteps], None], count: int) -> None:
-    effects: Any = Fenced()
-    posted: list[Any] = []
-    nobody: Any = None
-    steps = StorageSteps("0" * 32, effects, nobody, posted.append, nobody)
-    act(steps)
-    steps.close()
-    assert effects.storages.counts.fenced_writes == count
-    assert type(posted[-1]).__name__ == "LeadershipLost"

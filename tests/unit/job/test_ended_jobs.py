@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from penstock.checkpoint.coordination.instructions import Publish
+from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.manifest import Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.publisher import prepare_directories, write_metadata
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
+from penstock.checkpoint.snapshot_load import completed_from
 from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
 from penstock.job.ended_jobs import clean_up
 from penstock.jobmanager.job_directory import JobDirectory
-from penstock.launch.checkpointing.details import completed_from
-from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
 
 JOB = "a" * 32
 OWED = {"pending": [[7, {"part": "p"}]], "owes_other_jobs": True}
@@ -30,7 +30,7 @@ def dead_job(directory: Path, sink: dict[str, Any]) -> JobDirectory:
         interval_ms=1_000, storage=StorageKind.FILE_SYSTEM, directory=str(directory / "checkpoints")
     )
     identity = JobIdentity(JOB, "job", str(directory / "state"))
-    effects = SnapshotEffects(identity, settings, SystemClock())
+    effects = CheckpointFiles(identity, settings, SystemClock())
     effects.probe()
     assert effects.reserve_id(1) == 1
     layout = layout_of(JOB)

@@ -10,18 +10,18 @@ from penstock.checkpoint.registry import SharedFile, SharedRegistry
 if TYPE_CHECKING:
     from pathlib import Path
 
+from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.pointer import Pointer
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.core.clock import SystemClock
-from penstock.launch.checkpointing.effects import JobIdentity, SnapshotEffects
 
 
-def effects(directory: Path, leader_epoch: int) -> SnapshotEffects:
+def effects(directory: Path, leader_epoch: int) -> CheckpointFiles:
     settings = CheckpointSettings(
         interval_ms=1_000, storage=StorageKind.FILE_SYSTEM, directory=str(directory)
     )
     identity = JobIdentity("a" * 32, "job", str(directory / "state"), leader_epoch)
-    return SnapshotEffects(identity, settings, SystemClock())
+    return CheckpointFiles(identity, settings, SystemClock())
 
 
 def test_unclaimed_files_outlive_restarts_of_the_process(tmp_path: Path) -> None:

@@ -229,7 +229,9 @@ class DeletionFailed(CheckpointProblem):
 
 @dataclass(frozen=True, slots=True)
 class SharedFilesReleased(Event):
-    """`ReleaseSharedFiles` is over; what could not be deleted is left to the sweep."""
+    """`ReleaseSharedFiles` is over."""
+
+    message: str = ""  # What could not be deleted, if anything; it is left to the sweep.
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.completed import CompletedCheckpoint
@@ -13,19 +13,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
-    """Base of all instructions."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleTick(Instruction):
+class ScheduleTick:
     """Send `Ticked` at this time; replaces an earlier wish. None: no tick is needed."""
 
     at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class ReserveId(Instruction):
+class ReserveId:
     """Take a new id from the durable counter, under our leader epoch, not below `at_least`.
 
     Answer: `IdReserved`, `IdReservationFailed`, or `LeadershipLost`.
@@ -35,7 +30,7 @@ class ReserveId(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestSnapshot(Instruction):
+class RequestSnapshot:
     """Hand over the job's state at the end of the running epoch, or at once when none runs.
 
     Answer: `EpochCompleted`; every one answers all open requests. For `stop` read nothing more,
@@ -48,7 +43,7 @@ class RequestSnapshot(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class Upload(Instruction):
+class Upload:
     """Make the files of a snapshot durable, in the background.
 
     Only files that `base` names may be referred to instead of written; None means a full one.
@@ -63,7 +58,7 @@ class Upload(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteMetadata(Instruction):
+class WriteMetadata:
     """Write `_metadata`, whole or not at all, as the last file.
 
     Answer: `MetadataWritten`, `MetadataFailed` or `MetadataUnknown`.
@@ -78,14 +73,14 @@ class WriteMetadata(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class ReReadMetadata(Instruction):
+class ReReadMetadata:
     """Find out whether `_metadata` was written. Answers as of `WriteMetadata`."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Publish(Instruction):
+class Publish:
     """Set the pointer by compare-and-set under our leader epoch: the only commit point.
 
     Afterwards the pointer names exactly `retained`, the new checkpoint last. It lists `dropped`
@@ -102,7 +97,7 @@ class Publish(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class ReReadPointer(Instruction):
+class ReReadPointer:
     """Find out what became of `Publish`, repeating the same change if need be.
 
     Answer: `Published`, `PublicationRejected` or `PublicationUnknown`. Finding the old pointer is
@@ -113,7 +108,7 @@ class ReReadPointer(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitSinks(Instruction):
+class CommitSinks:
     """Make output visible, idempotently: all that was prepared up to this checkpoint.
 
     What is not known to be committed must be in the next snapshot too, because this checkpoint
@@ -124,7 +119,7 @@ class CommitSinks(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class NotifyAborted(Instruction):
+class NotifyAborted:
     """Tell whoever works on the checkpoint to drop it; late answers are welcome but ignored."""
 
     checkpoint_id: int
@@ -132,7 +127,7 @@ class NotifyAborted(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class DiscardPending(Instruction):
+class DiscardPending:
     """Delete what is private to an aborted checkpoint, never shared files.
 
     Wait for its upload to stop first, so that nothing is written behind the deletion.
@@ -143,7 +138,7 @@ class DiscardPending(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteCheckpoint(Instruction):
+class DeleteCheckpoint:
     """Delete metadata, then private files, of a checkpoint that the pointer does not name.
 
     Answer: `DeletionCompleted` or `DeletionFailed`.
@@ -153,14 +148,14 @@ class DeleteCheckpoint(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseSharedFiles(Instruction):
+class ReleaseSharedFiles:
     """Delete shared files whose `last_used` is below this id. Answer: `SharedFilesReleased`."""
 
     lowest_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class RemovePointers(Instruction):
+class RemovePointers:
     """At the end of the job: make the pointer name none of these.
 
     Answer: `PointersRemoved`, `PointerRemovalUnknown` or `LeadershipLost`.
@@ -170,40 +165,40 @@ class RemovePointers(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class Recover(Instruction):
+class Recover:
     """Start the next attempt from this checkpoint; None: from empty state, as at first."""
 
     checkpoint: CompletedCheckpoint | None
 
 
 @dataclass(frozen=True, slots=True)
-class FailJob(Instruction):
+class FailJob:
     """Fail the attempt; the restart strategy decides what follows."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class StepDown(Instruction):
+class StepDown:
     """Another leader owns the job: stop, and touch nothing durable any more."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class FinishJob(Instruction):
+class FinishJob:
     """The job has stopped with this savepoint and its output is visible: it is FINISHED."""
 
     savepoint: CompletedCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Close(Instruction):
+class Close:
     """Everything is cleaned up; no further event is needed."""
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteRequest(Instruction):
+class CompleteRequest:
     """Tell the caller the result: a checkpoint, or why there is none."""
 
     request_id: str
@@ -212,7 +207,37 @@ class CompleteRequest(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class Announce(Instruction):
+class Announce:
     """Append to history, metrics, listeners and log; a failure there fails nothing."""
 
     fact: Fact
+
+
+Steering: TypeAlias = (
+    ScheduleTick
+    | RequestSnapshot
+    | NotifyAborted
+    | CompleteRequest
+    | Announce
+    | Recover
+    | FailJob
+    | StepDown
+    | FinishJob
+    | Close
+)
+"""What concerns the running job and the people who wait, not storage."""
+
+Instruction: TypeAlias = (
+    Steering
+    | ReserveId
+    | Upload
+    | WriteMetadata
+    | ReReadMetadata
+    | Publish
+    | ReReadPointer
+    | CommitSinks
+    | DiscardPending
+    | DeleteCheckpoint
+    | ReleaseSharedFiles
+    | RemovePointers
+)

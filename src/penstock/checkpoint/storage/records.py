@@ -9,6 +9,8 @@ keeps two apart: high availability must use another store.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.errors import (
@@ -21,6 +23,7 @@ from penstock.checkpoint.storage.content import Content
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError, VersionedRecord
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.storage.contract import CheckpointStorage
 
 KEPT_VERSIONS: Final = 8
@@ -97,3 +100,21 @@ def open_record(storage: CheckpointStorage, key: str) -> VersionedRecord:
     if storage.capabilities.cas:
         return VersionedRecord(SwappedRecord(storage, key))
     return VersionedRecord(NumberedRecord(storage, key))
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecords:
+    """Records of one job's checkpoints."""
+
+    pointer: VersionedRecord  # Completed checkpoints.
+    counter: VersionedRecord  # Ids of checkpoints.
+    close: Callable[[], None]  # Ends the connection.
+
+
+def open_records(
+    records: JobRecords | None, storage: CheckpointStorage, layout: CheckpointLayout
+) -> tuple[VersionedRecord, VersionedRecord]:
+    """Returns pointer and counter of a job: given ones, or those in its checkpoint directory."""
+    if records is not None:
+        return records.pointer, records.counter
+    return open_record(storage, layout.pointer), open_record(storage, layout.counter)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.paths import canonical_url
 from penstock.checkpoint.storage.probe import probe_storage
-from penstock.checkpoint.storage.records import open_record
+from penstock.checkpoint.storage.records import JobRecords, open_record
 from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import VersionedRecord
@@ -27,7 +27,6 @@ from penstock.jobmanager.high_availability.zookeeper import ZooKeeper, ZooKeeper
 from penstock.jobmanager.job_records import ATTEMPT_BITS
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.core.configuration import Configuration
 
@@ -101,15 +100,6 @@ def read_coordination(configuration: Configuration, leader_epoch: int) -> Coordi
     return None if settings is None else Coordination(settings, configuration.to_dict())
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecords:
-    """Records of one job's checkpoints."""
-
-    pointer: VersionedRecord  # Completed checkpoints.
-    counter: VersionedRecord  # Ids of checkpoints.
-    close: Callable[[], None]  # Ends the connection.
-
-
 def open_job_records(
     coordination: Coordination | None, job_id: str, checkpoint_directory: str | None
 ) -> JobRecords | None:
@@ -133,15 +123,6 @@ def shared_checkpoints(configuration: Configuration) -> str | None:
     """Returns where checkpoints of programs go that name no place, if several managers share it."""
     settings = HaSettings.from_configuration(configuration)
     return None if settings is None else f"{settings.cluster_directory}/checkpoints"
-
-
-def open_records(
-    records: JobRecords | None, storage: CheckpointStorage, layout: CheckpointLayout
-) -> tuple[VersionedRecord, VersionedRecord]:
-    """Returns pointer and counter of a job: given ones, or those in its checkpoint directory."""
-    if records is not None:
-        return records.pointer, records.counter
-    return open_record(storage, layout.pointer), open_record(storage, layout.counter)
 
 
 class CoordinationRecords:

@@ -27,8 +27,8 @@ from penstock.checkpoint.errors import (
     ObjectExistsError,
     ObjectMissingError,
 )
+from penstock.checkpoint.pointer import fence
 from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.take_over import fence
 from penstock.core.envelope import DamagedError, seal, unseal
 from penstock.core.errors import StateError
 from penstock.core.versioned import Rejected, Unknown

@@ -1,7 +1,8 @@
 """Drives the checkpoint coordinator: one thread that hands it events and obeys its instructions.
 
-Anyone may post events; only this thread calls the coordinator. `StorageSteps` does what it says.
-The job's driver asks `wanted` at the end of each epoch, and `offer`s its state.
+Anyone may post events; only this thread calls the coordinator. `executor` does what it says:
+uploads and metadata in a second thread, so that time-outs and requests are heard meanwhile, the
+rest in place. The job's driver asks `wanted` at the end of each epoch, and `offer`s its state.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import queue
 import random  # noqa: TID251 - the composition root is where chance comes from
 import threading
 import uuid
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from penstock.checkpoint.coordination import events, facts, instructions
 from penstock.checkpoint.coordination.completed import (
@@ -23,20 +24,23 @@ from penstock.checkpoint.coordination.completed import (
 )
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.executor import execute
+from penstock.checkpoint.snapshot_load import loaded_of
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
 from penstock.launch.checkpointing.figures import TaskFigureBook
 from penstock.launch.checkpointing.journal import CheckpointJournal
 from penstock.launch.checkpointing.pinned_states import Offer, PinnedStates
-from penstock.launch.checkpointing.storage_steps import StorageSteps
 from penstock.launch.job_snapshot import to_snapshot
 from penstock.runtime.driver import SnapshotWish
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.figures import CheckpointFigures
+    from penstock.checkpoint.files import CheckpointFiles, Uploaded
     from penstock.checkpoint.settings import CheckpointSettings
+    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.clock import Clock
     from penstock.graph.job_graph import JobGraph
-    from penstock.launch.checkpointing.effects import SnapshotEffects
     from penstock.runtime.driver import JobDriver
     from penstock.runtime.sinks import SinkCommits
     from penstock.runtime.state_files import StateFiles
@@ -59,14 +63,14 @@ class CheckpointService:
         job_id: str,
         graph: JobGraph,
         settings: CheckpointSettings,
-        effects: SnapshotEffects,
+        files: CheckpointFiles,
         sinks: SinkCommits,
-        files: StateFiles,
+        local_files: StateFiles,
         clock: Clock,
     ) -> None:
         self._job_id = job_id
         self._graph = graph
-        self._effects = effects
+        self._files = files
         self._sinks = sinks
         self._clock = clock
         self._settings = settings
@@ -82,15 +86,16 @@ class CheckpointService:
         self._requests: dict[str, Result] = {}
         self._stopped: Result = Future()
         self._recovery: Future[CompletedCheckpoint | None] | None = None
-        self._pins = PinnedStates(files)
+        self._pins = PinnedStates(local_files)
         self._broken = ""
         self._tick_ms: int | None = None
         self._driver: JobDriver | None = None
         self._had_backlog = False
         self._is_closed = threading.Event()
         self.is_fenced = False  # True once another leader has taken over.
-        book = TaskFigureBook(graph, clock, self.journal.statistics)
-        self._steps = StorageSteps(job_id, effects, sinks, self._events.put, book)
+        self._book = TaskFigureBook(graph, clock, self.journal.statistics)
+        self._background = ThreadPoolExecutor(1, f"penstock-snapshots-{job_id[:8]}")
+        self._is_committing = False
         self._thread = threading.Thread(
             target=self._run, name=f"penstock-checkpoints-{job_id[:8]}", daemon=True
         )
@@ -176,17 +181,17 @@ class CheckpointService:
             self._events.put(events.JobEnded(status))
             stuck_s = 0.0
             while not self._is_closed.wait(_LONGEST_WAIT_S):
-                is_stuck = status is JobStatus.CANCELED and self._steps.is_committing
+                is_stuck = status is JobStatus.CANCELED and self._is_committing
                 stuck_s = stuck_s + _LONGEST_WAIT_S if is_stuck else 0.0
                 if stuck_s > _COMMIT_PATIENCE_S or self._clock.monotonic_ms() / 1000 > ends_s:
                     why = ": a sink does not return from its commit" if is_stuck else " in time"
                     _log.warning("Checkpoints of job %s were not cleaned up%s.", self._job_id, why)
                     break
         self._end()
-        if self._thread.is_alive() and not self._steps.is_committing:
+        if self._thread.is_alive() and not self._is_committing:
             self._thread.join(_CLOSE_TIMEOUT_S)
-        self._steps.close()
-        self._effects.close()
+        self._background.shutdown(wait=False, cancel_futures=True)
+        self._files.close()
 
     def _end(self) -> None:
         """Nothing is heard from here on: whoever still waits is told so."""
@@ -244,7 +249,9 @@ class CheckpointService:
             elif self._tick_ms is not None and now_ms >= self._tick_ms:
                 self._tick_ms = None
                 self._handle(events.Ticked(), now_ms)
-            self._steps.sweep(now_ms, self._coordinator)
+            self._files.orphans.poke(
+                now_ms, self._coordinator.lowest_unfinished_id, self._needed_files
+            )
 
     def _assign(self, offer: Offer) -> None:
         """Notes which checkpoints get the state that was offered: all that wait by now."""
@@ -270,10 +277,18 @@ class CheckpointService:
         except queue.Empty:
             return None
 
+    def _needed_files(self) -> Iterable[LoadedSnapshot]:
+        return map(loaded_of, self._coordinator.needed)
+
     def _handle(self, event: events.Event, now_ms: int) -> None:
         try:
             for instruction in self._coordinator.handle(event, now_ms):
-                self._obey(instruction)
+                # A committer of the user's may not return.
+                self._is_committing = isinstance(instruction, instructions.CommitSinks)
+                answer = execute(instruction, self._files, self._sinks, self)
+                self._is_committing = False
+                if answer is not None:
+                    self._events.put(answer)
         except Exception as error:
             # A mistake of ours must not leave the job without checkpoints, or waiting for answers.
             _log.exception("the checkpoint coordinator failed")
@@ -281,43 +296,65 @@ class CheckpointService:
             self._fail_job(self._broken)
             self._end()
 
-    def _obey(self, instruction: instructions.Instruction) -> None:
-        name = type(instruction).__name__
-        own = getattr(self, f"_on_{name}", None)
-        (own or getattr(self._steps, f"on_{name}"))(instruction)
+    # -- called by the executor ---------------------------------------------------------------
 
-    def _on_ScheduleTick(self, wish: instructions.ScheduleTick) -> None:
-        self._tick_ms = wish.at_ms
+    def in_background(self, work: Callable[[], events.Event]) -> None:
+        """Does work in the second thread, which posts its answer."""
+        self._background.submit(lambda: self._events.put(work()))
 
-    def _on_RequestSnapshot(self, wish: instructions.RequestSnapshot) -> None:
+    def figures(self, instruction: instructions.Upload, uploaded: Uploaded) -> CheckpointFigures:
+        """Returns what a checkpoint took, now that all its files are safe."""
+        return self._book.figures(instruction, uploaded)
+
+    def steer(  # noqa: PLR0912 - one case for each instruction
+        self, instruction: instructions.Steering
+    ) -> None:
+        """Does what is not about storage."""
+        match instruction:
+            case instructions.ScheduleTick(at_ms):
+                self._tick_ms = at_ms
+            case instructions.RequestSnapshot():
+                self._request_snapshot(instruction)
+            case instructions.NotifyAborted(checkpoint_id):
+                with self._lock:
+                    self._wanted_ids.pop(checkpoint_id, None)
+                    if not self._wanted_ids:
+                        self._wish = None
+                self._pins.release(checkpoint_id)
+            case instructions.CompleteRequest():
+                self._answer(instruction)
+            case instructions.Announce(fact):
+                self._announce(fact)
+            case instructions.Recover(checkpoint):
+                with self._lock:
+                    recovery, self._recovery = self._recovery, None
+                if recovery is not None and not recovery.done():
+                    recovery.set_result(checkpoint)
+            case instructions.FailJob(message):
+                self._fail_job(message)
+            case instructions.StepDown(message):
+                self.is_fenced = True
+                self._fail_job(message)
+                self._end()
+            case instructions.FinishJob(savepoint):
+                with self._lock:
+                    if not self._stopped.done():
+                        self._stopped.set_result(savepoint)
+            case instructions.Close():
+                self._files.orphans.finish(self._coordinator.last_id, self._needed_files())
+                self._end()
+            case _:
+                assert_never(instruction)
+
+    def _request_snapshot(self, instruction: instructions.RequestSnapshot) -> None:
         with self._lock:
             known = self._wish or SnapshotWish()
-            self._wanted_ids[wish.checkpoint_id] = wish.stop
-            self._wish = SnapshotWish(known.stop or wish.stop, known.drain or wish.drain)
+            self._wanted_ids[instruction.checkpoint_id] = instruction.stop
+            self._wish = SnapshotWish(
+                known.stop or instruction.stop, known.drain or instruction.drain
+            )
         if self._driver is not None:
             self._driver.wake()
-
-    def _on_NotifyAborted(self, wish: instructions.NotifyAborted) -> None:
-        self._effects.aborted.add(wish.checkpoint_id)
-        with self._lock:
-            self._wanted_ids.pop(wish.checkpoint_id, None)
-            if not self._wanted_ids:
-                self._wish = None
-        self._pins.release(wish.checkpoint_id)
-
-    def _on_Recover(self, wish: instructions.Recover) -> None:
-        with self._lock:
-            recovery, self._recovery = self._recovery, None
-        if recovery is not None and not recovery.done():
-            recovery.set_result(wish.checkpoint)
-
-    def _on_FailJob(self, wish: instructions.FailJob) -> None:
-        self._fail_job(wish.message)
-
-    def _on_StepDown(self, wish: instructions.StepDown) -> None:
-        self.is_fenced = True
-        self._fail_job(wish.message)
-        self._end()
 
     def _fail_job(self, message: str) -> None:
         if self._driver is not None:
@@ -326,33 +363,24 @@ class CheckpointService:
             if not self._stopped.done():
                 self._stopped.set_exception(CheckpointError(message))
 
-    def _on_FinishJob(self, wish: instructions.FinishJob) -> None:
+    def _answer(self, instruction: instructions.CompleteRequest) -> None:
         with self._lock:
-            if not self._stopped.done():
-                self._stopped.set_result(wish.savepoint)
-
-    def _on_Close(self, wish: instructions.Close) -> None:
-        self._steps.sweep_at_end(self._coordinator)
-        self._end()
-
-    def _on_CompleteRequest(self, wish: instructions.CompleteRequest) -> None:
-        with self._lock:
-            result = self._requests.pop(wish.request_id, None)
+            result = self._requests.pop(instruction.request_id, None)
         if result is None:
             return
-        if wish.checkpoint is not None:
-            result.set_result(wish.checkpoint)
+        if instruction.checkpoint is not None:
+            result.set_result(instruction.checkpoint)
         else:
-            result.set_exception(CheckpointError(str(wish.failure)))
+            result.set_exception(CheckpointError(str(instruction.failure)))
 
-    def _on_Announce(self, wish: instructions.Announce) -> None:
-        if isinstance(wish.fact, facts.CheckpointCompleted | facts.CheckpointFailed):
-            self._pins.release(wish.fact.checkpoint_id)
-        if isinstance(wish.fact, facts.CheckpointCompleted):
-            self._steps.forget(wish.fact.checkpoint_id)
+    def _announce(self, fact: facts.Fact) -> None:
+        if isinstance(fact, facts.CheckpointCompleted | facts.CheckpointFailed):
+            self._pins.release(fact.checkpoint_id)
+        if isinstance(fact, facts.CheckpointCompleted):
+            self._files.forget(fact.checkpoint_id)
         try:
             with _HISTORY:
-                self.journal.note(wish.fact)
+                self.journal.note(fact)
         except Exception:
             # What is told about checkpoints must not break them.
             _log.exception("a fact about a checkpoint could not be noted")

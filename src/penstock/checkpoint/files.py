@@ -1,6 +1,6 @@
-"""What the checkpoint coordinator's instructions do to storage, for one job.
+"""The durable files of one job's checkpoints, and what the commit protocol does to them.
 
-Each function does one thing and returns or raises; `CheckpointService` turns that into events.
+Each method does one thing and returns or raises; `executor` turns that into events.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.checkpoint.clean_up.deletion import delete_entry, delete_shared
+from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
 from penstock.checkpoint.coordination.completed import (
     CompletedCheckpoint,
     SavepointFormat,
@@ -23,7 +24,7 @@ from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.pointer import PointerRecord
+from penstock.checkpoint.pointer import JobPointer, PointerRecord, fence
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoints.writer import (
@@ -33,18 +34,16 @@ from penstock.checkpoint.savepoints.writer import (
     upload_savepoint,
 )
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
+from penstock.checkpoint.snapshot_load import entry_of, loaded_of
 from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.checkpoint.storage.probe import probe_storage
+from penstock.checkpoint.storage.records import JobRecords, open_records
 from penstock.checkpoint.storage.urls import Storages
-from penstock.checkpoint.take_over import fence
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
 from penstock.checkpoint.verify import verify_loaded
 from penstock.core.errors import PenstockError
-from penstock.jobmanager.high_availability.coordination import JobRecords, open_records
-from penstock.launch.checkpointing.details import entry_of, loaded_of
-from penstock.launch.checkpointing.job_pointer import JobPointer
-from penstock.launch.checkpointing.orphan_sweep import OrphanSweep
+from penstock.core.versioned import Unknown
 from penstock.version import __version__
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class JobIdentity:
     records: JobRecords | None = None
 
 
-class SnapshotEffects:
+class CheckpointFiles:
     """Reads and writes the snapshots of one job."""
 
     def __init__(
@@ -108,9 +107,13 @@ class SnapshotEffects:
         self._counter = CheckpointIdCounter(counter, job.leader_epoch, _new_id)
         # Files of two writers never meet under one name, whatever becomes of the first.
         self._writer_id = _new_id()[:12]
-        self._under_way: dict[int, frozenset[str]] = {}
+        self._uploads: dict[int, Uploaded] = {}
+        self._shared_under_way: dict[int, frozenset[str]] = {}
+        self.metadata_under_way: dict[int, instructions.WriteMetadata] = {}
+        self._publishing: instructions.Publish | None = None
+        self._unknown: Unknown | None = None
         self.registry = SharedRegistry()
-        self.aborted: set[int] = set()
+        self._aborted: set[int] = set()
         self.orphans = OrphanSweep(
             self._storage,
             self._layout,
@@ -133,8 +136,16 @@ class SnapshotEffects:
 
     def upload(self, wish: instructions.Upload) -> Uploaded:
         """Writes the files of a checkpoint or savepoint."""
-        if wish.request.kind is SnapshotKind.SAVEPOINT:
-            return self._upload_savepoint(wish)
+        is_savepoint = wish.request.kind is SnapshotKind.SAVEPOINT
+        uploaded = self._upload_savepoint(wish) if is_savepoint else self._upload_checkpoint(wish)
+        self._uploads[wish.checkpoint_id] = uploaded
+        return uploaded
+
+    def stop_writing(self, number: int) -> None:
+        """A checkpoint was aborted: its upload stops before the next file."""
+        self._aborted.add(number)
+
+    def _upload_checkpoint(self, wish: instructions.Upload) -> UploadPlan:
         snapshot: JobSnapshot = wish.snapshot
         number = wish.checkpoint_id
         base = None if wish.base is None else loaded_of(wish.base).manifest
@@ -148,19 +159,20 @@ class SnapshotEffects:
             parent=base,
             incremental=self._settings.incremental,
         )
-        self._under_way[number] = frozenset(plan.shared_paths)
+        self._shared_under_way[number] = frozenset(plan.shared_paths)
         prepare_directories(self._storage, self._layout, number)
         run_upload(
             self._storage,
             plan,
             self._open_content,
             executor=self._threads,
-            is_cancelled=lambda: number in self.aborted,
+            is_cancelled=lambda: number in self._aborted,
         )
         return plan
 
     def write_metadata(self, wish: instructions.WriteMetadata) -> LoadedSnapshot:
-        """Writes `_metadata`; the snapshot is complete then."""
+        """Writes `_metadata`; the snapshot is complete then. May be asked for again."""
+        self.metadata_under_way[wish.checkpoint_id] = wish
         snapshot: JobSnapshot = wish.snapshot
         if wish.request.kind is SnapshotKind.SAVEPOINT:
             return finish_savepoint(wish.uploaded)
@@ -201,7 +213,7 @@ class SnapshotEffects:
             inline=self._inline,
             new_uuid=_new_id,
             executor=self._threads,
-            is_cancelled=lambda: wish.checkpoint_id in self.aborted,
+            is_cancelled=lambda: wish.checkpoint_id in self._aborted,
         )
 
     def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:
@@ -231,7 +243,30 @@ class SnapshotEffects:
                 unclaimed_up_to=max(self.registry.unclaimed_up_to, current.unclaimed_up_to),
             )
 
-        return self.pointer.publish(change)
+        self._publishing = wish
+        return self._noted(self.pointer.publish(change))
+
+    def settle_publication(self) -> Outcome:
+        """Asks what became of the publication that got no reply."""
+        assert self._unknown is not None
+        return self._noted(self.pointer.settle(self._unknown))
+
+    def _noted(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Unknown):
+            self._unknown = outcome
+        return outcome
+
+    def register_published(self) -> None:
+        """Notes which shared files the published checkpoint uses."""
+        assert self._publishing is not None
+        checkpoint = self._publishing.retained[-1]
+        self._shared_under_way.pop(checkpoint.checkpoint_id, None)
+        self.registry = self.registry.registered(loaded_of(checkpoint).manifest)
+
+    def forget(self, number: int) -> None:
+        """A checkpoint has completed: it will not be taken back."""
+        self._uploads.pop(number, None)
+        self.metadata_under_way.pop(number, None)
 
     # -- P8, P11 ------------------------------------------------------------------------------
 
@@ -260,14 +295,11 @@ class SnapshotEffects:
         fence(self._counter.take_over, self._counter.place)
         return self.pointer.take_over(), self._counter.last()
 
-    def register(self, checkpoint: CompletedCheckpoint) -> None:
-        """Notes which shared files a published checkpoint uses."""
-        self._under_way.pop(checkpoint.checkpoint_id, None)
-        self.registry = self.registry.registered(loaded_of(checkpoint).manifest)
-
-    def discard(self, number: int, uploaded: Uploaded | None) -> None:
+    def discard(self, number: int) -> None:
         """Removes what is private to an aborted checkpoint or savepoint."""
-        self._under_way.pop(number, None)
+        uploaded = self._uploads.get(number)
+        self.forget(number)
+        self._shared_under_way.pop(number, None)
         if isinstance(uploaded, UploadedSavepoint):
             discard_savepoint(uploaded)
             return
@@ -279,7 +311,7 @@ class SnapshotEffects:
 
     def release_shared(self, lowest_id: int) -> None:
         """Deletes shared files that no retained checkpoint uses, nor one that is under way."""
-        in_use = {path for paths in list(self._under_way.values()) for path in paths}
+        in_use = {path for paths in list(self._shared_under_way.values()) for path in paths}
         self.registry, gone = self.registry.unregistered_below(lowest_id, in_use=in_use)
         delete_shared(self.storages, gone, self.confirm_lead).check_complete()
 
@@ -298,4 +330,4 @@ class SnapshotEffects:
 
 
 def _new_id() -> str:
-    return uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from
+    return uuid.uuid4().hex  # noqa: TID251 - names of files need only be unique

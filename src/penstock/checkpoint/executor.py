@@ -1,0 +1,278 @@
+"""Carries out the coordinator's instructions: the commit protocol, top to bottom.
+
+`execute` is the only place that obeys them. A running job calls it from the thread that drives the
+coordinator (`service`), the clean-up after a dead process in a loop; tests pass fakes. Each
+instruction has exactly one answer, or none; where the outcome of a request is unknown, the answer
+says so and the coordinator asks again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
+
+from penstock.checkpoint.coordination import events
+from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.instructions import (
+    Announce,
+    Close,
+    CommitSinks,
+    CompleteRequest,
+    DeleteCheckpoint,
+    DiscardPending,
+    FailJob,
+    FinishJob,
+    Instruction,
+    NotifyAborted,
+    Publish,
+    Recover,
+    ReleaseSharedFiles,
+    RemovePointers,
+    RequestSnapshot,
+    ReReadMetadata,
+    ReReadPointer,
+    ReserveId,
+    ScheduleTick,
+    Steering,
+    StepDown,
+    Upload,
+    WriteMetadata,
+)
+from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.checkpoint.pointer import rejection_text
+from penstock.core.errors import PenstockError
+from penstock.core.fault_points import fault_span
+from penstock.core.versioned import Committed, Outcome, Unknown
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.figures import CheckpointFigures
+    from penstock.checkpoint.files import CheckpointFiles, Uploaded
+
+_log = logging.getLogger("penstock.checkpoint")
+
+# Where processes of tests die: the steps of the commit protocol.
+_ID: Final = fault_span("checkpoint.id")
+_UPLOAD: Final = fault_span("checkpoint.upload")
+_ACKNOWLEDGE: Final = fault_span("checkpoint.acknowledge")
+_METADATA: Final = fault_span("checkpoint.metadata")
+_POINTER: Final = fault_span("checkpoint.pointer")
+_REGISTRY: Final = fault_span("checkpoint.registry")
+_SINKS: Final = fault_span("sink.commit")
+_DISCARD: Final = fault_span("checkpoint.discard")
+_DELETE: Final = fault_span("checkpoint.delete")
+_RELEASE: Final = fault_span("checkpoint.release")
+_REMOVAL: Final = fault_span("checkpoint.removal")
+
+
+class Sinks(Protocol):
+    """Output that was prepared and waits for its commit."""
+
+    def promise(self, sinks: dict[str, Any]) -> None:
+        """Never removes what these owed commits name: a savepoint with them is about to exist."""
+
+    def commit(self, epoch: int, checkpoint_id: int) -> None:
+        """Makes everything visible that was prepared up to an epoch."""
+
+
+class Host(Protocol):
+    """What runs the coordinator: a job, or the clean-up after one."""
+
+    def steer(self, instruction: Steering) -> None:
+        """Does what is not about storage."""
+
+    def in_background(self, work: Callable[[], events.Event]) -> events.Event | None:
+        """Does work in its turn, so that time-outs and requests are heard meanwhile.
+
+        Returns its answer, or None if the answer comes later.
+        """
+
+    def figures(self, instruction: Upload, uploaded: Uploaded) -> CheckpointFigures:
+        """Returns what a checkpoint took, now that all its files are safe."""
+
+
+def execute(  # noqa: PLR0911, PLR0912 - one case for each instruction
+    instruction: Instruction, files: CheckpointFiles, sinks: Sinks, host: Host
+) -> events.Event | None:
+    """Obeys one instruction.
+
+    Args:
+        instruction: What the coordinator says.
+        files: The job's durable files.
+        sinks: Its output.
+        host: The job itself.
+
+    Returns:
+        What came of it, for the coordinator; None if there is nothing to say, or not yet.
+    """
+    match instruction:
+        case ReserveId():
+            return _reserve_id(instruction, files)
+        case ScheduleTick() | RequestSnapshot():
+            host.steer(instruction)
+        case Upload():
+            return host.in_background(lambda: _upload(instruction, files, host))
+        case WriteMetadata():
+            if instruction.request.kind is SnapshotKind.SAVEPOINT:
+                # Before anything else happens: a recovery removes what nothing has promised.
+                sinks.promise(instruction.snapshot.sinks)
+            return host.in_background(lambda: _write_metadata(instruction, files))
+        case ReReadMetadata(checkpoint_id):
+            # Writing is idempotent: the same bytes under the same name are found to be ours.
+            written = files.metadata_under_way[checkpoint_id]
+            return host.in_background(lambda: _write_metadata(written, files, is_open=True))
+        case Publish(checkpoint_id):
+            return _publish(checkpoint_id, files, lambda: files.publish(instruction))
+        case ReReadPointer(checkpoint_id):
+            return _publish(checkpoint_id, files, files.settle_publication, is_open=True)
+        case CommitSinks():
+            return _commit_sinks(instruction, sinks)
+        case NotifyAborted(checkpoint_id):
+            files.stop_writing(checkpoint_id)
+            host.steer(instruction)
+        case DiscardPending(checkpoint_id):
+            # Behind the upload, in its thread: a late writer must not make the directory again.
+            return host.in_background(lambda: _discard(checkpoint_id, files))
+        case DeleteCheckpoint():
+            return _delete(instruction, files)
+        case ReleaseSharedFiles(lowest_id):
+            return _release_shared(lowest_id, files)
+        case CompleteRequest() | Announce():
+            host.steer(instruction)
+        case Recover() | FailJob() | StepDown() | FinishJob() | Close():
+            host.steer(instruction)
+        case RemovePointers(checkpoint_ids):
+            return _remove_pointers(checkpoint_ids, files)
+        case _:
+            assert_never(instruction)
+    return None
+
+
+# -- P0 to P6 -------------------------------------------------------------------------------------
+
+
+def _reserve_id(instruction: ReserveId, files: CheckpointFiles) -> events.Event:
+    try:
+        with _ID:
+            return events.IdReserved(files.reserve_id(instruction.at_least))
+    except FencedError as error:
+        return _lost(files, error)
+    except PenstockError as error:
+        return events.IdReservationFailed(str(error))
+
+
+def _upload(instruction: Upload, files: CheckpointFiles, host: Host) -> events.Event:
+    try:
+        with _UPLOAD:
+            uploaded = files.upload(instruction)
+        with _ACKNOWLEDGE:
+            figures = host.figures(instruction, uploaded)
+    except Exception as error:
+        return events.UploadFailed(instruction.checkpoint_id, _text(error))
+    return events.UploadCompleted(instruction.checkpoint_id, uploaded, figures)
+
+
+def _write_metadata(
+    instruction: WriteMetadata, files: CheckpointFiles, *, is_open: bool = False
+) -> events.Event:
+    number = instruction.checkpoint_id
+    try:
+        with _METADATA:
+            loaded = files.write_metadata(instruction)
+    except UnknownOutcomeError as error:
+        return events.MetadataUnknown(number, str(error))
+    except Exception as error:
+        if is_open:
+            # The first write may still land, so a failure of this one proves nothing.
+            return events.MetadataUnknown(number, _text(error))
+        return events.MetadataFailed(number, _text(error))
+    return events.MetadataWritten(number, loaded.directory, loaded)
+
+
+# -- P7: the commit point -------------------------------------------------------------------------
+
+
+def _publish(
+    number: int, files: CheckpointFiles, publish: Callable[[], Outcome], *, is_open: bool = False
+) -> events.Event:
+    with _POINTER:
+        try:
+            outcome = publish()
+        except PenstockError as error:
+            # While the outcome is open, an error says nothing about it.
+            failed = events.PublicationUnknown if is_open else events.PublicationFailed
+            return failed(number, str(error))
+        if isinstance(outcome, Committed):
+            with _REGISTRY:
+                files.register_published()
+            return events.Published(number)
+        if isinstance(outcome, Unknown):
+            return events.PublicationUnknown(number, outcome.reason)
+        files.storages.counts.note_fenced()
+        return events.PublicationRejected(number, rejection_text(outcome, files.pointer.place))
+
+
+# -- P9, P11 --------------------------------------------------------------------------------------
+
+
+def _commit_sinks(instruction: CommitSinks, sinks: Sinks) -> events.Event:
+    number = instruction.checkpoint.checkpoint_id
+    try:
+        with _SINKS:
+            sinks.commit(instruction.checkpoint.epoch, number)
+    except Exception as error:
+        return events.SinkCommitFailed(number, str(error))
+    return events.SinksCommitted(number)
+
+
+def _discard(number: int, files: CheckpointFiles) -> events.Event:
+    try:
+        with _DISCARD:
+            files.discard(number)
+    except Exception as error:
+        return events.DeletionFailed(number, _text(error))
+    return events.DeletionCompleted(number)
+
+
+def _delete(instruction: DeleteCheckpoint, files: CheckpointFiles) -> events.Event:
+    number = instruction.checkpoint.checkpoint_id
+    try:
+        with _DELETE:
+            files.delete(instruction.checkpoint)
+    except FencedError as error:
+        return _lost(files, error)
+    except PenstockError as error:
+        return events.DeletionFailed(number, str(error))
+    return events.DeletionCompleted(number)
+
+
+def _release_shared(lowest_id: int, files: CheckpointFiles) -> events.Event:
+    try:
+        with _RELEASE:
+            files.release_shared(lowest_id)
+    except FencedError as error:
+        return _lost(files, error)
+    except PenstockError as error:
+        _log.warning("Shared files could not be deleted: %s", error)
+        return events.SharedFilesReleased(str(error))
+    return events.SharedFilesReleased()
+
+
+def _remove_pointers(checkpoint_ids: tuple[int, ...], files: CheckpointFiles) -> events.Event:
+    try:
+        with _REMOVAL:
+            outcome = files.pointer.end(checkpoint_ids)
+    except PenstockError as error:
+        return events.PointerRemovalUnknown(str(error))
+    if outcome is None or isinstance(outcome, Committed):
+        return events.PointersRemoved()
+    return events.PointerRemovalUnknown("the pointer could not be changed")
+
+
+def _lost(files: CheckpointFiles, error: FencedError) -> events.Event:
+    files.storages.counts.note_fenced()
+    return events.LeadershipLost(str(error))
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
