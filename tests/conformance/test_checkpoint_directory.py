@@ -16,7 +16,7 @@ from recovery_kit import environment
 
 from penstock.checkpoint.clean_up.orphan_listing import list_orphans
 from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
-from penstock.checkpoint.coordination import sink_backlog
+from penstock.checkpoint.coordination import state
 from penstock.checkpoint.errors import StorageError
 from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.snapshot_load import load_snapshot
@@ -189,7 +189,7 @@ def test_a_directory_without_permission_is_refused(tmp_path: Path) -> None:
 def test_a_sink_that_never_commits_fails_the_job_with_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink_backlog, "COMMIT_TRIES", 2)
+    monkeypatch.setattr(state, "COMMIT_TRIES", 2)
 
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError("the table does not exist")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.instructions import Upload

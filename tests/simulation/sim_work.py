@@ -15,7 +15,7 @@ from sim_store import SimRecord
 
 from penstock.checkpoint.clean_up.orphans import find_orphans
 from penstock.checkpoint.coordination import events, instructions
-from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError, FencedError, UnknownOutcomeError
 from penstock.checkpoint.id_counter import CheckpointIdCounter

@@ -19,7 +19,7 @@ from sim_driver import EPOCH_MS, SimDriver
 from sim_job import File, Handle, Manifest, Snapshot
 from sim_store import RANDOM_FAULTS, CrashedError, Fault, SimStore
 
-from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.coordination.events import StopRequested, TriggerRequested
 from penstock.checkpoint.paths import created_by
 from penstock.checkpoint.retention import RetentionPolicy, is_kept

@@ -14,18 +14,11 @@ from sim_driver import SimDriver
 from sim_job import Job, Snapshot
 from sim_world import World
 
-from penstock.checkpoint.coordination import (
-    commit_steps,
-    coordinator,
-    events,
-    follow_up,
-    progress_steps,
-)
-from penstock.checkpoint.coordination.deletion_queue import DeletionQueue
-from penstock.checkpoint.coordination.failures import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination import coordinator, events, follow_up, steps
+from penstock.checkpoint.coordination.checkpoints import Phase
+from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
 from penstock.checkpoint.coordination.instructions import ReleaseSharedFiles
-from penstock.checkpoint.coordination.pending import Phase
-from penstock.checkpoint.coordination.sink_backlog import SinkBacklog
+from penstock.checkpoint.coordination.state import DeletionQueue, SinkBacklog
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.core.versioned import (
@@ -41,7 +34,7 @@ from penstock.core.versioned import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.checkpoint.coordination.coordinator_state import CoordinatorState
+    from penstock.checkpoint.coordination.state import CoordinatorState
 
 SCHEDULES = 400
 
@@ -55,7 +48,7 @@ def delete_on_unknown(patch: Patch) -> None:
             reason = CheckpointFailure(FailureReason.FINALIZE_CHECKPOINT_FAILURE)
             state.abort(pending, reason, certain=True)
 
-    patch.setitem(coordinator._STEPS, events.PublicationUnknown, broken)
+    patch.setattr(steps, "on_publication_unknown", broken)
 
 
 def expire_while_publishing(patch: Patch) -> None:
@@ -69,13 +62,15 @@ def expire_while_publishing(patch: Patch) -> None:
 
 
 def commit_before_publish(patch: Patch) -> None:
+    on_metadata_written = steps.on_metadata_written
+
     def broken(state: CoordinatorState, event: events.MetadataWritten) -> None:
-        progress_steps.on_metadata_written(state, event)
+        on_metadata_written(state, event)
         pending = state.pending.get(event.checkpoint_id)
         if pending is not None:
             state.sinks.add(pending.completed())
 
-    patch.setitem(coordinator._STEPS, events.MetadataWritten, broken)
+    patch.setattr(steps, "on_metadata_written", broken)
 
 
 def subsume_before_publish(patch: Patch) -> None:
@@ -85,7 +80,7 @@ def subsume_before_publish(patch: Patch) -> None:
             if old.is_deletable:
                 state.deletions.delete(old)
         state.emit(*state.deletions.start())
-        commit_steps.publish(state, pending)
+        steps.publish(state, pending)
 
     patch.setattr(follow_up, "publish", broken)
     # The checks inside the coordinator would notice at once; here the outer ones have to.

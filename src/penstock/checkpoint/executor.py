@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
 from penstock.checkpoint.coordination import events
-from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.coordination.instructions import (
     Announce,
     Close,

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.checkpoint.clean_up.deletion import delete_entry, delete_shared
 from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
-from penstock.checkpoint.coordination.completed import (
+from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
     SnapshotKind,
@@ -48,7 +48,7 @@ from penstock.version import __version__
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination import instructions
-    from penstock.checkpoint.coordination.triggering import TriggerRequest
+    from penstock.checkpoint.coordination.checkpoints import TriggerRequest
     from penstock.checkpoint.pointer import Pointer
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot

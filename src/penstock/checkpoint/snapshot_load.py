@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.codec import decode_manifest
-from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.errors import CheckpointError, ContentError, ObjectMissingError
 from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory, split_url
 from penstock.checkpoint.pointer import PointerEntry

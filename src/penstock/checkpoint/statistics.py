@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from penstock.checkpoint.coordination import facts
-from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.figures import CheckpointFigures, TaskFigures
 from penstock.checkpoint.summary import Series, Summary
 

@@ -38,7 +38,7 @@ from penstock.launch.start_point import JobEndedError
 from penstock.runtime.overdue import EpochWatch
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
+    from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
     from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.graph.job_graph import JobGraph
     from penstock.job.settings import JobSettings

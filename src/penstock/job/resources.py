@@ -29,7 +29,7 @@ from penstock.runtime.sinks import SinkCommits
 from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
+    from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.clock import Clock
     from penstock.graph.job_graph import JobGraph

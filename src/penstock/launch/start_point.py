@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.coordination import events
-from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind, claimed
+from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind, claimed
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoints.claim import claim_snapshot
 from penstock.checkpoint.settings import ClaimMode

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.checkpoint.coordination import facts
-from penstock.checkpoint.coordination.completed import SavepointFormat, SnapshotKind
-from penstock.checkpoint.coordination.failures import CheckpointFailure, FailureReason
-from penstock.checkpoint.coordination.triggering import TriggerRequest
+from penstock.checkpoint.coordination.checkpoints import (
+    SavepointFormat,
+    SnapshotKind,
+    TriggerRequest,
+)
+from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
 from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskFigures
 from penstock.checkpoint.statistics import CheckpointStatistics, subtask_summary
 from penstock.checkpoint.summary import Series, Summary, percentile

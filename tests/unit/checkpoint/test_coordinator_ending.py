@@ -6,7 +6,7 @@ import pytest
 from coordinator_script import Script, deleted, failures, of, one, publishing
 
 from penstock.checkpoint.coordination import events
-from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.coordination.instructions import (
     Close,
     CommitSinks,

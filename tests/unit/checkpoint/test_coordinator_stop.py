@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator_script import Script, declined, failures, of, one
 
 from penstock.checkpoint.coordination import events
-from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.coordination.instructions import (
     CommitSinks,
     CompleteRequest,

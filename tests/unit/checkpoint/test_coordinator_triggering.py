@@ -6,7 +6,7 @@ import pytest
 from coordinator_script import Script, declined, failures, of, one, told
 
 from penstock.checkpoint.coordination import events, facts
-from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.coordination.instructions import (
     CompleteRequest,
     NotifyAborted,

@@ -76,4 +76,4 @@ def test_imports_nothing_ambient(path: Path) -> None:
 
 def test_the_walk_finds_the_parts() -> None:
     names = {path.stem for path in decider_modules()}
-    assert {"triggering", "follow_up", "deletion_queue", "commit_steps", "pending"} <= names
+    assert {"triggering", "follow_up", "state", "steps", "checkpoints"} <= names

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.checkpoint.coordination import events
-from penstock.checkpoint.coordination.completed import CompletedCheckpoint, SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import (
+    CompletedCheckpoint,
+    SnapshotKind,
+    TriggerRequest,
+)
 from penstock.checkpoint.coordination.instructions import (
     CommitSinks,
     DeleteCheckpoint,
@@ -24,7 +28,6 @@ from penstock.checkpoint.coordination.instructions import (
     Upload,
     WriteMetadata,
 )
-from penstock.checkpoint.coordination.triggering import TriggerRequest
 from penstock.checkpoint.errors import FencedError, StorageError, UnknownOutcomeError
 from penstock.checkpoint.executor import execute
 from penstock.checkpoint.figures import CheckpointFigures

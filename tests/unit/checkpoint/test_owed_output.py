@@ -15,7 +15,7 @@ from penstock.checkpoint.coordination.instructions import (
     Recover,
     RemovePointers,
 )
-from penstock.checkpoint.coordination.sink_backlog import COMMIT_TRIES
+from penstock.checkpoint.coordination.state import COMMIT_TRIES
 from penstock.checkpoint.retention import RetentionPolicy
 from penstock.core.job import JobStatus
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.checkpoint.coordination.completed import (
+from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SnapshotKind,
     split_surplus,
 )
-from penstock.checkpoint.coordination.failures import COUNTED, FailureCounter, FailureReason
+from penstock.checkpoint.coordination.facts import COUNTED, FailureReason
+from penstock.checkpoint.coordination.state import FailureCounter
 from penstock.checkpoint.retention import RetentionPolicy, is_kept
 from penstock.core.job import JobStatus
 

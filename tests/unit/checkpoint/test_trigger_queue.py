@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
 from penstock.checkpoint.coordination.facts import TriggerDeclined
-from penstock.checkpoint.coordination.triggering import Triggering, TriggerRequest
+from penstock.checkpoint.coordination.triggering import Triggering
 from penstock.checkpoint.settings import CheckpointSettings
 
 CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT

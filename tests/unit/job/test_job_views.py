@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.coordination import facts
-from penstock.checkpoint.coordination.completed import SnapshotKind
-from penstock.checkpoint.coordination.triggering import TriggerRequest
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.common import Configuration

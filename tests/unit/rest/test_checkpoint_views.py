@@ -7,9 +7,8 @@ from typing import Any
 from job_samples import SUM_ID, facts
 
 from penstock.checkpoint.coordination import facts as checkpoint_facts
-from penstock.checkpoint.coordination.completed import SnapshotKind
-from penstock.checkpoint.coordination.failures import CheckpointFailure, FailureReason
-from penstock.checkpoint.coordination.triggering import TriggerRequest
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
+from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
 from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskFigures
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.checkpoint.statistics import CheckpointStatistics

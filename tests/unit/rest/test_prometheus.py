@@ -7,9 +7,8 @@ from dataclasses import replace
 from job_samples import JOB_ID, facts
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.checkpoint.coordination.completed import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
 from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointTriggered
-from penstock.checkpoint.coordination.triggering import TriggerRequest
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.job import JobStatus

@@ -23,58 +23,16 @@ Invariants, checked by `validate`:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
-from penstock.checkpoint.coordination import (
-    commit_steps,
-    ending_steps,
-    events,
-    progress_steps,
-    trigger_steps,
-)
-from penstock.checkpoint.coordination.coordinator_state import CoordinatorState, Life
-from penstock.checkpoint.coordination.follow_up import follow_up
+from penstock.checkpoint.coordination import events, follow_up, steps
+from penstock.checkpoint.coordination.state import CoordinatorState, Life
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
+    from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, PendingCheckpoint
     from penstock.checkpoint.coordination.events import Event
     from penstock.checkpoint.coordination.instructions import Instruction
-    from penstock.checkpoint.coordination.pending import PendingCheckpoint
     from penstock.checkpoint.settings import CheckpointSettings
-
-_STEPS: Final[dict[type, Callable[[CoordinatorState, Any], None]]] = {
-    events.Restored: ending_steps.on_restored,
-    events.Started: trigger_steps.on_started,
-    events.Ticked: trigger_steps.on_ticked,
-    events.BacklogChanged: trigger_steps.on_backlog_changed,
-    events.TasksFinished: trigger_steps.on_tasks_finished,
-    events.TriggerRequested: trigger_steps.on_trigger_requested,
-    events.StopRequested: trigger_steps.on_stop_requested,
-    events.IdReserved: trigger_steps.on_id_reserved,
-    events.IdReservationFailed: trigger_steps.on_id_reservation_failed,
-    events.EpochCompleted: progress_steps.on_epoch_completed,
-    events.UploadCompleted: progress_steps.on_upload_completed,
-    events.UploadFailed: progress_steps.on_upload_failed,
-    events.MetadataWritten: progress_steps.on_metadata_written,
-    events.MetadataFailed: progress_steps.on_metadata_failed,
-    events.MetadataUnknown: progress_steps.on_metadata_unknown,
-    events.Published: commit_steps.on_published,
-    events.PublicationFailed: commit_steps.on_publication_failed,
-    events.PublicationRejected: commit_steps.on_publication_rejected,
-    events.PublicationUnknown: commit_steps.on_publication_unknown,
-    events.SinksCommitted: commit_steps.on_sinks_committed,
-    events.SinkCommitFailed: commit_steps.on_sink_commit_failed,
-    events.LeadershipLost: commit_steps.on_leadership_lost,
-    events.DeletionCompleted: ending_steps.on_deletion_completed,
-    events.DeletionFailed: ending_steps.on_deletion_failed,
-    events.SharedFilesReleased: ending_steps.on_shared_files_released,
-    events.PointersRemoved: ending_steps.on_pointers_removed,
-    events.PointerRemovalUnknown: ending_steps.on_pointer_removal_unknown,
-    events.AttemptFailed: ending_steps.on_attempt_failed,
-    events.JobEnded: ending_steps.on_job_ended,
-}
-"""One function per event."""
 
 _HEARD_AT_THE_END: Final = (events.TriggerRequested, events.StopRequested)
 _STORY_LENGTH: Final = 200
@@ -101,8 +59,8 @@ class CheckpointCoordinator:
         state.now_ms = max(state.now_ms, now_ms)
         is_over = state.life in (Life.CLOSED, Life.FENCED)
         if not is_over or isinstance(event, _HEARD_AT_THE_END):
-            _STEPS[type(event)](state, event)
-            follow_up(state)
+            _take_in(state, event)
+            follow_up.follow_up(state)
         instructions, state.out = state.out, []
         self._story.append((state.now_ms, event, instructions))
         return instructions
@@ -172,3 +130,65 @@ class CheckpointCoordinator:
         if state.life in (Life.CLOSED, Life.FENCED):
             assert not state.pending, "pending checkpoints after the end"
             assert not state.triggering.queue, "requests after the end"
+
+
+def _take_in(state: CoordinatorState, event: Event) -> None:  # noqa: PLR0912, PLR0915
+    match event:
+        case events.Restored():
+            follow_up.on_restored(state, event)
+        case events.Started():
+            steps.on_started(state, event)
+        case events.Ticked():
+            pass  # `follow_up` finds what the time has made possible.
+        case events.BacklogChanged(backlog):
+            state.triggering.set_backlog(state.now_ms, backlog=backlog)
+        case events.TasksFinished():
+            steps.on_tasks_finished(state)
+        case events.AttemptFailed():
+            follow_up.on_attempt_failed(state)
+        case events.JobEnded():
+            follow_up.on_job_ended(state, event)
+        case events.TriggerRequested():
+            steps.on_trigger_requested(state, event)
+        case events.StopRequested():
+            steps.on_stop_requested(state, event)
+        case events.IdReserved():
+            steps.on_id_reserved(state, event)
+        case events.IdReservationFailed():
+            steps.on_id_reservation_failed(state, event)
+        case events.EpochCompleted():
+            steps.on_epoch_completed(state, event)
+        case events.UploadCompleted():
+            steps.on_upload_completed(state, event)
+        case events.UploadFailed():
+            steps.on_upload_failed(state, event)
+        case events.MetadataWritten():
+            steps.on_metadata_written(state, event)
+        case events.MetadataFailed():
+            steps.on_metadata_failed(state, event)
+        case events.MetadataUnknown():
+            steps.on_metadata_unknown(state, event)
+        case events.Published():
+            steps.on_published(state, event)
+        case events.PublicationFailed():
+            steps.on_publication_failed(state, event)
+        case events.PublicationUnknown():
+            steps.on_publication_unknown(state, event)
+        case events.PublicationRejected() | events.LeadershipLost():
+            steps.on_leadership_lost(state, event)
+        case events.SinksCommitted(number):
+            state.sinks.finished(number)
+        case events.SinkCommitFailed():
+            steps.on_sink_commit_failed(state, event)
+        case events.DeletionCompleted(number):
+            state.deletions.finished(number, succeeded=True)
+        case events.DeletionFailed():
+            follow_up.on_deletion_failed(state, event)
+        case events.SharedFilesReleased():
+            state.deletions.released()
+        case events.PointersRemoved():
+            follow_up.on_pointers_removed(state)
+        case events.PointerRemovalUnknown():
+            follow_up.on_pointer_removal_unknown(state)
+        case _:
+            assert_never(event)

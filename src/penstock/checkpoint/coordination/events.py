@@ -8,9 +8,9 @@ lost by that.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.checkpoint.coordination.completed import (
+from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
     SnapshotKind,
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Base of all events."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointEvent(Event):
+class CheckpointEvent:
     """Something happened to one checkpoint."""
 
     checkpoint_id: int
@@ -45,7 +40,7 @@ class CheckpointProblem(CheckpointEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Restored(Event):
+class Restored:
     """Snapshots were found to start from, before the first `Started`."""
 
     # What the pointer names, oldest first; or the one the user names.
@@ -57,45 +52,45 @@ class Restored(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Started(Event):
+class Started:
     """All tasks of an attempt run."""
 
     first_delay_ms: int  # Random delay from `first_delay_range_ms`; only the first start uses it.
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked(Event):
+class Ticked:
     """Time has passed; answers `ScheduleTick`, and may come at any other moment."""
 
 
 @dataclass(frozen=True, slots=True)
-class BacklogChanged(Event):
+class BacklogChanged:
     """The sources began or ceased to lag behind."""
 
     backlog: bool
 
 
 @dataclass(frozen=True, slots=True)
-class TasksFinished(Event):
+class TasksFinished:
     """Some tasks have ended while others run."""
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptFailed(Event):
+class AttemptFailed:
     """The running attempt failed and will be restarted; answered by `Recover`."""
 
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class JobEnded(Event):
+class JobEnded:
     """The job has ended; after cleaning up comes `Close`."""
 
     status: JobStatus
 
 
 @dataclass(frozen=True, slots=True)
-class LeadershipLost(Event):
+class LeadershipLost:
     """Another leader has taken over, or a durable write was refused for its leader epoch."""
 
     message: str = ""
@@ -105,7 +100,7 @@ class LeadershipLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerRequested(Event):
+class TriggerRequested:
     """A user wants a checkpoint or savepoint; answered by `CompleteRequest`."""
 
     request_id: str
@@ -117,7 +112,7 @@ class TriggerRequested(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class StopRequested(Event):
+class StopRequested:
     """A user wants to stop with a savepoint; `CompleteRequest` and `FinishJob` answer."""
 
     request_id: str
@@ -135,14 +130,14 @@ class IdReserved(CheckpointEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class IdReservationFailed(Event):
+class IdReservationFailed:
     """`ReserveId` failed or got no reply; the id, if one was taken, is used up."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class EpochCompleted(Event):
+class EpochCompleted:
     """An epoch counts."""
 
     epoch: int
@@ -228,19 +223,52 @@ class DeletionFailed(CheckpointProblem):
 
 
 @dataclass(frozen=True, slots=True)
-class SharedFilesReleased(Event):
+class SharedFilesReleased:
     """`ReleaseSharedFiles` is over."""
 
     message: str = ""  # What could not be deleted, if anything; it is left to the sweep.
 
 
 @dataclass(frozen=True, slots=True)
-class PointersRemoved(Event):
+class PointersRemoved:
     """`RemovePointers` is done: nothing durable names these checkpoints any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class PointerRemovalUnknown(Event):
+class PointerRemovalUnknown:
     """`RemovePointers` failed, or nobody knows; it will be asked again."""
 
     message: str
+
+
+Event: TypeAlias = (
+    Restored
+    | Started
+    | Ticked
+    | BacklogChanged
+    | TasksFinished
+    | AttemptFailed
+    | JobEnded
+    | LeadershipLost
+    | TriggerRequested
+    | StopRequested
+    | IdReserved
+    | IdReservationFailed
+    | EpochCompleted
+    | UploadCompleted
+    | UploadFailed
+    | MetadataWritten
+    | MetadataFailed
+    | MetadataUnknown
+    | Published
+    | PublicationFailed
+    | PublicationRejected
+    | PublicationUnknown
+    | SinksCommitted
+    | SinkCommitFailed
+    | DeletionCompleted
+    | DeletionFailed
+    | SharedFilesReleased
+    | PointersRemoved
+    | PointerRemovalUnknown
+)

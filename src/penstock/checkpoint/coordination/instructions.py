@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
-    from penstock.checkpoint.coordination.facts import Fact
-    from penstock.checkpoint.coordination.failures import CheckpointFailure
-    from penstock.checkpoint.coordination.triggering import TriggerRequest
+    from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, TriggerRequest
+    from penstock.checkpoint.coordination.facts import CheckpointFailure, Fact
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,51 +12,14 @@ Invariants:
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.coordination.completed import SavepointFormat, SnapshotKind
-from penstock.checkpoint.coordination.facts import TriggerDeclined
-from penstock.checkpoint.coordination.failures import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination.checkpoints import TriggerRequest
+from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason, TriggerDeclined
 from penstock.core.duration import format_millis
 
 if TYPE_CHECKING:
     from penstock.checkpoint.settings import CheckpointSettings
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerRequest:
-    """A wish for a checkpoint or savepoint."""
-
-    number: int  # Order of arrival.
-    arrived_ms: int  # When it came.
-    kind: SnapshotKind = SnapshotKind.CHECKPOINT
-    request_id: str | None = None  # Who waits for the result; None for a periodic request.
-    forced: bool = False  # Ignores pause and concurrency; savepoints always do.
-    target: str | None = None  # Directory for a savepoint.
-    format: SavepointFormat = SavepointFormat.CANONICAL  # Format of a savepoint.
-    stop: bool = False  # The job ends with this savepoint.
-    drain: bool = False  # Event time ends before it.
-    full: bool = False  # A checkpoint that builds on no earlier one.
-
-    @property
-    def is_periodic(self) -> bool:
-        return self.request_id is None
-
-    @property
-    def is_forced(self) -> bool:
-        return self.forced or self.kind is SnapshotKind.SAVEPOINT
-
-    @property
-    def rank(self) -> tuple[bool, bool, bool, int, int]:
-        """Sorts the queue; the smallest goes first."""
-        return (
-            self.kind is not SnapshotKind.SAVEPOINT,
-            not self.is_forced,
-            self.is_periodic,
-            self.arrived_ms,
-            self.number,
-        )
 
 
 class Triggering:

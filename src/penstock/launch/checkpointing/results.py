@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.checkpoint.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.completed import CompletedCheckpoint
+    from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
     from penstock.launch.checkpointing.service import CheckpointService
     from penstock.runtime.driver import JobDriver
 

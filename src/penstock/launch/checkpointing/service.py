@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from penstock.checkpoint.coordination import events, facts, instructions
-from penstock.checkpoint.coordination.completed import (
+from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
     SnapshotKind,

@@ -7,29 +7,33 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.coordination.completed import CompletedCheckpoint, CompletedStore
-from penstock.checkpoint.coordination.deletion_queue import DeletionQueue
+from penstock.checkpoint.coordination.checkpoints import (
+    CompletedCheckpoint,
+    CompletedStore,
+    PendingCheckpoint,
+    Phase,
+    TriggerRequest,
+)
 from penstock.checkpoint.coordination.facts import (
+    COUNTED,
     CheckpointFailed,
+    CheckpointFailure,
     Fact,
+    FailureReason,
     LateAnswerDropped,
     TriggerDeclined,
-)
-from penstock.checkpoint.coordination.failures import (
-    CheckpointFailure,
-    FailureCounter,
-    FailureReason,
 )
 from penstock.checkpoint.coordination.instructions import (
     Announce,
     CompleteRequest,
+    DeleteCheckpoint,
+    DiscardPending,
     FailJob,
     Instruction,
     NotifyAborted,
+    ReleaseSharedFiles,
 )
-from penstock.checkpoint.coordination.pending import PendingCheckpoint, Phase
-from penstock.checkpoint.coordination.sink_backlog import SinkBacklog
-from penstock.checkpoint.coordination.triggering import Triggering, TriggerRequest
+from penstock.checkpoint.coordination.triggering import Triggering
 
 if TYPE_CHECKING:
     from penstock.checkpoint.settings import CheckpointSettings
@@ -69,6 +73,207 @@ class StopResult:
 
     savepoint: CompletedCheckpoint
     request_id: str
+
+
+_FIRST_RETRY_MS: Final = 100
+_LAST_RETRY_MS: Final = 5_000
+
+
+def retry_delay_ms(retries: int) -> int:
+    """Returns the pause before retry number `retries` (from 0): 100 ms doubling up to 5 s."""
+    return min(_FIRST_RETRY_MS << min(retries, 10), _LAST_RETRY_MS)
+
+
+class FailureCounter:
+    """Counts consecutive failures.
+
+    Invariants:
+    * An id counts once, and not when a higher id has succeeded.
+    * A success with a higher id than any before resets the count.
+    """
+
+    def __init__(self, tolerable: int) -> None:
+        self._tolerable = tolerable
+        self._last_success = 0
+        self._counted: set[int] = set()
+        self.count = 0
+
+    def failed(self, checkpoint_id: int | None, reason: FailureReason) -> bool:
+        """Counts a failure; True when the job has to fail. Then the count starts anew."""
+        if reason not in COUNTED:
+            return False
+        if checkpoint_id is not None:
+            if checkpoint_id < self._last_success or checkpoint_id in self._counted:
+                return False
+            self._counted.add(checkpoint_id)
+        self.count += 1
+        if self.count <= self._tolerable:
+            return False
+        self._clear()
+        return True
+
+    def succeeded(self, checkpoint_id: int) -> None:
+        """Resets the count, unless a higher id succeeded before."""
+        if checkpoint_id > self._last_success:
+            self._last_success = checkpoint_id
+            self._clear()
+
+    def _clear(self) -> None:
+        self.count = 0
+        self._counted.clear()
+
+
+class DeletionQueue:
+    """What is to be deleted and what is being deleted: private files first, shared ones last."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[DiscardPending | DeleteCheckpoint] = deque()
+        self._in_flight: set[int] = set()
+        self._subsumed: set[int] = set()
+        self._released_below = 0
+        self._is_releasing = False
+        self.forgotten: tuple[int, ...] = ()
+        """Subsumed checkpoints whose files are gone, until the pointer has been told."""
+
+    @property
+    def unfinished(self) -> int:
+        """How many checkpoints are still to be deleted."""
+        return len(self._waiting) + len(self._in_flight)
+
+    def discard(self, checkpoint_id: int) -> None:
+        """Queues the private files of an aborted checkpoint."""
+        self._waiting.append(DiscardPending(checkpoint_id))
+
+    def delete(self, checkpoint: CompletedCheckpoint) -> None:
+        """Queues a checkpoint that the pointer does not name."""
+        self._subsumed.add(checkpoint.checkpoint_id)
+        self._waiting.append(DeleteCheckpoint(checkpoint))
+
+    def start(self) -> list[Instruction]:
+        """Returns the deletions that may begin. Call it only while no publication is open."""
+        started: list[Instruction] = list(self._waiting)
+        for deletion in self._waiting:
+            self._in_flight.add(
+                deletion.checkpoint_id
+                if isinstance(deletion, DiscardPending)
+                else deletion.checkpoint.checkpoint_id
+            )
+        self._waiting.clear()
+        return started
+
+    def release(self, lowest_id: int) -> list[Instruction]:
+        """Returns the release of shared files, once the private files before it are gone."""
+        if self.unfinished or self._is_releasing or lowest_id <= self._released_below:
+            return []
+        self._released_below = lowest_id
+        self._is_releasing = True
+        return [ReleaseSharedFiles(lowest_id)]
+
+    def released(self) -> None:
+        """The release under way is over."""
+        self._is_releasing = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being deleted or waits for it."""
+        return not self.unfinished and not self._is_releasing
+
+    def finished(self, checkpoint_id: int, *, succeeded: bool) -> None:
+        """Takes note of an answer."""
+        self._in_flight.discard(checkpoint_id)
+        if succeeded and checkpoint_id in self._subsumed:
+            self._subsumed.discard(checkpoint_id)
+            self.forgotten = (*self.forgotten, checkpoint_id)
+
+    def pointer_forgot(self, checkpoint_ids: tuple[int, ...]) -> None:
+        """The pointer lists these as subsumed no more."""
+        self.forgotten = tuple(id_ for id_ in self.forgotten if id_ not in checkpoint_ids)
+
+    @property
+    def ids(self) -> set[int]:
+        """Checkpoints being or to be deleted; for tests."""
+        waiting = {
+            deletion.checkpoint_id
+            if isinstance(deletion, DiscardPending)
+            else deletion.checkpoint.checkpoint_id
+            for deletion in self._waiting
+        }
+        return waiting | self._in_flight
+
+
+COMMIT_TRIES: Final = 10
+"""So many failed commits in a row, about half a minute of them, count as one failed checkpoint."""
+
+
+class SinkBacklog:
+    """Commits that the sinks still owe: one at a time, repeated until they are known to be done.
+
+    Committing checkpoint n covers all that was prepared before it, so a newer one replaces an older
+    one that waits.
+    """
+
+    def __init__(self) -> None:
+        self._due: CompletedCheckpoint | None = None
+        self._in_flight: CompletedCheckpoint | None = None
+        self._retries = 0
+        self._failures = 0
+        """Failed commits in a row, over all checkpoints; only one that is done ends the row."""
+        self._blamed = 0
+        """Those of them for which the job has failed already."""
+        self.retry_ms: int | None = None
+        """When to try again; None unless a commit failed."""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every commit asked for is known to be done."""
+        return self._due is None and self._in_flight is None
+
+    def add(self, checkpoint: CompletedCheckpoint) -> None:
+        """Asks for the output of a checkpoint."""
+        self._due = checkpoint
+        self._retries, self.retry_ms = 0, None
+
+    def start(self, now_ms: int) -> CompletedCheckpoint | None:
+        """Returns the commit that may begin now, if any."""
+        if self._due is None or self._in_flight is not None:
+            return None
+        if self.retry_ms is not None and now_ms < self.retry_ms:
+            return None
+        self._in_flight, self._due, self.retry_ms = self._due, None, None
+        return self._in_flight
+
+    def finished(self, checkpoint_id: int) -> None:
+        """The commit in flight is done."""
+        if self._in_flight is not None and self._in_flight.checkpoint_id == checkpoint_id:
+            self._in_flight = None
+            self._retries = self._failures = self._blamed = 0
+
+    def failed(self, checkpoint_id: int, now_ms: int) -> None:
+        """The commit in flight has to be repeated, unless a newer one covers it."""
+        if self._in_flight is None or self._in_flight.checkpoint_id != checkpoint_id:
+            return
+        failed, self._in_flight = self._in_flight, None
+        if self._due is None:
+            self._due = failed
+        self.retry_ms = now_ms + retry_delay_ms(self._retries)
+        self._retries += 1
+        self._failures += 1
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether so many commits in a row have failed that waiting for the next is in vain."""
+        return self._failures >= COMMIT_TRIES
+
+    def exceeds(self, tolerable: int) -> bool:
+        """Whether more than `tolerable` times `COMMIT_TRIES` have failed; then counts anew."""
+        if self._failures - self._blamed < COMMIT_TRIES * (tolerable + 1):
+            return False
+        self._blamed = self._failures
+        return True
+
+    def give_up(self) -> None:
+        """Owes nothing any more: whoever starts from the checkpoint commits its output."""
+        self._due = self._in_flight = self.retry_ms = None
 
 
 class CoordinatorState:

@@ -1,0 +1,445 @@
+"""The way of one checkpoint: one function for each event, in the order of the commit protocol.
+
+A request gets an id, an epoch ends, files and metadata are written, the pointer names the
+checkpoint, its output becomes visible.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.checkpoint.coordination import events
+from penstock.checkpoint.coordination.checkpoints import (
+    CompletedCheckpoint,
+    PendingCheckpoint,
+    Phase,
+    SnapshotKind,
+    TriggerRequest,
+)
+from penstock.checkpoint.coordination.facts import (
+    CheckpointCompleted,
+    CheckpointDiscarded,
+    CheckpointFailure,
+    CheckpointTriggered,
+    CheckpointUploaded,
+    FailureReason,
+    SinkCommitDelayed,
+    TriggerDeclined,
+)
+from penstock.checkpoint.coordination.instructions import (
+    CompleteRequest,
+    NotifyAborted,
+    Publish,
+    RequestSnapshot,
+    ReReadMetadata,
+    ReReadPointer,
+    StepDown,
+    Upload,
+    WriteMetadata,
+)
+from penstock.checkpoint.coordination.state import (
+    COMMIT_TRIES,
+    CoordinatorState,
+    Life,
+    StopResult,
+    retry_delay_ms,
+)
+
+_REFUSALS: Final = {
+    Life.CREATED: FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
+    Life.RECOVERING: FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
+    Life.STOPPING: FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
+    Life.ENDING: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+    Life.CLOSED: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+    Life.FENCED: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+}
+"""What a request hears while the job does not run."""
+
+
+def on_started(state: CoordinatorState, event: events.Started) -> None:
+    """Starts the timetable: with the random delay at first, after a restart with the pause."""
+    state.move(Life.RUNNING)
+    state.some_tasks_finished = False
+    pause_ms = state.settings.min_pause_ms
+    state.triggering.start(state.now_ms, pause_ms if state.has_started else event.first_delay_ms)
+    state.has_started = True
+
+
+def on_tasks_finished(state: CoordinatorState) -> None:
+    """Ends checkpointing if the settings say so."""
+    if state.settings.checkpoints_after_tasks_finish or state.some_tasks_finished:
+        return
+    state.some_tasks_finished = True
+    for request in state.triggering.stop():
+        failure = CheckpointFailure(FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING)
+        state.decline(TriggerDeclined(request, failure))
+
+
+def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested) -> None:
+    """Queues a user's request."""
+    is_savepoint = event.kind is SnapshotKind.SAVEPOINT
+    if not _may_trigger(state, event.request_id):
+        return
+    target = event.target or state.settings.savepoint_directory
+    if is_savepoint and not _has_target(state, event.request_id, target):
+        return
+    request = TriggerRequest(
+        state.triggering.next_number(),
+        state.now_ms,
+        event.kind,
+        event.request_id,
+        forced=event.forced,
+        target=target if is_savepoint else None,
+        format=event.format,
+        full=event.full,
+    )
+    declined = state.triggering.add(request)
+    if declined is not None:
+        state.decline(declined)
+
+
+def on_stop_requested(state: CoordinatorState, event: events.StopRequested) -> None:
+    """Clears the way and queues the savepoint that the job stops with."""
+    if not _may_trigger(state, event.request_id):
+        return
+    target = event.target or state.settings.savepoint_directory
+    if not _has_target(state, event.request_id, target):
+        return
+    state.move(Life.STOPPING)
+    suspend = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+    state.abort_all(suspend, suspend)
+    state.triggering.add(
+        TriggerRequest(
+            state.triggering.next_number(),
+            state.now_ms,
+            SnapshotKind.SAVEPOINT,
+            event.request_id,
+            target=target,
+            format=event.format,
+            stop=True,
+            drain=event.drain,
+        )
+    )
+
+
+def on_id_reserved(state: CoordinatorState, event: events.IdReserved) -> None:
+    """The checkpoint starts: it has an id, and waits for the end of an epoch."""
+    assert event.checkpoint_id > state.last_id, f"id {event.checkpoint_id} was used before"
+    state.last_id = event.checkpoint_id
+    request, state.reserving = state.reserving, None
+    if request is None:
+        assert state.discarded_reservation, "nobody asked for an id"
+        state.discarded_reservation = False
+        return
+    pending = PendingCheckpoint(
+        event.checkpoint_id, request, state.now_ms, state.now_ms + state.settings.timeout_ms
+    )
+    state.pending[event.checkpoint_id] = pending
+    state.announce(CheckpointTriggered(event.checkpoint_id, request))
+    state.emit(RequestSnapshot(event.checkpoint_id, request.stop, request.drain))
+
+
+def on_id_reservation_failed(state: CoordinatorState, event: events.IdReservationFailed) -> None:
+    """The storage does not answer: the request fails, and counts as a failed checkpoint."""
+    request, state.reserving = state.reserving, None
+    if request is None:
+        state.discarded_reservation = False
+        return
+    failure = CheckpointFailure(FailureReason.IO_EXCEPTION, event.message)
+    state.decline(TriggerDeclined(request, failure))
+    if request.kind is SnapshotKind.CHECKPOINT:
+        state.count_failure(None, failure)
+
+
+def _may_trigger(state: CoordinatorState, request_id: str) -> bool:
+    reason = _REFUSALS.get(state.life)
+    if state.some_tasks_finished:
+        reason = FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING
+    if reason is not None:
+        state.refuse(request_id, reason)
+    return reason is None
+
+
+def _has_target(state: CoordinatorState, request_id: str, target: str | None) -> bool:
+    if target is None:
+        state.refuse(
+            request_id,
+            FailureReason.TRIGGER_CHECKPOINT_FAILURE,
+            "the request names no target directory and none is configured; name one, or set "
+            "execution.checkpointing.savepoint-dir",
+        )
+    return target is not None
+
+
+# -- P1 to P6: the next epochs run meanwhile -----------------------------------------------------
+
+
+def on_epoch_completed(state: CoordinatorState, event: events.EpochCompleted) -> None:
+    """Hands the job's state to every checkpoint that waits for the end of an epoch."""
+    for pending in list(state.pending.values()):
+        if pending.phase is not Phase.WAITING_FOR_EPOCH:
+            continue
+        if pending.request.stop and not event.stopped:
+            continue
+        base = _base(state, pending)
+        moved = pending.moved(
+            Phase.UPLOADING, epoch=event.epoch, snapshot=event.snapshot, base=base
+        )
+        state.pending[pending.checkpoint_id] = moved
+        state.emit(
+            Upload(pending.checkpoint_id, pending.request, event.epoch, event.snapshot, base)
+        )
+
+
+def _base(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCheckpoint | None:
+    """Only a completed checkpoint may be built upon; savepoints stand alone."""
+    if not state.settings.incremental or pending.is_savepoint or pending.request.full:
+        return None
+    return state.store.base
+
+
+def on_upload_completed(state: CoordinatorState, event: events.UploadCompleted) -> None:
+    """Writes the metadata, the last file."""
+    pending = state.find(event.checkpoint_id, "UploadCompleted", Phase.UPLOADING)
+    if pending is None:
+        return
+    state.pending[pending.checkpoint_id] = pending.moved(
+        Phase.WRITING_METADATA,
+        uploaded=event.uploaded,
+        uploaded_ms=state.now_ms,
+        figures=event.figures,
+    )
+    state.announce(CheckpointUploaded(pending.checkpoint_id, event.figures))
+    latest = state.store.latest
+    state.emit(
+        WriteMetadata(
+            pending.checkpoint_id,
+            pending.request,
+            pending.epoch,
+            pending.snapshot,
+            event.uploaded,
+            None if latest is None else latest.checkpoint_id,
+        )
+    )
+
+
+def on_upload_failed(state: CoordinatorState, event: events.UploadFailed) -> None:
+    """Gives the checkpoint up."""
+    pending = state.find(event.checkpoint_id, "UploadFailed", Phase.UPLOADING)
+    if pending is not None:
+        reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        state.abort(pending, CheckpointFailure(reason, event.message))
+
+
+def on_metadata_written(state: CoordinatorState, event: events.MetadataWritten) -> None:
+    """A savepoint is complete now; a checkpoint may be published."""
+    pending = state.find(
+        event.checkpoint_id, "MetadataWritten", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
+    )
+    if pending is None:
+        state.discard_late(event.checkpoint_id, known=True)
+        return
+    moved = pending.moved(
+        Phase.READY_TO_PUBLISH, location=event.location, details=event.details, retries=0
+    )
+    if moved.is_published:
+        state.pending[pending.checkpoint_id] = moved
+        return
+    completed = complete(state, moved)
+    assert moved.request.request_id is not None, "savepoints are never periodic"
+    state.emit(CompleteRequest(moved.request.request_id, completed))
+
+
+def complete(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCheckpoint:
+    """Takes a checkpoint whose commit point has passed out of the pending ones."""
+    del state.pending[pending.checkpoint_id]
+    state.failures.succeeded(pending.checkpoint_id)
+    state.triggering.last_completion_ms = state.now_ms
+    completed = pending.completed()
+    state.announce(
+        CheckpointCompleted(
+            pending.checkpoint_id,
+            pending.request.kind,
+            pending.location,
+            pending.epoch,
+            state.now_ms - pending.triggered_ms,
+            state.now_ms - pending.uploaded_ms,
+            pending.figures,
+        )
+    )
+    return completed
+
+
+def on_metadata_failed(state: CoordinatorState, event: events.MetadataFailed) -> None:
+    """Gives the checkpoint up: its metadata does not exist."""
+    pending = state.find(
+        event.checkpoint_id, "MetadataFailed", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
+    )
+    if pending is None:
+        state.discard_late(event.checkpoint_id, known=True)
+    else:
+        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
+        failure = CheckpointFailure(reason, event.message)
+        state.abort(pending, failure, certain=True)
+
+
+def on_metadata_unknown(state: CoordinatorState, event: events.MetadataUnknown) -> None:
+    """Asks again: at once for the first time, then at growing intervals."""
+    pending = state.find(
+        event.checkpoint_id, "MetadataUnknown", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
+    )
+    if pending is None:
+        state.discard_late(event.checkpoint_id, known=False)
+        return
+    moved = ask_again(state, pending, Phase.METADATA_UNKNOWN)
+    if moved.retry_ms is None:
+        state.emit(ReReadMetadata(pending.checkpoint_id))
+
+
+def ask_again(
+    state: CoordinatorState, pending: PendingCheckpoint, phase: Phase
+) -> PendingCheckpoint:
+    """Moves a checkpoint into an unknown phase; without `retry_ms` the caller asks at once."""
+    retries = pending.retries
+    moved = pending.moved(phase, retries=retries + 1)
+    if retries > 0:
+        moved = pending.moved(
+            phase, retries=retries + 1, retry_ms=state.now_ms + retry_delay_ms(retries - 1)
+        )
+    state.pending[pending.checkpoint_id] = moved
+    return moved
+
+
+# -- P7 to P11: the commit point and what follows ------------------------------------------------
+
+
+def publish(state: CoordinatorState, pending: PendingCheckpoint) -> None:
+    """Asks for the commit point. From here on the checkpoint may count at any moment."""
+    state.pending[pending.checkpoint_id] = pending.moved(Phase.PUBLISHING)
+    latest = state.store.latest
+    kept, dropped = state.store.after_adding(pending.completed())
+    state.forgetting = state.deletions.forgotten
+    state.emit(
+        Publish(
+            pending.checkpoint_id,
+            None if latest is None else latest.checkpoint_id,
+            kept,
+            dropped,
+            state.forgetting,
+        )
+    )
+
+
+def on_published(state: CoordinatorState, event: events.Published) -> None:
+    """The checkpoint counts: its output becomes visible, older ones may go."""
+    pending = state.find(
+        event.checkpoint_id, "Published", Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN
+    )
+    if pending is None:
+        return
+    kept, dropped = state.store.after_adding(pending.completed())
+    completed = complete(state, pending)
+    state.store.replace(kept)
+    state.deletions.pointer_forgot(state.forgetting)
+    state.sinks.add(completed)
+    _abort_older(state, completed)
+    for old in dropped:
+        state.announce(CheckpointDiscarded(old.checkpoint_id))
+        if old.is_deletable:
+            state.deletions.delete(old)
+    request_id = pending.request.request_id
+    if pending.request.stop:
+        assert request_id is not None, "only a user stops a job"
+        state.stopping = StopResult(completed, request_id)
+    elif request_id is not None:
+        state.emit(CompleteRequest(request_id, completed))
+
+
+def _abort_older(state: CoordinatorState, completed: CompletedCheckpoint) -> None:
+    failure = CheckpointFailure(
+        FailureReason.CHECKPOINT_SUBSUMED, f"checkpoint {completed.checkpoint_id} completed first"
+    )
+    for pending in list(state.pending.values()):
+        is_older = pending.checkpoint_id < completed.checkpoint_id
+        if is_older and pending.request.kind is SnapshotKind.CHECKPOINT:
+            state.abort(pending, failure)
+
+
+def on_publication_failed(state: CoordinatorState, event: events.PublicationFailed) -> None:
+    """Gives the checkpoint up: the pointer has certainly not changed."""
+    pending = state.find(event.checkpoint_id, "PublicationFailed", Phase.PUBLISHING)
+    if pending is not None:
+        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
+        state.abort(pending, CheckpointFailure(reason, event.message), certain=True)
+
+
+def on_leadership_lost(
+    state: CoordinatorState, event: events.PublicationRejected | events.LeadershipLost
+) -> None:
+    """Fails what people wait for, deletes nothing, and says nothing after it: another one leads."""
+    message = event.message
+    if isinstance(event, events.PublicationRejected):
+        message = f"checkpoint {event.checkpoint_id} was not published: {message}"
+    failure = CheckpointFailure(FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN, message)
+    waiting = [*state.triggering.stop(), *([state.reserving] if state.reserving else [])]
+    state.reserving = None
+    for pending in state.pending.values():
+        state.emit(NotifyAborted(pending.checkpoint_id, failure))
+        waiting.append(pending.request)
+    state.pending.clear()
+    request_ids = [request.request_id for request in waiting]
+    if state.stopping is not None:
+        request_ids.append(state.stopping.request_id)
+        state.stopping = None
+    for request_id in request_ids:
+        if request_id is not None:
+            state.emit(CompleteRequest(request_id, failure=failure))
+    state.move(Life.FENCED)
+    state.emit(StepDown(message))
+
+
+def on_publication_unknown(state: CoordinatorState, event: events.PublicationUnknown) -> None:
+    """Reads again until the outcome is known; until then nothing is deleted or aborted."""
+    pending = state.find(
+        event.checkpoint_id, "PublicationUnknown", Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN
+    )
+    if pending is None:
+        return
+    moved = ask_again(state, pending, Phase.PUBLICATION_UNKNOWN)
+    if moved.retry_ms is None:
+        state.emit(ReReadPointer(pending.checkpoint_id))
+
+
+def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFailed) -> None:
+    """Repeats the commit later: the checkpoint promises it.
+
+    A sink that fails again and again counts as a failed checkpoint, so that the job fails and its
+    restart strategy decides; each attempt commits first what is owed.
+    """
+    state.announce(SinkCommitDelayed(event.checkpoint_id, event.message))
+    state.sinks.failed(event.checkpoint_id, state.now_ms)
+    owed = (
+        f"the output of checkpoint {event.checkpoint_id} could not be committed in {COMMIT_TRIES} "
+        f"tries in a row, the last one: {event.message}"
+    )
+    if state.life is Life.ENDING and state.sinks.is_stuck:
+        # Whoever starts from what is kept commits it; the end of the job must not wait for ever.
+        state.sinks.give_up()
+        state.keeps_everything = True
+    elif state.stopping is not None and state.sinks.exceeds(0):
+        _fail_stop(state, owed)
+    elif state.life is Life.RUNNING and state.sinks.exceeds(state.settings.tolerable_failures):
+        state.fail_job(
+            f"{owed}. See the sink's error; checkpoints are complete, and the next attempt "
+            "commits first what is owed."
+        )
+
+
+def _fail_stop(state: CoordinatorState, owed: str) -> None:
+    """A stop whose output does not become visible fails; its savepoint stays and holds the rest."""
+    assert state.stopping is not None
+    stopping, state.stopping = state.stopping, None
+    message = f"the savepoint {stopping.savepoint.location} is complete, but {owed}"
+    failure = CheckpointFailure(FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
+    state.emit(CompleteRequest(stopping.request_id, failure=failure))
+    state.fail_job(f"the stop with a savepoint failed: {message}")
