@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.tables import printable, printable_lines, span
+from penstock.cli.report import printable, printable_lines, span
 
 if TYPE_CHECKING:
     from penstock.cli.report import Report

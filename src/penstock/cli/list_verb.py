@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.tables import printable
+from penstock.cli.report import printable
 from penstock.cli.verb import Verb, asked, service_options
 
 _TERMINATED: Final = ("FINISHED", "FAILED", "CANCELED")
@@ -28,7 +28,7 @@ Examples:
 @click.option("-s", "--scheduled", is_flag=True, help="Only scheduled jobs.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Jobs that have ended, too.")
 @service_options
-def verb(running: bool, scheduled: bool, everything: bool, **options: Any) -> None:
+def list_verb(running: bool, scheduled: bool, everything: bool, **options: Any) -> None:
     """List running and scheduled jobs with their ids.
 
     Each line says when the job began, its id, its name and its state. Other actions take the id,

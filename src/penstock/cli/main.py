@@ -1,4 +1,4 @@
-"""`penstock <ACTION>`: one group, one module per verb, imported when the verb runs."""
+"""`penstock <ACTION>`: one group; the module of a verb is imported when the verb runs."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from penstock.cli.failures import (
     WrongUsageError,
     did_you_mean,
 )
-from penstock.cli.tables import printable_lines
+from penstock.cli.report import printable_lines
 from penstock.core.errors import PenstockError
 
 VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Jobs": {
         "run": ("run_verb", "Run a program, here or at a job manager."),
         "list": ("list_verb", "List jobs."),
-        "info": ("info_verb", "Show the plan of a program; with -s, check a restore."),
-        "stop": ("stop_verb", "End a job with a savepoint."),
-        "cancel": ("cancel_verb", "End a job without one."),
+        "info": ("program_verbs", "Show the plan of a program; with -s, check a restore."),
+        "stop": ("steering_verbs", "End a job with a savepoint."),
+        "cancel": ("steering_verbs", "End a job without one."),
     },
     "Snapshots": {
-        "savepoint": ("savepoint_verb", "Take a savepoint, or dispose one."),
-        "checkpoint": ("checkpoint_verb", "Take a checkpoint now."),
-        "check-restore": ("check_restore_verb", "Would a program start from a snapshot?"),
-        "state": ("state_verb", "List, read and compare the state in snapshots."),
-        "verify": ("verify_verb", "Check every file of a snapshot."),
+        "savepoint": ("steering_verbs", "Take a savepoint, or dispose one."),
+        "checkpoint": ("steering_verbs", "Take a checkpoint now."),
+        "check-restore": ("program_verbs", "Would a program start from a snapshot?"),
+        "state": ("snapshot_verbs", "List, read and compare the state in snapshots."),
+        "verify": ("snapshot_verbs", "Check every file of a snapshot."),
     },
     "Service and set-up": {
-        "new": ("new_verb", "Make a folder with a program that runs."),
-        "jobmanager": ("jobmanager_verb", "Run the job manager: jobs, REST and web page."),
-        "config": ("config_verb", "Show every setting, and where its value comes from."),
-        "demo": ("demo_verb", "Run the demo job."),
-        "completion": ("completion_verb", "Print shell completion for bash, zsh or fish."),
+        "new": ("setup_verbs", "Make a folder with a program that runs."),
+        "jobmanager": ("setup_verbs", "Run the job manager: jobs, REST and web page."),
+        "config": ("program_verbs", "Show every setting, and where its value comes from."),
+        "demo": ("setup_verbs", "Run the demo job."),
+        "completion": ("setup_verbs", "Print shell completion for bash, zsh or fish."),
     },
 }
 
@@ -69,7 +69,7 @@ class Actions(click.Group):
         if cmd_name not in _MODULES:
             return None
         module = importlib.import_module(f"penstock.cli.{_MODULES[cmd_name]}")
-        verb: click.Command = module.verb
+        verb: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_verb")
         return verb
 
     def resolve_command(

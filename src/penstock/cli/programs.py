@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli.failures import RequestFailedError, WrongUsageError
-from penstock.cli.savepoint_verb import absolute
+from penstock.cli.named import absolute
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
 from penstock.core.configuration import import_path
 

@@ -6,6 +6,7 @@ Lines and results go to the standard output; notices, progress and failures to s
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -52,3 +53,74 @@ class Report:
         """Says what the user should know beside the result."""
         if not self.is_quiet:
             click.echo(text, err=True)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Returns aligned lines; a column whose cells are all numbers stands to the right."""
+    texts = [[shown(cell) for cell in row] for row in rows]
+    widths = [
+        max([len(header), *(len(row[index]) for row in texts)])
+        for index, header in enumerate(headers)
+    ]
+    right = [
+        bool(rows) and all(_is_number(row[index]) for row in rows) for index in range(len(headers))
+    ]
+    lines = [headers, *texts]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def shown(cell: Any) -> str:
+    """Returns a cell as text of one line, without what a terminal would obey."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return printable(str(cell))
+
+
+def printable(text: str) -> str:
+    """Returns text whose control characters are written out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Returns text of several lines, such as a traceback, without what a terminal would obey."""
+    return "\n".join(printable(line.expandtabs(4)) for line in text.splitlines())
+
+
+def _is_number(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
+
+
+def size(number: int | None) -> str:
+    """Returns bytes for people: `20 kB`, `1.5 MB`."""
+    if number is None:
+        return "-"
+    value = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def span(millis: float) -> str:
+    """Returns a span for people: `450 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`."""
+    if millis < 1000:
+        return f"{millis:.0f} ms"
+    seconds = int(millis // 1000)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"

@@ -25,6 +25,7 @@ from penstock.cli.failures import (
     WrongUsageError,
 )
 from penstock.cli.following import follow, wait_for_end
+from penstock.cli.named import snapshot_path
 from penstock.cli.programs import (
     Program,
     child_command,
@@ -33,7 +34,6 @@ from penstock.cli.programs import (
     program_of,
     program_options,
 )
-from penstock.cli.snapshots import snapshot_path
 from penstock.cli.verb import Asked, ProgramVerb, asked, service_options
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ then leaves the job running; with -sae it cancels it.""",
     help="Cancel the job when this command is interrupted.",
 )
 @service_options
-def verb(**options: Any) -> int:
+def run_verb(**options: Any) -> int:
     """Run a program of the DataStream API.
 
     With -t remote, the default, the program and its files go to the job manager, which runs it in

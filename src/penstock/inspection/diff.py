@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.inspection.plain_json import to_json
+from penstock.inspection.contents import to_json
 from penstock.inspection.reader import Snapshot, open_snapshot
 from penstock.state.pickles import is_hidden
 

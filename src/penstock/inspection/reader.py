@@ -10,8 +10,9 @@ State of a declared type is data and is shown as it is. Pickled state is shown a
 
 from __future__ import annotations
 
+import importlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,11 +21,14 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.checkpoint.storage.urls import configured_storages
+from penstock.core.errors import EnvironmentError_
 from penstock.core.file_area import FileArea
+from penstock.core.naming import install_extra
+from penstock.core.row import Row
 from penstock.operators.windows import windows as _windows  # noqa: F401 - namespaces of window state
 from penstock.state.operator_snapshot import LogicState, read_logic
 from penstock.state.operator_state import BROADCAST, KINDS
-from penstock.state.pickles import Pickles
+from penstock.state.pickles import Opaque, Pickles
 from penstock.state.reader import read_entries
 
 if TYPE_CHECKING:
@@ -151,3 +155,63 @@ def open_snapshot(
     with tempfile.TemporaryDirectory(prefix="penstock-read-") as directory:
         pickles = Pickles.ALLOW if unpickle else Pickles.OPAQUE
         yield Snapshot(found, loaded, FileArea(directory), pickles)
+
+
+def to_pandas(rows: Iterable[StateRow]) -> Any:
+    """Returns a DataFrame with `key`, `namespace` where there is one, `map_key` for maps, `value`.
+
+    Values are Python objects, as functions see them.
+    """
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise EnvironmentError_(
+            f"state as a DataFrame needs pandas: {install_extra('pandas')}, or iterate over "
+            "read_keyed_state()."
+        ) from error
+    found = list(_flat(rows))
+    return pandas.DataFrame(found, columns=_columns(found))
+
+
+def to_spark(session: Any, rows: Iterable[StateRow]) -> Any:
+    """Returns the same as a DataFrame of a Spark session; rows become structs."""
+    arrow = importlib.import_module("pyarrow")
+    found = [{name: _plain(part) for name, part in row.items()} for row in _flat(rows)]
+    columns = {name: [row.get(name) for row in found] for name in _columns(found)}
+    return session.createDataFrame(arrow.table(columns))
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in ("key", "namespace", "map_key", "value") if name in names] or [
+        "key",
+        "value",
+    ]
+
+
+def _flat(rows: Iterable[StateRow]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        flat = {"key": row.key}
+        if row.namespace is not None:
+            flat["namespace"] = row.namespace
+        if row.kind == "map":
+            flat["map_key"], flat["value"] = row.value
+        else:
+            flat["value"] = row.value
+        yield flat
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as Arrow takes it."""
+    if isinstance(value, Row):
+        names = value._fields or tuple(f"f{place}" for place in range(len(value)))
+        return dict(zip(names, map(_plain, value), strict=True))
+    if type(value) is tuple:
+        return {f"f{place}": _plain(part) for place, part in enumerate(value)}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, Opaque) or type(value).__module__.startswith("penstock."):
+        return str(value)
+    return value

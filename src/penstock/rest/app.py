@@ -5,9 +5,12 @@ guard (host, token, size, pace) -> standby? -> routes -> dispatcher
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response
 
 from penstock.rest import (
     errors,
@@ -22,7 +25,6 @@ from penstock.rest.context import RestContext
 from penstock.rest.event_hub import EventHub
 from penstock.rest.guard import Guard
 from penstock.rest.leader import ToLeader
-from penstock.rest.page import Page
 from penstock.version import __version__
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
         responses=_ERRORS,
     )
     hub = EventHub(dispatcher, settings.max_streams)
-    app.state.context = RestContext(dispatcher, settings, hub, routes_submission.Spool())
+    app.state.context = RestContext(dispatcher, settings, hub)
+    app.state.spool = routes_submission.Spool()
     errors.install(app)
     routes = APIRouter()
     # In this order: a fixed path is tried before one with a trigger id in its place.
@@ -81,3 +84,48 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     }
     for code in ("4XX", "5XX")
 }
+
+
+DIRECTORY: Final = Path(__file__).with_name("static")
+_KINDS: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".woff2": "font/woff2",
+}
+
+
+class Page:
+    """The page's files by the path under which they are served."""
+
+    def __init__(self, directory: Path = DIRECTORY) -> None:
+        files = {
+            f"/{file.relative_to(directory).as_posix()}": file
+            for file in sorted(directory.rglob("*"))
+            if file.is_file() and not file.is_symlink() and file.suffix in _KINDS
+        }
+        if "/index.html" in files:
+            files["/"] = files["/index.html"]
+        self._files = files
+
+    def holds(self, path: str) -> bool:
+        """Says whether a path is one of the page's."""
+        return path in self._files
+
+    def answer(self, path: str) -> Response:
+        """Returns a file.
+
+        Raises:
+            HTTPException: There is none of this name.
+        """
+        file = self._files.get(path)
+        if file is None:
+            raise HTTPException(404, "There is nothing at this path.")
+        # The page and the service are of one version: a file is never older than what it asks.
+        return FileResponse(
+            file, media_type=_KINDS[file.suffix], headers={"cache-control": "no-cache"}
+        )

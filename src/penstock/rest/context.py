@@ -6,25 +6,25 @@ digits, a checkpoint is a number. Nothing else that a client says is ever joined
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
-from fastapi import Path, Request
+from fastapi import Depends, Path, Request
 from starlette.exceptions import HTTPException
 
 from penstock.core.clock import SystemClock
 from penstock.job.documents.current import current_job, stub_job
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import UnknownJobError
-from penstock.rest.history import CheckpointsDocument
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.jobmanager.dispatching import Dispatcher, JobSummary
     from penstock.rest.event_hub import EventHub
-    from penstock.rest.routes_submission import Spool
     from penstock.rest.settings import RestSettings
+
 
 HEX_32: Final = r"^[0-9a-f]{32}$"
 
@@ -41,7 +41,6 @@ class RestContext:
     dispatcher: Dispatcher
     settings: RestSettings
     hub: EventHub
-    spool: Spool
     clock: Clock = field(default_factory=SystemClock)
 
     def summary(self, job_id: str) -> JobSummary:
@@ -88,3 +87,56 @@ def context_of(request: Request) -> RestContext:
     """Returns the context of the application that serves a request."""
     context: RestContext = request.app.state.context
     return context
+
+
+Context = Annotated[RestContext, Depends(context_of)]
+
+
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_lines = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class _Numbered(msgspec.Struct):
+    id: int
+
+
+_numbers = msgspec.json.Decoder(list[_Numbered])
+
+
+class CheckpointsDocument:
+    """A document of checkpoints.
+
+    Args:
+        content: As the driver wrote it.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._parts = _parts.decode(content)
+
+    def latest(self) -> dict[str, Any]:
+        """Returns the latest checkpoint of each kind."""
+        found: dict[str, Any] = msgspec.json.decode(self._parts.get("latest", b"{}"))
+        return found
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yields lines of the history, newest first."""
+        for line in _lines.decode(self._parts["history"]):
+            yield msgspec.json.decode(line)
+
+    def part(self, newest: int, older_than: int | None) -> bytes:
+        """Returns the document with a part of its history.
+
+        Args:
+            newest: How many lines.
+            older_than: Only checkpoints with lower numbers.
+        """
+        history = _lines.decode(self._parts["history"])
+        first = 0
+        if older_than is not None:
+            numbers = _numbers.decode(self._parts["history"])
+            newer = (place for place, line in enumerate(numbers) if line.id < older_than)
+            first = next(newer, len(numbers))
+        shown = history[first : first + newest]
+        return msgspec.json.encode(
+            self._parts | {"history": shown, "history_total": len(history), "history_first": first}
+        )

@@ -10,10 +10,15 @@ from starlette.exceptions import HTTPException
 
 from penstock.job.documents.checkpoints import checkpoints_view
 from penstock.jobmanager import documents
-from penstock.rest.context import CheckpointId, JobId, RestContext, VertexId
-from penstock.rest.history import CheckpointsDocument
-from penstock.rest.routes_jobs import Context
-from penstock.rest.timeline_svg import timeline_svg
+from penstock.rest.context import (
+    CheckpointId,
+    CheckpointsDocument,
+    Context,
+    JobId,
+    RestContext,
+    VertexId,
+)
+from penstock.rest.pictures import timeline_svg
 
 router = APIRouter()
 _MOST_LINES: Final = 10_000

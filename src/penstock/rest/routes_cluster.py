@@ -19,9 +19,8 @@ from penstock.core.redaction import without_secrets
 from penstock.job.documents.configuration import pairs_view
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import NotLeaderError
-from penstock.rest.context import JobId, RestContext
+from penstock.rest.context import Context, JobId, RestContext
 from penstock.rest.prometheus import CONTENT_TYPE, exposition
-from penstock.rest.routes_jobs import Context
 
 if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import JobSummary

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 
 from penstock.job.documents.current import overview_row
 from penstock.jobmanager import documents
-from penstock.rest.context import JobId, RestContext, VertexId, context_of
-from penstock.rest.figures import vertex_metric_pairs, with_values
-from penstock.rest.plan_svg import plan_svg
+from penstock.rest.context import Context, JobId, VertexId
+from penstock.rest.pictures import plan_svg
 
 router = APIRouter()
-Context = Annotated[RestContext, Depends(context_of)]
 Get = Annotated[str | None, Query(max_length=10_000, description="Names, separated by commas.")]
 
 
@@ -184,3 +184,33 @@ def _level(ratio: float) -> str:
     if ratio <= 0.1:
         return "ok"
     return "low" if ratio <= 0.5 else "high"
+
+
+def with_values(pairs: Mapping[str, Any], get: str | None) -> list[dict[str, Any]]:
+    """Returns the names, or the values of those that are asked for; unknown ones are left out."""
+    if get is None:
+        return [{"id": name} for name in pairs]
+    names = [name.strip() for name in get.split(",")]
+    return [{"id": name, "value": _text(pairs[name])} for name in names if name in pairs]
+
+
+def vertex_metric_pairs(document: Mapping[str, Any], vertex_id: str) -> dict[str, Any]:
+    """Returns the metrics of a vertex as `<subtask>.<name>` and `<subtask>.<operator>.<name>`."""
+    for vertex in document["vertices"]:
+        if vertex["id"] == vertex_id:
+            break
+    else:
+        raise HTTPException(404, f"There is no vertex {vertex_id}.")
+    pairs: dict[str, Any] = {}
+    for subtask in vertex["subtasks"]:
+        index = subtask["subtask"]
+        pairs |= {f"{index}.{name}": value for name, value in subtask["task"].items()}
+        for uid, figures in subtask["operators"].items():
+            operator = vertex["operators"].get(uid, uid).replace(" ", "_")
+            pairs |= {f"{index}.{operator}.{name}": value for name, value in figures.items()}
+    return pairs
+
+
+def _text(value: Any) -> str:
+    # Flink's word for a watermark that has not come is the least number.
+    return str(-(2**63)) if value is None else str(value)

@@ -19,11 +19,9 @@ from penstock.jobmanager.dispatching import (
     OperationStatus,
     RefusedError,
 )
-from penstock.rest.access import is_flink_client
-from penstock.rest.context import HEX_32, JobId, TriggerId
+from penstock.rest.access import check_place, is_flink_client
+from penstock.rest.context import HEX_32, Context, JobId, TriggerId
 from penstock.rest.errors import problem
-from penstock.rest.routes_jobs import Context
-from penstock.rest.savepoint_roots import check_place
 
 if TYPE_CHECKING:
     from fastapi.responses import Response

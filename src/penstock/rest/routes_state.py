@@ -18,8 +18,7 @@ from starlette.exceptions import HTTPException
 
 from penstock.core.errors import PenstockError
 from penstock.core.redaction import without_secrets
-from penstock.rest.context import JobId, RestContext
-from penstock.rest.routes_jobs import Context
+from penstock.rest.context import Context, JobId, RestContext
 
 if TYPE_CHECKING:
     from penstock.rest.settings import SnapshotReader

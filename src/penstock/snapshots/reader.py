@@ -89,12 +89,12 @@ class OpenedSnapshot:
 
     def to_pandas(self, uid: str, state: str) -> Any:
         """Returns a keyed state as a pandas DataFrame of its keys and values."""
-        from penstock.inspection.frames import to_pandas
+        from penstock.inspection.reader import to_pandas
 
         return to_pandas(self.read_keyed_state(uid, state))
 
     def to_spark(self, session: Any, uid: str, state: str) -> Any:
         """Returns a keyed state as a DataFrame of a Spark session; its values are in the driver."""
-        from penstock.inspection.frames import to_spark
+        from penstock.inspection.reader import to_spark
 
         return to_spark(session, self.read_keyed_state(uid, state))

@@ -9,7 +9,7 @@ from stub_manager import ID_RUNNING, StubManager, serving
 
 from penstock.cli.failures import NoManagerError, RequestFailedError
 from penstock.cli.rest_client import RestClient, _Unreachable
-from penstock.cli.service import configuration_with, open_client
+from penstock.cli.verb import configuration_with, open_client
 from penstock.core.errors import ConfigurationError
 
 if TYPE_CHECKING:

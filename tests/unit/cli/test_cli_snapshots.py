@@ -9,10 +9,10 @@ import pytest
 from command_line import penstock
 from stub_manager import ID_RUNNING, StubManager
 
+from penstock.cli.named import read_snapshot, snapshot_path
+from penstock.cli.report import size, span, table
 from penstock.cli.rest_client import RestClient
-from penstock.cli.snapshots import read_snapshot, snapshot_path
-from penstock.cli.state_entries import write_entries
-from penstock.cli.tables import size, span, table
+from penstock.cli.snapshot_verbs import write_entries
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:

@@ -136,7 +136,7 @@ def test_of_submissions_a_few_are_under_way_at_once() -> None:
             with connections(service.port, 1, head + body) as (one,):
                 return all_of(one)
 
-        spool = service.server.app.state.context.spool
+        spool = service.server.app.state.spool
         wait_for(lambda: spool.count == most, "they do not arrive")
         refused = answer()
         assert refused.startswith(b"HTTP/1.1 429 ")

@@ -13,8 +13,12 @@ from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskF
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.configuration import Configuration, Rank
-from penstock.job.documents.checkpoint_config import checkpoint_config_view
-from penstock.job.documents.checkpoints import checkpoints_view, details_view, record_view
+from penstock.job.documents.checkpoints import (
+    checkpoint_config_view,
+    checkpoints_view,
+    details_view,
+    record_view,
+)
 from penstock.job.documents.metrics import metrics_view
 
 HISTORY = {

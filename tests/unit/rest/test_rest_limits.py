@@ -17,7 +17,7 @@ from penstock.job.package import check_zip
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import JobSummary
 from penstock.rest import guard, server
-from penstock.rest.submission import read_submission
+from penstock.rest.routes_submission import read_submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

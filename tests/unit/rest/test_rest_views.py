@@ -11,8 +11,13 @@ from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.job.documents.configuration import effective_config_view, pairs_view
 from penstock.job.documents.current import current_job, overview_row, stub_job
-from penstock.job.documents.exceptions import exceptions_view
-from penstock.job.documents.job import execution_result_view, job_view, plan_view, vertex_view
+from penstock.job.documents.job import (
+    exceptions_view,
+    execution_result_view,
+    job_view,
+    plan_view,
+    vertex_view,
+)
 from penstock.job.facts import FailureRecord, task_state
 from penstock.jobmanager.dispatching import JobSummary
 

@@ -8,28 +8,26 @@ and compared. Lines of the history are encoded once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
 from penstock.core.redaction import shown_value
-from penstock.job.documents.checkpoint_config import checkpoint_config_view
-from penstock.job.documents.checkpoints import checkpoints_view, details_view, record_view
-from penstock.job.documents.configuration import effective_config_view
-from penstock.job.documents.earlier import (
-    Earlier,
-    read_earlier,
-    with_earlier_checkpoints,
-    with_earlier_failures,
+from penstock.job.documents.checkpoints import (
+    checkpoint_config_view,
+    checkpoints_view,
+    details_view,
+    record_view,
 )
-from penstock.job.documents.exceptions import exceptions_view
+from penstock.job.documents.configuration import effective_config_view
 from penstock.job.documents.job import (
     accumulators_view,
     config_view,
+    exceptions_view,
     execution_result_view,
     job_view,
     plan_view,
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.job.local_job import LocalJob
 
     View = Callable[[int], Any]
+
 
 _encode = msgspec.json.Encoder().encode
 
@@ -211,3 +210,75 @@ def _result(job: LocalJob) -> JobExecutionResult | None:
     if job.status is not JobStatus.FINISHED or not job.result.done():
         return None
     return None if job.result.exception() is not None else job.result.result()
+
+
+_COUNTED: Final = ("restored", "completed", "failed")
+_ENDED: Final = ("COMPLETED", "FAILED")
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Documents of the process before."""
+
+    # Its lines of checkpoints that had ended, newest first.
+    history: tuple[dict[str, Any], ...] = ()
+    undone: tuple[int, ...] = ()  # Numbers of those that had not.
+    counts: dict[str, int] = field(default_factory=dict)  # How many there were.
+    latest: dict[str, Any] = field(default_factory=dict)  # The last of each kind.
+    failures: tuple[dict[str, Any], ...] = ()  # Entries of its exceptions, newest first.
+    failures_dropped: bool = False  # Whether older ones were forgotten.
+
+
+def read_earlier(read: Callable[[str], Any]) -> Earlier:
+    """Reads what an earlier process told; nothing of it decides anything.
+
+    Args:
+        read: Returns a document by its name, or None.
+    """
+    checkpoints, exceptions = read("checkpoints") or {}, read("exceptions") or {}
+    history = exceptions.get("exceptionHistory", {})
+    lines = checkpoints.get("history", ())
+    return Earlier(
+        tuple(line for line in lines if line["status"] in _ENDED),
+        tuple(line["id"] for line in lines if line["status"] not in _ENDED),
+        dict(checkpoints.get("counts", {})),
+        dict(checkpoints.get("latest", {})),
+        tuple(history.get("entries", ())),
+        bool(history.get("truncated", False)),
+    )
+
+
+def with_earlier_checkpoints(view: dict[str, Any], earlier: Earlier, room: int) -> dict[str, Any]:
+    """Returns the document of checkpoints with what came before.
+
+    Args:
+        view: Of this process; its history may be encoded already.
+        earlier: Of the one before.
+        room: Lines that the history may still take.
+    """
+    counts = dict(view["counts"])
+    for name in _COUNTED:
+        counts[name] += earlier.counts.get(name, 0)
+    # What was in progress when the process died has neither completed nor failed.
+    counts["total"] += earlier.counts.get("total", 0) - earlier.counts.get("in_progress", 0)
+    latest = {
+        name: earlier.latest.get(name) if found is None else found
+        for name, found in view["latest"].items()
+    }
+    history = [*view["history"], *earlier.history[: max(room, 0)]]
+    return view | {"counts": counts, "latest": latest, "history": history}
+
+
+def with_earlier_failures(view: dict[str, Any], earlier: Earlier, most: int) -> dict[str, Any]:
+    """Returns the document of exceptions with what came before."""
+    history = view["exceptionHistory"]
+    entries = [*history["entries"], *earlier.failures]
+    truncated = history["truncated"] or earlier.failures_dropped or len(entries) > most
+    entries = entries[:most]
+    newest = entries[0] if entries else None
+    return view | {
+        "exceptionHistory": {"entries": entries, "truncated": truncated},
+        "root-exception": None if newest is None else newest["stacktrace"],
+        "timestamp": None if newest is None else newest["timestamp"],
+        "truncated": truncated,
+    }

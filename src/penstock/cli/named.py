@@ -1,19 +1,23 @@
-"""Snapshots as users name them: a path, or `<job id>` and `<job id>:chk-N` through the service."""
+"""Jobs and snapshots as users name them.
+
+A job is 32 hex digits, or the first six or more. A snapshot is a path, or `<job id>` and
+`<job id>:chk-N` through the service.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from penstock.cli.failures import RequestFailedError
-from penstock.cli.job_ids import resolve_job_id
-from penstock.cli.savepoint_verb import absolute
+from penstock.cli.failures import RequestFailedError, WrongUsageError
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.cli.rest_client import RestClient
+
 
 T = TypeVar("T")
 
@@ -103,3 +107,48 @@ def _path_of(record: dict[str, Any], job_id: str) -> str:
 
 def _is_there(record: dict[str, Any]) -> bool:
     return bool(record.get("external_path")) and not record.get("discarded")
+
+
+_DIGITS: Final = 32
+_FEWEST: Final = 6
+
+
+def checked_job_id(text: str) -> str:
+    """Returns an id or the beginning of one, in lower case.
+
+    Raises:
+        WrongUsageError: It is neither.
+    """
+    if re.fullmatch(rf"[0-9a-fA-F]{{{_FEWEST},{_DIGITS}}}", text):
+        return text.lower()
+    raise WrongUsageError(
+        f'Cannot parse JobID from "{text}". The expected format is [0-9a-fA-F]{{32}}, e.g. '
+        f"fd72014d4c864993a2e5a9287b4a9c5d, or its first {_FEWEST} or more digits."
+    )
+
+
+def resolve_job_id(client: RestClient, text: str) -> str:
+    """Returns the whole id; asks the job manager only for the beginning of one."""
+    given = checked_job_id(text)
+    if len(given) == _DIGITS:
+        return given
+    jobs = client.get("/jobs/overview")["jobs"]
+    found = sorted(job["jid"] for job in jobs if job["jid"].startswith(given))
+    if not found:
+        raise RequestFailedError(
+            f"No job's id begins with {given}. See `penstock list -a` for the jobs that there are."
+        )
+    if len(found) > 1:
+        raise RequestFailedError(
+            f"{len(found)} jobs' ids begin with {given}: {', '.join(found)}. Give more digits."
+        )
+    return str(found[0])
+
+
+def absolute(path: str | None) -> str | None:
+    """Returns a path that means the same to the job manager, whose directory is another one."""
+    if path is not None and not path.strip():
+        raise WrongUsageError("A path is empty. Is it a variable that is not set?")
+    if path is None or "://" in path or path.startswith("file:"):
+        return path
+    return os.path.normpath(Path.cwd() / Path(path).expanduser())

@@ -1,16 +1,24 @@
-"""`penstock check-restore`: what a snapshot would become in a program; starts nothing."""
+"""`penstock info`, `config`, `check-restore`: what a program would do; starts nothing."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.failures import RequestFailedError, WrongUsageError
+from penstock.cli.failures import RequestFailedError, WrongUsageError, did_you_mean
+from penstock.cli.named import may_be_gone, read_snapshot
 from penstock.cli.programs import Program, ask_program, program_of, program_options
-from penstock.cli.snapshots import may_be_gone, read_snapshot
-from penstock.cli.tables import printable, table
-from penstock.cli.verb import Asked, ProgramVerb, asked, service_options
+from penstock.cli.report import printable, table
+from penstock.cli.verb import (
+    Asked,
+    ProgramVerb,
+    asked,
+    output_options,
+    service_options,
+    setting_option,
+)
 
 if TYPE_CHECKING:
     from penstock.cli.report import Report
@@ -37,7 +45,7 @@ Examples:
     help="State of operators that the program has no more may be dropped.",
 )
 @service_options
-def verb(**options: Any) -> None:
+def check_restore_verb(**options: Any) -> None:
     """Say whether a program would start from a snapshot, before you stop the old version.
 
     Lists every operator (matched, new, dropped), how its key groups are divided, and what becomes
@@ -126,3 +134,86 @@ def _key_groups(ranges: Any) -> str:
         return "-"
     texts = [f"{each[0]}-{each[1]}" if isinstance(each, list) else str(each) for each in ranges]
     return " ".join(texts if len(texts) <= 4 else [*texts[:2], "…", texts[-1]])
+
+
+_TITLE: Final = " Execution Plan ".center(62, "-")
+
+
+@click.command(
+    "info",
+    cls=ProgramVerb,
+    epilog="""\b
+Examples:
+  penstock info app.py                       operators, parallelism, exchanges
+  penstock info -p 4 app.py --input x.csv    what follows the program is its own
+  penstock info -s /backups/savepoint-40dcc6-0d1b2c3a4f5e app.py
+                                             would it start from this? exits with 1 if not""",
+)
+@program_options
+@click.option("-s", "--fromSavepoint", "snapshot", metavar="PATH", help="Check a restore, too.")
+@service_options
+def info_verb(**options: Any) -> None:
+    """Show the plan of a program as JSON, without running its job.
+
+    The program runs up to its first execute(), in a process of its own.
+    """
+    given = asked(options)
+    program = program_of(options, given.settings or {})
+    answer = ask_program(program, "plan")
+    report = given.report
+    plan = json.dumps(answer["plan"], indent=2, ensure_ascii=False)
+    report.line(_TITLE)
+    report.text(plan)
+    report.line("-" * 62)
+    restore = None
+    if options["snapshot"] is not None:
+        restore = checked_restore(program, options["snapshot"], given)
+    report.document(answer | ({} if restore is None else {"restore": restore}))
+    if restore is not None:
+        say_restore(restore, report)
+
+
+@click.command(
+    "config",
+    cls=ProgramVerb,
+    epilog="""\b
+Examples:
+  penstock config                                   what holds for commands given here
+  penstock config --section execution.checkpointing
+  penstock config app.py                            what holds in a program's job
+  penstock config --set                             only what somebody has set""",
+)
+@program_options
+@click.option("--section", metavar="PREFIX", help="Only keys that begin so.")
+@click.option("--set", "only_set", is_flag=True, help="Without defaults.")
+@setting_option
+@output_options
+def config_verb(**options: Any) -> None:
+    """Show the effective configuration: key, value, and the source of each value.
+
+    Program code outranks -D and options, which outrank conf/config.yaml (in $PENSTOCK_CONF_DIR,
+    $FLINK_CONF_DIR or ./conf), which outranks defaults. Secrets are not shown.
+    """
+    from penstock.job.documents.configuration import effective_settings
+
+    given = asked(options)
+    settings = given.settings or {}
+    if options["arguments"] or options["script"] or options["module"]:
+        answer = ask_program(program_of(options, settings), "config")
+    else:
+        answer = effective_settings(given.configuration())
+    rows = answer["settings"]
+    section = options["section"]
+    if section is not None:
+        rows = [row for row in rows if row["key"].startswith(section)]
+        if not rows:
+            known = {row["key"].rpartition(".")[0] for row in answer["settings"]}
+            raise WrongUsageError(f'No key begins with "{section}".{did_you_mean(section, known)}')
+    if options["only_set"]:
+        rows = [row for row in rows if not row["is-default"]]
+    report = given.report
+    report.document({"settings": rows, "warnings": answer["warnings"]})
+    for warning in answer["warnings"]:
+        report.notice(f"WARNING {warning}")
+    cells = [(row["key"], row["value"], row["source"]) for row in rows]
+    report.text(table(("KEY", "VALUE", "SOURCE"), cells))

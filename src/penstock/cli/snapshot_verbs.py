@@ -1,17 +1,23 @@
-"""`penstock state ls|get|diff`: what snapshots hold, read offline."""
+"""`penstock state ls|get|diff` and `penstock verify`: what snapshots hold, read offline."""
 
 from __future__ import annotations
 
+import csv
+import importlib
+import io
 import json
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from penstock.cli.failures import FoundError, WrongUsageError, did_you_mean
-from penstock.cli.snapshots import read_snapshot, snapshot_path
-from penstock.cli.state_entries import FORMATS, checked_output, write_entries
-from penstock.cli.tables import printable, size, table
+from penstock.cli.named import read_snapshot, snapshot_path
+from penstock.cli.report import printable, size, span, table
 from penstock.cli.verb import Verb, asked, service_options
+
+FORMATS: Final = ("table", "json", "csv", "parquet")
 
 
 class _StateActions(click.Group):
@@ -44,11 +50,11 @@ Examples:
   penstock state ls 40dcc6
   penstock state get 40dcc6:chk-12 count --key alice""",
 )
-def verb() -> None:
+def state_verb() -> None:
     """List, read and compare the state in snapshots. Needs neither Spark nor a job manager."""
 
 
-@verb.command(
+@state_verb.command(
     "ls",
     cls=Verb,
     epilog="""\b
@@ -123,7 +129,7 @@ def _also(operator: dict[str, Any]) -> str:
     return ", ".join(found) or "-"
 
 
-@verb.command(
+@state_verb.command(
     "get",
     cls=Verb,
     epilog="""\b
@@ -191,7 +197,7 @@ def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> Non
         )
 
 
-@verb.command(
+@state_verb.command(
     "diff",
     cls=Verb,
     epilog="""\b
@@ -250,3 +256,147 @@ def _say_state(state: dict[str, Any], say: Any) -> None:
     for change, mark in (("added", "+"), ("removed", "-"), ("changed", "~")):
         for key in state["keys"].get(change, ()):
             say(f"    {mark} {printable(json.dumps(key, ensure_ascii=False))}")
+
+
+_COLUMNS: Final = ("state", "kind", "subtask", "key", "namespace", "map_key", "value")
+_MAX_CELL: Final = 120
+
+
+def checked_output(kind: str, output: str | None) -> Path | None:
+    """Returns the file to write; None for the standard output."""
+    if kind == "parquet" and output is None:
+        raise WrongUsageError("Parquet is not for terminals; name a file with -o.")
+    return None if output is None else Path(output)
+
+
+def write_entries(found: dict[str, Any], kind: str, output: Path | None) -> None:
+    """Writes entries in a format."""
+    entries = found["entries"]
+    columns = [name for name in _COLUMNS if any(name in entry for entry in entries)]
+    columns = columns or ["state", "kind", "key", "value"]
+    if kind == "parquet":
+        assert output is not None
+        _write_parquet(columns, entries, output)
+        return
+    if kind == "json":
+        text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    elif kind == "csv":
+        text = _csv(columns, entries)
+    else:
+        rows = [[_cell(entry.get(name)) for name in columns] for entry in entries]
+        text = table([name.replace("_", " ").upper() for name in columns], rows) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+def _cell(value: Any) -> Any:
+    """Returns a value for a table: numbers stay numbers, long texts are cut."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    text = _text(value)
+    return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _csv(columns: Sequence[str], entries: Sequence[dict[str, Any]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    for entry in entries:
+        cells = (entry.get(name) for name in columns)
+        writer.writerow(["" if cell is None else _text(cell) for cell in cells])
+    return buffer.getvalue()
+
+
+def _write_parquet(columns: Sequence[str], entries: Sequence[dict[str, Any]], output: Path) -> None:
+    """Writes a column with one kind of value as that kind, others as JSON text."""
+    pa = importlib.import_module("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    arrays = {}
+    for name in columns:
+        cells = [entry.get(name) for entry in entries]
+        kinds = {type(cell) for cell in cells if cell is not None}
+        plain = len(kinds) <= 1 and kinds <= {bool, int, float, str}
+        try:
+            arrays[name] = pa.array(cells if plain else [_json_or_none(cell) for cell in cells])
+        except (pa.ArrowInvalid, OverflowError):
+            # A whole number beyond 64 bits.
+            arrays[name] = pa.array([_json_or_none(cell) for cell in cells])
+    parquet.write_table(pa.table(arrays), output)
+
+
+def _json_or_none(cell: Any) -> str | None:
+    return None if cell is None else json.dumps(cell, ensure_ascii=False)
+
+
+@click.command(
+    "verify",
+    cls=Verb,
+    epilog="""\b
+Examples:
+  penstock verify /backups/savepoint-40dcc6-0d1b2c3a4f5e
+  penstock verify /checkpoints/582e17d2…            all checkpoints that the job retains
+  penstock verify /checkpoints/582e17d2… --orphans  files that no checkpoint names, too
+  penstock verify 40dcc6:chk-12
+Exits with 3 when something is damaged.""",
+)
+@click.argument("snapshot", metavar="<snapshot or directory>")
+@click.option("--orphans", is_flag=True, help="List files that no snapshot names; delete nothing.")
+@service_options
+def verify_verb(snapshot: str, orphans: bool, **options: Any) -> None:
+    """Check that every file of a snapshot is there, whole and unchanged.
+
+    Lists all problems, not only the first. Reads only; needs neither Spark nor a job manager.
+    """
+    from penstock.inspection.verify import verify_snapshots
+
+    given = asked(options)
+    report = given.report
+    found = verify_snapshots(snapshot_path(snapshot, given.client), orphans=orphans)
+    report.document(found)
+    rows = [
+        (
+            each["path"],
+            each["checkpoint_id"],
+            each["files"],
+            size(each["total_bytes"]),
+            size(each["inline_bytes"]),
+            "whole" if each["is_whole"] else _counted(len(each["problems"])),
+        )
+        for each in found["snapshots"]
+    ]
+    report.text(table(("SNAPSHOT", "ID", "FILES", "BYTES", "INLINE", "VERDICT"), rows))
+    problems = 0
+    for each in found["snapshots"]:
+        for problem in each["problems"]:
+            problems += 1
+            used = f" (used by {', '.join(problem['used_by'])})" if problem["used_by"] else ""
+            report.text(f"  {printable(problem['text'])}{printable(used)}")
+    if found["orphans"] is not None:
+        report.line("")
+        report.text(_orphans(found["orphans"]))
+    if not found["is_whole"]:
+        raise FoundError(f"{_counted(problems)} found. Restore from a snapshot that is whole.")
+
+
+def _counted(problems: int) -> str:
+    return "1 problem" if problems == 1 else f"{problems:,} problems"
+
+
+def _orphans(orphans: list[dict[str, Any]]) -> str:
+    if not orphans:
+        return "No orphans: a snapshot names every file."
+    rows = [
+        (each["path"], size(each["size_bytes"]), span(each["age_ms"]), each["reason"])
+        for each in orphans
+    ]
+    total = size(sum(each["size_bytes"] for each in orphans))
+    return table(("ORPHAN", "BYTES", "AGE", "REASON"), rows) + (
+        f"\n{len(orphans):,} orphans, {total}. Nothing was deleted; the job's own sweep deletes "
+        "them when they are older than penstock.checkpoint.orphan-ttl."
+    )

@@ -1,0 +1,256 @@
+"""`penstock savepoint`, `checkpoint`, `stop`, `cancel`: what can be asked of a running job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from penstock.cli.failures import RequestFailedError, WrongUsageError
+from penstock.cli.following import wait_for_end
+from penstock.cli.named import absolute, checked_job_id, resolve_job_id
+from penstock.cli.verb import Verb, asked, service_options
+
+if TYPE_CHECKING:
+    from penstock.cli.report import Report
+    from penstock.cli.rest_client import RestClient
+
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def savepoint_options(function: F) -> F:
+    """Adds how a savepoint is taken: `-type` and `-detached`."""
+    for option in (
+        click.option(
+            "-detached", "--detached", is_flag=True, help="Print the trigger id, do not wait."
+        ),
+        click.option(
+            "-type",
+            "--type",
+            "kind",
+            default="canonical",
+            metavar="canonical|native",
+            help="Format; any state backend restores a canonical one.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command(
+    "savepoint",
+    cls=Verb,
+    epilog="""\b
+Examples:
+  penstock savepoint 40dcc6                   into execution.checkpointing.savepoint-dir
+  penstock savepoint 40dcc6 /backups          into a directory; it may be a URL
+  penstock savepoint -detached 40dcc6         do not wait for it
+  penstock savepoint -d /backups/savepoint-40dcc6-0d1b2c3a4f5e
+  penstock run -d -s "$(penstock savepoint --quiet 40dcc6)" new_version.py""",
+)
+@click.argument("job_id", metavar="<Job ID>", required=False)
+@click.argument("directory", metavar="[<target directory>]", required=False)
+@click.option("-d", "--dispose", metavar="PATH", help="Delete this savepoint instead.")
+@click.option("-j", "--jarfile", hidden=True)
+@savepoint_options
+@service_options
+def savepoint_verb(**options: Any) -> None:
+    """Take a savepoint while the job goes on, or dispose an existing one.
+
+    A savepoint is yours: no job deletes it. Start a job from it with `penstock run -s`.
+    """
+    given = asked(options)
+    client, report = given.client(), given.report
+    if options["dispose"] is not None:
+        _dispose(client, report, options["dispose"])
+        return
+    kind = checked_format(options["kind"])
+    if options["job_id"] is None:
+        raise WrongUsageError("Missing JobID. Specify a Job ID to trigger a savepoint.")
+    job_id = resolve_job_id(client, checked_job_id(options["job_id"]))
+    document = {
+        "target-directory": absolute(options["directory"]),
+        "cancel-job": False,
+        "formatType": kind,
+    }
+    if options["detached"]:
+        report.line(f"Triggering savepoint in detached mode for job {job_id}.")
+        trigger = client.trigger(f"/jobs/{job_id}/savepoints", document)
+        report.line(f"Successfully trigger manual savepoint, triggerId: {trigger}")
+        report.result(trigger)
+        report.document({"job_id": job_id, "trigger_id": trigger})
+        return
+    report.line(f"Triggering savepoint for job {job_id}.")
+    report.line("Waiting for response...")
+    trigger = client.trigger(f"/jobs/{job_id}/savepoints", document)
+    path = client.wait(f"/jobs/{job_id}/savepoints/{trigger}")["location"]
+    report.line(f"Savepoint completed. Path: {path}")
+    report.line("You can resume your program from this savepoint with the run command.")
+    report.result(path)
+    report.document({"job_id": job_id, "path": path})
+
+
+def _dispose(client: RestClient, report: Report, path: str) -> None:
+    path = absolute(path) or path
+    report.line(f"Disposing savepoint '{path}'.")
+    report.line("Waiting for response...")
+    trigger = client.trigger("/savepoint-disposal", {"savepoint-path": path})
+    client.wait(f"/savepoint-disposal/{trigger}")
+    report.line(f"Savepoint '{path}' disposed.")
+    report.result(path)
+    report.document({"disposed": path})
+
+
+def checked_format(kind: str) -> str:
+    """Returns the format of a savepoint as REST wants it."""
+    if kind.upper() not in ("CANONICAL", "NATIVE"):
+        raise WrongUsageError(f'-type "{kind}" is not a format; it must be canonical or native.')
+    return kind.upper()
+
+
+@click.command(
+    "stop",
+    cls=Verb,
+    epilog="""\b
+Examples:
+  penstock stop 40dcc6                 savepoint into execution.checkpointing.savepoint-dir
+  penstock stop -p /backups 40dcc6     into a directory
+  penstock stop --drain 40dcc6         end event time first: all windows and timers fire;
+                                       only for jobs that will not be resumed""",
+)
+@click.argument("job_id", metavar="<Job ID>", required=False)
+@click.option("-d", "--drain", is_flag=True, help="End event time before the savepoint.")
+@click.option("-p", "--savepointPath", "directory", metavar="DIR", help="Where the savepoint goes.")
+@savepoint_options
+@service_options
+def stop_verb(**options: Any) -> None:
+    """End a job with a savepoint from which it can go on later.
+
+    What the job has written until then is committed; nothing after the savepoint is.
+    """
+    given = asked(options)
+    client, report = given.client(), given.report
+    kind = checked_format(options["kind"])
+    if options["job_id"] is None:
+        raise WrongUsageError("Missing JobID. Specify a Job ID to stop a job.")
+    job_id = resolve_job_id(client, checked_job_id(options["job_id"]))
+    drains, is_detached = options["drain"], options["detached"]
+    verb_text = "Draining" if drains else "Suspending"
+    report.line(f'{verb_text} job "{job_id}" with a {kind} savepoint.')
+    mode = " in detached mode" if is_detached else ""
+    report.line(f"Triggering stop-with-savepoint{mode} for job {job_id}.")
+    document = {
+        "targetDirectory": absolute(options["directory"]),
+        "drain": drains,
+        "formatType": kind,
+    }
+    if is_detached:
+        trigger = client.trigger(f"/jobs/{job_id}/stop", document)
+        report.line(
+            f"Successfully trigger stop-with-savepoint in detached mode, triggerId: {trigger}"
+        )
+        report.result(trigger)
+        report.document({"job_id": job_id, "trigger_id": trigger})
+        return
+    report.line("Waiting for response...")
+    trigger = client.trigger(f"/jobs/{job_id}/stop", document)
+    path = client.wait(f"/jobs/{job_id}/savepoints/{trigger}")["location"]
+    report.line(f"Savepoint completed. Path: {path}")
+    report.result(path)
+    report.document({"job_id": job_id, "path": path})
+
+
+@click.command(
+    "cancel",
+    cls=Verb,
+    epilog="""\b
+Examples:
+  penstock cancel 40dcc6
+  penstock stop 40dcc6      to end it with a savepoint instead""",
+)
+@click.argument("job_id", metavar="<Job ID>", required=False)
+@click.option(
+    "-s",
+    "--withSavepoint",
+    "directory",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[DIR]",
+    help="Deprecated, use stop: take a savepoint first.",
+)
+@service_options
+def cancel_verb(job_id: str | None, directory: str | None, **options: Any) -> None:
+    """End a job without a savepoint.
+
+    Its checkpoints are deleted, unless execution.checkpointing.externalized-checkpoint-retention
+    says RETAIN_ON_CANCELLATION. A cancelled job does not come back.
+    """
+    given = asked(options)
+    if job_id is None and directory:
+        job_id, directory = directory, ""  # As in Flink: `cancel -s <job id>`.
+    if job_id is None:
+        raise WrongUsageError("Missing JobID. Specify a JobID to cancel a job.")
+    client, report = given.client(), given.report
+    whole_id = resolve_job_id(client, checked_job_id(job_id))
+    if directory is not None:
+        _cancel_with_savepoint(client, report, whole_id, directory)
+        return
+    report.line(f"Cancelling job {whole_id}.")
+    client.patch(f"/jobs/{whole_id}?mode=cancel")
+    status = wait_for_end(client, whole_id)
+    if status in ("FINISHED", "FAILED"):
+        raise RequestFailedError(f"Job {whole_id} had ended before: it is {status}.")
+    report.line(f"Cancelled job {whole_id}.")
+    report.result(whole_id)
+    report.document({"job_id": whole_id, "state": status})
+
+
+def _cancel_with_savepoint(client: RestClient, report: Report, job_id: str, directory: str) -> None:
+    report.line(
+        'DEPRECATION WARNING: Cancelling a job with savepoint is deprecated. Use "stop" instead.'
+    )
+    target = absolute(directory) if directory else None
+    place = target or "default savepoint directory"
+    report.line(f"Cancelling job {job_id} with CANONICAL savepoint to {place}.")
+    document = {"target-directory": target, "cancel-job": True, "formatType": "CANONICAL"}
+    trigger = client.trigger(f"/jobs/{job_id}/savepoints", document)
+    path = client.wait(f"/jobs/{job_id}/savepoints/{trigger}")["location"]
+    report.line(f"Cancelled job {job_id}. Savepoint stored in {path}.")
+    report.result(path)
+    report.document({"job_id": job_id, "path": path})
+
+
+@click.command(
+    "checkpoint",
+    cls=Verb,
+    epilog="""\b
+Examples:
+  penstock checkpoint 40dcc6
+  penstock checkpoint -full 40dcc6   one that shares no files with earlier ones""",
+)
+@click.argument("job_id", metavar="<Job ID>", required=False)
+@click.option("-full", "--full", is_flag=True, help="Build on no earlier checkpoint.")
+@service_options
+def checkpoint_verb(job_id: str | None, full: bool, **options: Any) -> None:
+    """Take a checkpoint now, beside those that the job takes by itself.
+
+    Unlike a savepoint it belongs to the job, which deletes it when newer ones have replaced it.
+    """
+    given = asked(options)
+    if job_id is None:
+        raise WrongUsageError("Missing JobID. Specify a Job ID to manipulate a checkpoint.")
+    client, report = given.client(), given.report
+    whole_id = resolve_job_id(client, checked_job_id(job_id))
+    report.line(f"Triggering checkpoint for job {whole_id}.")
+    report.line("Waiting for response...")
+    kind = "FULL" if full else "CONFIGURED"
+    trigger = client.trigger(f"/jobs/{whole_id}/checkpoints", {"checkpointType": kind})
+    number = client.wait(f"/jobs/{whole_id}/checkpoints/{trigger}")["checkpointId"]
+    shown = "Checkpoint(FULL)" if full else "Checkpoint"
+    report.line(f"{shown} {number} for job {whole_id} completed.")
+    report.line("You can resume your program from this checkpoint with the run command.")
+    report.result(str(number))
+    report.document({"job_id": whole_id, "checkpoint_id": number})
