@@ -176,7 +176,7 @@ class CheckpointList(list[Any]):
     """Checkpoints, which a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from penstock.job.html import checkpoints_html
+        from penstock.job.digest import checkpoints_html
 
         return checkpoints_html(self)
 
@@ -286,8 +286,7 @@ class JobClient:
 
     def _repr_html_(self) -> str:
         from penstock.core.clock import SystemClock
-        from penstock.job.digest import digest_of
-        from penstock.job.html import checkpoints_html, job_html
+        from penstock.job.digest import checkpoints_html, digest_of, job_html
 
         table = job_html(digest_of(self._job, SystemClock().wall_ms()))  # type: ignore[arg-type]
         records = self.checkpoints()[:5]

@@ -20,13 +20,12 @@ from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
     JobSummary,
-    Leadership,
     Operation,
     RefusedError,
     Submission,
     UnknownJobError,
 )
-from penstock.jobmanager.operations import Operations, SavepointDisposals
+from penstock.jobmanager.operations import BaseDispatcher, Operations
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -37,7 +36,7 @@ _REFRESH_S: Final = 0.3
 _MOST_LOG_LINES: Final = 5_000
 
 
-class EmbeddedDispatcher:
+class EmbeddedDispatcher(BaseDispatcher):
     """A dispatcher with one job, which runs already.
 
     Args:
@@ -46,8 +45,8 @@ class EmbeddedDispatcher:
     """
 
     def __init__(self, job: LocalJob, configuration: Configuration) -> None:
+        super().__init__(configuration.to_dict(), _new_id)
         self._job = job
-        self._disposals = SavepointDisposals(configuration.to_dict(), self._is_running)
         self._documents: dict[str, bytes] = {}
         self._views = JobViews(job, configuration, self._write, self._remove)
         self._changed = threading.Condition()
@@ -65,19 +64,14 @@ class EmbeddedDispatcher:
         self._closed.set()
         self._thread.join()
         self._operations.close()
-        self._disposals.close()
+        self.end_disposals()
         self._log.close()
 
     # -- the dispatcher's protocol ------------------------------------------------------------
 
-    def leadership(self) -> Leadership:
-        return Leadership(True, 0, None)
-
     def jobs(self) -> list[JobSummary]:
         job = self._job
         facts = job.facts()
-        statistics = job.statistics
-        completed = None if statistics is None else statistics.latest.completed
         return [
             JobSummary(
                 job.job_id,
@@ -88,7 +82,7 @@ class EmbeddedDispatcher:
                 facts.entered[facts.status],
                 task_counts(facts),
                 job.restarts,
-                None if completed is None else completed.ended_ms,
+                facts.last_checkpoint_ms,
             )
         ]
 
@@ -106,7 +100,7 @@ class EmbeddedDispatcher:
         self._check(job_id)
         if self._job.status.is_terminal_state():
             raise RefusedError(f"job {job_id} is {self._job.status.name}; nothing can be asked.")
-        trigger_id = trigger_id or _new_id()
+        trigger_id = self._trigger_id(trigger_id)
         if command.kind is CommandKind.CANCEL:
             self._operations.done(trigger_id, self._job.cancel)
         else:
@@ -116,14 +110,6 @@ class EmbeddedDispatcher:
     def operation(self, job_id: str, trigger_id: str) -> Operation | None:
         self._check(job_id)
         return self._operations.get(trigger_id)
-
-    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
-        trigger_id = trigger_id or _new_id()
-        self._disposals.dispose(path, trigger_id)
-        return trigger_id
-
-    def disposal(self, trigger_id: str) -> Operation | None:
-        return self._disposals.operation(trigger_id)
 
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         if job_id is not None:
@@ -154,7 +140,7 @@ class EmbeddedDispatcher:
                 f"Job {job_id} was not found; this page belongs to job {self._job.job_id}."
             )
 
-    def _is_running(self, job_id: str) -> bool:
+    def is_running(self, job_id: str) -> bool:
         return job_id == self._job.job_id and not self._job.status.is_terminal_state()
 
     def _obey(self, command: Command) -> dict[str, Any]:

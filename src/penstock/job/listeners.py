@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from penstock.checkpoint.coordination.facts import Fact
-    from penstock.job.local_job import LocalJob
+    from penstock.job.record import Job
     from penstock.runtime.driver import EpochSummary
     from penstock.spark.query_events import QueryEvents
 
@@ -80,12 +80,12 @@ class JobListeners:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._clock = SystemClock()
-        self._job: LocalJob | None = None
+        self._job: Job | None = None
         self._events: QueryEvents | None = None
         self._idle_told_ms: int | None = None
 
     @classmethod
-    def of(cls, listener: Any, job: LocalJob) -> JobListeners:
+    def of(cls, listener: Any, job: Job) -> JobListeners:
         """Returns the listeners of a job, whatever it was given as its listener."""
         listeners = listener if isinstance(listener, JobListeners) else cls((), listener)
         listeners._job = job
@@ -193,14 +193,14 @@ class JobListeners:
                     )
                     self.remove(listener)
 
-    def _query(self, job: LocalJob) -> QueryEvents:
+    def _query(self, job: Job) -> QueryEvents:
         if self._events is None:
             from penstock.spark.query_events import QueryEvents
 
             self._events = QueryEvents(job.job_id, job.graph.job_name)
         return self._events
 
-    def _progress(self, job: LocalJob, summary: EpochSummary, now_ms: int) -> Any:
+    def _progress(self, job: Job, summary: EpochSummary, now_ms: int) -> Any:
         digest = digest_of(job, now_ms)
         rates = job.metrics.rates(job.facts().rates_at_ms)
         sources: dict[str, tuple[int, float]] = {}

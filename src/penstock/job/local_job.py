@@ -30,7 +30,7 @@ from penstock.core.errors import JobExecutionError, is_lasting
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.job.engine import open_engine
 from penstock.job.listeners import JobListeners
-from penstock.job.record import FailuresInARow, JobRecord, engine_facts, storage_facts
+from penstock.job.record import FailuresInARow, Job, engine_facts, storage_facts
 from penstock.job.resources import JobResources
 from penstock.jobmanager.restart_strategies import GiveUp
 from penstock.launch.checkpointing.results import chain, place_of, take_last_checkpoint
@@ -39,7 +39,7 @@ from penstock.runtime.overdue import EpochWatch
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
-    from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
+    from penstock.checkpoint.statistics import CheckpointRecord
     from penstock.graph.job_graph import JobGraph
     from penstock.job.settings import JobSettings
     from penstock.launch.checkpointing.service import CheckpointService
@@ -60,14 +60,13 @@ class _LeftBehind(Exception):
     """The job has ended meanwhile, and this thread has no say any more."""
 
 
-class LocalJob(JobRecord):
+class LocalJob(Job):
     """A running job, as its program steers it."""
 
     def __init__(
         self, graph: JobGraph, settings: JobSettings, job_id: str, listener: Listener | None = None
     ) -> None:
         super().__init__(graph, settings, job_id)
-        self.result: Future[JobExecutionResult] = Future()
         self.listeners = JobListeners.of(listener, self)
         self._driver: JobDriver | None = None
         self._service: CheckpointService | None = None
@@ -159,11 +158,6 @@ class LocalJob(JobRecord):
         """Returns the checkpoints and savepoints of the job, newest first."""
         return [] if self.statistics is None else self.statistics.history()
 
-    @property
-    def statistics(self) -> CheckpointStatistics | None:
-        """Counts and figures of checkpoints; None before the job has started."""
-        return None if self._service is None else self._service.journal.statistics
-
     def _checkpoints(self) -> CheckpointService:
         self._is_running.wait()
         if self._service is None or self.result.done():
@@ -220,6 +214,7 @@ class LocalJob(JobRecord):
             resources.service.journal.listener = self.listeners.checkpoint_fact
             state = resources.start(self.graph)
             self._service = resources.service
+            self.statistics = resources.service.journal.statistics
             return (status := self._run_attempts(resources, state))
         except JobEndedError as ended:
             if ended.status is JobStatus.FAILED:

@@ -311,8 +311,7 @@ class ManagedJob:
         if job is None or views is None or configuration is None:
             return
         views.refresh()
-        facts, statistics = job.facts(), job.statistics
-        completed = None if statistics is None else statistics.latest.completed
+        facts = job.facts()
         status = StatusRecord(
             attempt=self._process.attempt,
             status=facts.status.name,
@@ -321,7 +320,7 @@ class ManagedJob:
             restarts=job.restarts,
             failures=job.settings.restart_strategy.memory.moved(self._wall_ahead_ms),
             tasks=task_counts(facts),
-            last_checkpoint_ms=(None if completed is None else completed.ended_ms),
+            last_checkpoint_ms=facts.last_checkpoint_ms,
             restart_settings={
                 key: value
                 for key, value in configuration.to_dict().items()

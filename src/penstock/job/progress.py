@@ -16,11 +16,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, cast
 
 from penstock.core.clock import SystemClock
-from penstock.job.digest import digest_of, progress_text
-from penstock.job.html import job_html
+from penstock.job.digest import digest_of, job_html, progress_text
 
 if TYPE_CHECKING:
-    from penstock.job.local_job import LocalJob
+    from penstock.job.record import Job
 
 _CLEAR: Final = "\r\x1b[2K"
 _TICK_S: Final = 0.25
@@ -60,7 +59,7 @@ class Display(Protocol):
 
     every_s: float
 
-    def draw(self, job: LocalJob) -> None:
+    def draw(self, job: Job) -> None:
         """Shows how the job stands."""
 
     def close(self) -> None:
@@ -68,7 +67,7 @@ class Display(Protocol):
 
 
 @contextlib.contextmanager
-def shown_progress(job: LocalJob, setting: str) -> Iterator[None]:
+def shown_progress(job: Job, setting: str) -> Iterator[None]:
     """Shows the progress of a job while the program waits for it."""
     display = _display(setting)
     if display is None:
@@ -118,7 +117,7 @@ def _writable(text: str, stream: TextIO) -> str:
     return text.encode(encoding, "replace").decode(encoding)
 
 
-def text_of(job: LocalJob) -> str:
+def text_of(job: Job) -> str:
     """Returns the line about a job."""
     return progress_text(digest_of(job, SystemClock().wall_ms()))
 
@@ -128,7 +127,7 @@ class PlainLines:
 
     every_s = _LINE_EVERY_S
 
-    def draw(self, job: LocalJob) -> None:
+    def draw(self, job: Job) -> None:
         print(_writable(text_of(job), sys.stderr), file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -157,7 +156,7 @@ class LiveLine:
         if _is_terminal(self._out):
             sys.stdout = cast("TextIO", _Above(self._out, self))
 
-    def draw(self, job: LocalJob) -> None:
+    def draw(self, job: Job) -> None:
         width = shutil.get_terminal_size().columns - 1
         text = _writable(text_of(job)[:width], self._terminal)
         with self._lock:
@@ -220,7 +219,7 @@ class NotebookView:
         self._ipython = _notebook()
         self._handle: Any = None
 
-    def draw(self, job: LocalJob) -> None:
+    def draw(self, job: Job) -> None:
         display = self._ipython.display
         shown = display.HTML(job_html(digest_of(job, SystemClock().wall_ms())))
         if self._handle is None:

@@ -11,6 +11,7 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.clock import SystemClock
@@ -32,6 +33,8 @@ from penstock.runtime.job_metrics import (
 
 if TYPE_CHECKING:
     from penstock.checkpoint.files import CheckpointFiles
+    from penstock.checkpoint.statistics import CheckpointStatistics
+    from penstock.core.job import JobExecutionResult
     from penstock.graph.job_graph import JobGraph
     from penstock.job.settings import JobSettings
     from penstock.runtime.driver import EpochSummary
@@ -53,7 +56,7 @@ _EPOCH_NUMBER: Final = re.compile(r"epoch:? \d+")
 _log = logging.getLogger("penstock.job")
 
 
-class JobRecord:
+class Job:
     """A job as others see it."""
 
     def __init__(self, graph: JobGraph, settings: JobSettings, job_id: str) -> None:
@@ -68,6 +71,10 @@ class JobRecord:
         self.restarts_before = 0
         """Of processes before this one."""
         self.metrics = JobMetrics()
+        self.result: Future[JobExecutionResult] = Future()
+        """Comes when the job has ended."""
+        self.statistics: CheckpointStatistics | None = None
+        """Counts and figures of checkpoints; None before the job has started."""
         self.overdue: OverdueEpoch | None = None
         """The epoch that runs, if it should have ended long ago."""
         self._late_notices = LateNotices()
@@ -163,8 +170,10 @@ class JobRecord:
             _log.debug("Attempt %s of job %s failed.", attempt, self.job_id, exc_info=error)
             error.__traceback__ = None
 
-    def facts(self, last_checkpoint_ms: int | None = None) -> JobFacts:
+    def facts(self) -> JobFacts:
         """Returns the job at this moment."""
+        statistics = self.statistics
+        completed = None if statistics is None else statistics.latest.completed
         return JobFacts(
             self.job_id,
             self._status,
@@ -178,7 +187,7 @@ class JobRecord:
             self.failures,
             self._failures_dropped,
             self.engine_facts,
-            last_checkpoint_ms,
+            None if completed is None else completed.ended_ms,
             storage=self.storage_facts(),
             overdue=self.overdue,
         )

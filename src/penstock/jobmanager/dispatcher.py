@@ -37,7 +37,7 @@ from penstock.jobmanager.dispatching import (
 )
 from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail, read_output
 from penstock.jobmanager.job_records import attempt_epoch
-from penstock.jobmanager.operations import SavepointDisposals
+from penstock.jobmanager.operations import BaseDispatcher
 from penstock.jobmanager.supervised_job import SupervisedJob
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class SharedJobs(Protocol):
         """Returns who leads at this moment, given what this dispatcher was told last."""
 
 
-class JobDispatcher:
+class JobDispatcher(BaseDispatcher):
     """The `Dispatcher` of a job manager.
 
     Args:
@@ -112,10 +112,10 @@ class JobDispatcher:
         url: str | None = None,
         clean: CleanUp = lambda *_: None,
     ) -> None:
+        super().__init__(settings.configuration.to_dict(), new_id)
         self._settings = settings
         self._launcher = launcher
         self._clock = clock
-        self._new_id = new_id
         self._random = random
         self._shared = shared
         self.url = url
@@ -126,8 +126,6 @@ class JobDispatcher:
         self._leadership = Leadership(False, 0, None)
         self._root = settings.directory / "jobs"
         make_private(self._root)
-        options = settings.configuration.to_dict()
-        self._disposals = SavepointDisposals(options, self._is_running)
         self._clean_ups = _CleanUps(clean, self._lock)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-dispatcher", daemon=True)
@@ -180,13 +178,6 @@ class JobDispatcher:
         own = self._leadership
         return own if self._shared is None else self._shared.confirmed(own)
 
-    def _check_leads(self) -> None:
-        found = self.leadership()
-        if not found.is_leader:
-            leader = found.leader_url
-            known = f"ask {leader}" if leader else "no leader is known; ask again in a moment"
-            raise NotLeaderError(f"this job manager does not lead: {known}.", leader)
-
     def close(self) -> list[tuple[str, int]]:
         """Stops looking after jobs; those that run go on.
 
@@ -196,7 +187,7 @@ class JobDispatcher:
         self._is_closed.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._disposals.close()
+        self.end_disposals()
         self._clean_ups.close()
         with self._lock:
             living = [(job.job_id, job.process) for job in self._jobs.values()]
@@ -230,7 +221,7 @@ class JobDispatcher:
         return job_id
 
     def trigger(self, job_id: str, command: Command, trigger_id: str | None = None) -> str:
-        trigger_id = checked_id(trigger_id or self._new_id(), "trigger id")
+        trigger_id = self._trigger_id(trigger_id)
         job = self._job(job_id)
         if command.kind is CommandKind.CANCEL and self._shared is not None and not job.has_ended:
             self._shared.request_cancel(job_id, self._clock.wall_ms())
@@ -246,16 +237,6 @@ class JobDispatcher:
 
     def operation(self, job_id: str, trigger_id: str) -> Operation | None:
         return self._job(job_id).operation(checked_id(trigger_id, "trigger id"))
-
-    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
-        self._check_leads()
-        trigger_id = checked_id(trigger_id or self._new_id(), "trigger id")
-        self._disposals.dispose(path, trigger_id)
-        return trigger_id
-
-    def disposal(self, trigger_id: str) -> Operation | None:
-        self._check_leads()
-        return self._disposals.operation(checked_id(trigger_id, "trigger id"))
 
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         if job_id is not None:
@@ -300,7 +281,7 @@ class JobDispatcher:
         with self._lock:
             return self._jobs.get(job.job_id) is job
 
-    def _is_running(self, job_id: str) -> bool:
+    def is_running(self, job_id: str) -> bool:
         with self._lock:
             job = self._jobs.get(job_id)
         return job is not None and not job.has_ended

@@ -1,4 +1,4 @@
-"""Triggered operations that this process carries out itself, disposals of savepoints among them."""
+"""What dispatchers have in common: operations that they carry out themselves, and their base."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import PenstockError
-from penstock.jobmanager.dispatching import Operation, OperationStatus, RefusedError
+from penstock.jobmanager.dispatching import (
+    Leadership,
+    NotLeaderError,
+    Operation,
+    OperationStatus,
+    RefusedError,
+)
+from penstock.jobmanager.job_directory import checked_id
 
 
 class Operations:
@@ -82,29 +89,58 @@ class Operations:
             self._known[trigger_id] = done
 
 
-class SavepointDisposals:
-    """Deletes savepoints: one at a time, and only what a valid `_metadata` names.
+class BaseDispatcher:
+    """What every dispatcher does alike: asks who leads, checks ids, deletes savepoints.
+
+    A savepoint is deleted in the background: one at a time, and only what a valid `_metadata`
+    names. The last disposals are remembered.
 
     Args:
         options: Configuration; keys of storage are read from it.
-        is_running: Says whether a job has not ended: its checkpoints are not for disposal.
+        new_id: Gives 32 hex digits that are unique for ever.
     """
 
-    def __init__(self, options: Mapping[str, str], is_running: Callable[[str], bool]) -> None:
+    def __init__(self, options: Mapping[str, str], new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
         self._storages = Storages(options)
-        self._is_running = is_running
-        self._operations = Operations("disposals", workers=1, most_open=50, kept=100)
-        self.operation = self._operations.get
-        self.close = self._operations.close
+        self._disposals = Operations("disposals", workers=1, most_open=50, kept=100)
 
-    def dispose(self, path: str, trigger_id: str) -> None:
-        """Begins a disposal; the same trigger id again changes nothing."""
-        self._operations.begin(trigger_id, lambda: self._dispose(path))
+    def leadership(self) -> Leadership:
+        """Says who leads: this one, unless there are others."""
+        return Leadership(True, 0, None)
+
+    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
+        self._check_leads()
+        trigger_id = self._trigger_id(trigger_id)
+        self._disposals.begin(trigger_id, lambda: self._dispose(path))
+        return trigger_id
+
+    def disposal(self, trigger_id: str) -> Operation | None:
+        self._check_leads()
+        return self._disposals.get(checked_id(trigger_id, "trigger id"))
+
+    def end_disposals(self) -> None:
+        """Waits for none: what has not begun does not begin any more."""
+        self._disposals.close()
+
+    def is_running(self, job_id: str) -> bool:
+        """Whether a job has not ended: its checkpoints are not for disposal."""
+        raise NotImplementedError
+
+    def _check_leads(self) -> None:
+        found = self.leadership()
+        if not found.is_leader:
+            leader = found.leader_url
+            known = f"ask {leader}" if leader else "no leader is known; ask again in a moment"
+            raise NotLeaderError(f"this job manager does not lead: {known}.", leader)
+
+    def _trigger_id(self, given: str | None) -> str:
+        return checked_id(given or self._new_id(), "trigger id")
 
     def _dispose(self, path: str) -> Mapping[str, str]:
         loaded = load_snapshot(self._storages, path)
         manifest = loaded.manifest
-        if not manifest.kind.is_savepoint and self._is_running(manifest.job_id):
+        if not manifest.kind.is_savepoint and self.is_running(manifest.job_id):
             raise CheckpointError(
                 f"{loaded.directory} is checkpoint {manifest.checkpoint_id} of job "
                 f"{manifest.job_id}, which has not ended and may need it. Stop or cancel the job "

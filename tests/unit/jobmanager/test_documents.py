@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from penstock.core.job import JobStatus
 from penstock.jobmanager.dispatching import JobSummary, Operation, OperationStatus
 from penstock.jobmanager.documents import exceptions_document, job_document, result_document
 from penstock.jobmanager.job_records import JobRecord
-from penstock.jobmanager.operations import SavepointDisposals
+from penstock.jobmanager.operations import BaseDispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,19 +95,20 @@ def test_the_result_of_a_finished_job_tells_of_its_failed_program() -> None:
 # -- disposal -------------------------------------------------------------------------------------
 
 
-class Disposing:
+class Disposing(BaseDispatcher):
     def __init__(self) -> None:
+        numbers = itertools.count(1)
+        super().__init__({}, lambda: f"{next(numbers):032x}")
         self.running: set[str] = set()
-        self.disposals = SavepointDisposals({}, self.running.__contains__)
-        self.count = 0
+
+    def is_running(self, job_id: str) -> bool:
+        return job_id in self.running
 
     def dispose(self, path: Path) -> Operation:
-        self.count += 1
-        trigger_id = f"{self.count:032x}"
-        self.disposals.dispose(str(path), trigger_id)
+        trigger_id = self.dispose_savepoint(str(path))
         pause = threading.Event()
         for _ in range(20_000):
-            found = self.disposals.operation(trigger_id)
+            found = self.disposal(trigger_id)
             assert found is not None
             if found.status is not OperationStatus.IN_PROGRESS:
                 return found
@@ -118,7 +120,7 @@ class Disposing:
 def disposing() -> Iterator[Disposing]:
     made = Disposing()
     yield made
-    made.disposals.close()
+    made.end_disposals()
 
 
 def test_what_is_no_snapshot_is_not_deleted(disposing: Disposing, tmp_path: Path) -> None:
@@ -134,6 +136,6 @@ def test_what_is_no_snapshot_is_not_deleted(disposing: Disposing, tmp_path: Path
 
 def test_the_same_trigger_is_one_disposal(disposing: Disposing, tmp_path: Path) -> None:
     first = disposing.dispose(tmp_path)
-    disposing.disposals.dispose(str(tmp_path / "elsewhere"), first.trigger_id)
-    assert disposing.disposals.operation(first.trigger_id) == first
-    assert disposing.disposals.operation("f" * 32) is None
+    disposing.dispose_savepoint(str(tmp_path / "elsewhere"), first.trigger_id)
+    assert disposing.disposal(first.trigger_id) == first
+    assert disposing.disposal("f" * 32) is None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.core.job import JobExecutionResult
     from penstock.job.facts import JobFacts
-    from penstock.job.local_job import LocalJob
+    from penstock.job.record import Job
 
     View = Callable[[int], Any]
 
@@ -67,7 +67,7 @@ class JobViews:
 
     def __init__(  # noqa: PLR0913, PLR0917 - documents come from somewhere and go somewhere
         self,
-        job: LocalJob,
+        job: Job,
         configuration: Configuration,
         write: Callable[[str, bytes], None],
         remove: Callable[[str], None] | None = None,
@@ -91,7 +91,7 @@ class JobViews:
         """Writes what has changed."""
         job = self._job
         statistics = job.statistics
-        facts = job.facts(_last_checkpoint_ms(statistics))
+        facts = job.facts()
         if not self._written:
             self._write_lasting(facts)
         self._refresh_checkpoints(statistics)
@@ -201,12 +201,7 @@ def _decoded(content: bytes | None) -> Any:
     return None if content is None else msgspec.json.decode(content)
 
 
-def _last_checkpoint_ms(statistics: CheckpointStatistics | None) -> int | None:
-    completed = None if statistics is None else statistics.latest.completed
-    return None if completed is None else completed.ended_ms
-
-
-def _result(job: LocalJob) -> JobExecutionResult | None:
+def _result(job: Job) -> JobExecutionResult | None:
     if job.status is not JobStatus.FINISHED or not job.result.done():
         return None
     return None if job.result.exception() is not None else job.result.result()
