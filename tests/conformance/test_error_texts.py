@@ -297,9 +297,9 @@ DATA_ERRORS: dict[str, tuple[type[PenstockError], Callable[[Any], Any], str]] = 
     "a timestamp that is no number": (
         ProgramError,
         lambda s: s.assign_timestamps_and_watermarks(
-            WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda x: 1.5)
+            WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda x: "noon")
         ),
-        r"returned float 1.5 for record 1; a timestamp is an int in milliseconds",
+        r"returned str 'noon' for record 1; a timestamp is an int in milliseconds",
     ),
     "a partition that does not exist": (
         ProgramError,

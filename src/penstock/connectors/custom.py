@@ -96,6 +96,15 @@ class PythonSource(Source):
     emits_own_watermarks: ClassVar[bool] = False
     offsets_per_record: ClassVar[int] = 1
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "run" in vars(cls) and cls.read is PythonSource.read:
+            raise ProgramError(
+                f"class {cls.__name__}: a source has splits() and read(split, start, end), which "
+                "can read the same records again after a failure; run(ctx), as Java's sources have "
+                "it, cannot."
+            )
+
     @abstractmethod
     def splits(self) -> Iterable[str]:
         """Returns the names of all splits; later calls may return more, never fewer."""

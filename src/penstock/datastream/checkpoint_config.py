@@ -11,6 +11,7 @@ from penstock.core.refused_names import names_of
 from penstock.datastream.checkpoint_storage import CheckpointStorage, storage_of
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from penstock.datastream.missing_methods import earlier_keywords
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -125,6 +126,7 @@ class CheckpointConfig:
 
     # ---- where, and what is kept ----
 
+    @earlier_keywords(cleanup_mode="retention_mode")
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:

@@ -11,7 +11,7 @@ from penstock.core.errors import ProgramError
 from penstock.datastream.callables import as_process_join_function
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.keys import key_groups
-from penstock.datastream.missing_methods import Hints
+from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.datastream.windowed_stream import WindowSettings
 from penstock.operators.adapters import as_instance
@@ -138,6 +138,7 @@ class ConnectedStreams(Hints):
         self.stream1 = stream1
         self.stream2 = stream2
 
+    @earlier_keywords(key_type_info="key_type")
     def key_by(
         self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None
     ) -> ConnectedStreams:

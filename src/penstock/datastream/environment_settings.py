@@ -10,7 +10,7 @@ from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.refused_names import refused_method
 from penstock.datastream.checkpoint_config import CheckpointConfig, checked_enum
 from penstock.datastream.execution_mode import RuntimeExecutionMode, TimeCharacteristic
-from penstock.datastream.missing_methods import Hints
+from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.program import (
     Program,
     checked_max_parallelism,
@@ -255,6 +255,7 @@ class EnvironmentSettings(Hints):
             return None
         return bool(self._configuration.get_boolean("state.changelog.enabled"))
 
+    @earlier_keywords(restart_strategy_configuration="restart_strategy")
     def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> Self:
         """Says what happens after a failure.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.core.errors import ProgramError
 from penstock.datastream.callables import as_keyed_process_function
+from penstock.datastream.missing_methods import earlier_keywords
 from penstock.datastream.plain_stream import DataStream
 from penstock.operators.process import KeyedProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
@@ -37,6 +38,7 @@ class KeyedStream(DataStream):
         super().__init__(origin._environment, inputs, origin._type_info)
         self._origin_stream = origin
 
+    @earlier_keywords(key_type_info="key_type")
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | int,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 from penstock.core.errors import UnsupportedError
 
-__all__ = ["Hints", "RefusedMethods"]
+__all__ = ["Hints", "RefusedMethods", "earlier_keywords"]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 _KEYED: Final = "that is on keyed streams: key_by(...).{name}(...)"
 _WINDOWED: Final = (
@@ -95,6 +99,19 @@ _TABLES: Final = {
     "KeyedStream": _KEYED_ONLY,
     "StreamExecutionEnvironment": _ON_ENVIRONMENT,
 }
+
+
+def earlier_keywords(**today: str) -> Callable[[_Method], _Method]:
+    """Lets a method take keywords by the names that they had in Flink 1."""
+
+    def decorate(method: _Method) -> _Method:
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return method(*args, **{today.get(name, name): kwargs[name] for name in kwargs})
+
+        return cast("_Method", call)
+
+    return decorate
 
 
 class Hints:

@@ -24,7 +24,7 @@ from penstock.core.partitioning import (
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.callables import as_process_function, inspecting
 from penstock.datastream.keys import Projection, key_groups, projected_type
-from penstock.datastream.missing_methods import RefusedMethods
+from penstock.datastream.missing_methods import RefusedMethods, earlier_keywords
 from penstock.datastream.stream_view import DataStreamSink, StreamView
 from penstock.graph.nodes import Input, NodeKind
 from penstock.operators.adapters import as_key_selector, as_partitioner
@@ -68,6 +68,7 @@ class DataStream(RefusedMethods, StreamView):
 
     # ---- one record at a time ----
 
+    @earlier_keywords(result_type="output_type")
     def map(
         self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
@@ -79,6 +80,7 @@ class DataStream(RefusedMethods, StreamView):
         """
         return self._then("Map", MapSpec(func, self._is_keyed), output_type)
 
+    @earlier_keywords(result_type="output_type")
     def flat_map(
         self,
         func: Callable[[Any], Any] | FlatMapFunction,
@@ -160,6 +162,7 @@ class DataStream(RefusedMethods, StreamView):
 
     # ---- keys and partitions ----
 
+    @earlier_keywords(key_type_info="key_type")
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | int,

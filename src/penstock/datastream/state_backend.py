@@ -11,6 +11,7 @@ from penstock.datastream.checkpoint_storage import (
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
+from penstock.datastream.missing_methods import earlier_keywords
 
 __all__ = [
     "EmbeddedRocksDBStateBackend",
@@ -108,6 +109,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def get_number_of_transfer_threads(self) -> int:
         return int(self.settings.get(_ROCKSDB + "checkpoint.transfer.thread.num", "4"))
 
+    @earlier_keywords(number_of_transfering_threads="number_of_transferring_threads")
     def set_number_of_transfer_threads(self, number_of_transferring_threads: int) -> None:
         """Sets how many files are uploaded at once."""
         if number_of_transferring_threads < 1:

@@ -16,7 +16,7 @@ from penstock.datastream.callables import (
     as_window_function,
 )
 from penstock.datastream.keys import one_key
-from penstock.datastream.missing_methods import Hints
+from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.plain_stream import append_operator
 from penstock.operators.results import as_output_tag
 from penstock.operators.windows.aggregates import CountAggregate, FieldContents
@@ -200,6 +200,7 @@ class _WindowedStream(WindowSettings):
             AggregateContents(aggregate_function), window_function, output_type, aggregate_function
         )
 
+    @earlier_keywords(result_type="output_type")
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Calls a function with all records of a window.
 
@@ -213,6 +214,7 @@ class _WindowedStream(WindowSettings):
         function = self._as_window_function(window_function)
         return self._append(Buffer(), function, output_type, window_function)
 
+    @earlier_keywords(result_type="output_type")
     def process(
         self, process_window_function: Any, output_type: TypeInformation | None = None
     ) -> DataStream:

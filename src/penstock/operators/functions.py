@@ -138,14 +138,6 @@ class CoFlatMapFunction(Function):
         """Yields the outputs for a record of the second stream."""
 
 
-class SourceFunction:
-    """Marker of PyFlink's JVM sources; Penstock reads `penstock.connectors` sources instead."""
-
-
-class SinkFunction:
-    """Marker of PyFlink's JVM sinks; Penstock writes to `penstock.connectors` sinks instead."""
-
-
 class RecordContext:
     """What a process function may ask while it has a record; valid during the call only.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
+import math
 import operator
 from collections.abc import Iterator
 from functools import cache
@@ -154,18 +155,20 @@ class WatermarkTracker:
                     function(value, timestamp)
                     for timestamp, value in zip(timestamps, records, strict=True)
                 ]
-        if set(map(type, assigned)) <= {int}:
-            if assigned and assigned[0] in _SECONDS_OF_THIS_CENTURY:
-                _warn_of_seconds(self._name)
-            return assigned
-        return [
-            stamp if type(stamp) is int else self._as_int(stamp, value)
-            for stamp, value in zip(assigned, values, strict=True)
-        ]
+        if not set(map(type, assigned)) <= {int}:
+            assigned = [
+                stamp if type(stamp) is int else self._as_int(stamp, value)
+                for stamp, value in zip(assigned, values, strict=True)
+            ]
+        if assigned and assigned[0] in _SECONDS_OF_THIS_CENTURY:
+            _warn_of_seconds(self._name)
+        return assigned
 
     def _as_int(self, stamp: Any, value: Any) -> int:
         if isinstance(self._assigner, TimestampColumn):
             stamp = to_timestamp(stamp)
+        if isinstance(stamp, float) and math.isfinite(stamp):
+            return int(stamp)  # As PyFlink does: `moment.timestamp() * 1000` is a float.
         if not isinstance(stamp, bool):
             try:
                 return operator.index(stamp)

@@ -27,7 +27,13 @@ from penstock.datastream.connectors import (
     OutputFileConfig,
     StreamingFileSink,
 )
-from penstock.datastream.functions import KeyedProcessFunction, RuntimeContext, TimerService
+from penstock.datastream.functions import (
+    CoMapFunction,
+    KeyedProcessFunction,
+    RuntimeContext,
+    SourceFunction,
+    TimerService,
+)
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
 
@@ -174,3 +180,43 @@ def test_what_is_gone_says_what_to_use(env: Env) -> None:
         env.register_type("org.example.Event")
     with pytest.raises(UnsupportedError, match="fromSavepoint"):
         env.get_checkpoint_config().set_prefer_checkpoint_for_recovery(False)
+
+
+def test_keywords_that_had_other_names(env: Env) -> None:
+    """`result_type` and `key_type_info` are of 1.12 and 1.13, the others of 1.20."""
+    env.set_restart_strategy(restart_strategy_configuration=RestartStrategies.no_restart())
+    env.get_checkpoint_config().enable_externalized_checkpoints(
+        cleanup_mode=ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION
+    )
+    EmbeddedRocksDBStateBackend().set_number_of_transfer_threads(number_of_transfering_threads=2)
+    words = env.from_collection(["to be", "to do"]).flat_map(str.split, result_type=Types.STRING())
+    lengths = words.map(len, result_type=Types.INT())
+    assert lengths.get_type() == Types.INT()
+    keyed = words.key_by(lambda word: word, key_type_info=Types.STRING()).key_by(
+        lambda word: word[0], key_type_info=Types.STRING()
+    )
+    pairs = keyed.count_window(2).apply(
+        lambda key, window, elements: [key + str(len(list(elements)))], result_type=Types.STRING()
+    )
+    firsts = keyed.count_window(2).process(
+        lambda key, context, elements: [next(iter(elements))], result_type=Types.STRING()
+    )
+    both = words.connect(words).key_by(len, len, key_type_info=Types.INT())
+    assert both.map(SameWord(), Types.STRING()).get_type() == pairs.get_type() == Types.STRING()
+    assert sorted(pairs.union(firsts).execute_and_collect()) == ["t2", "to"]
+
+
+class SameWord(CoMapFunction):
+    def map1(self, value: str) -> str:
+        return value
+
+    def map2(self, value: str) -> str:
+        return value
+
+
+def test_a_source_of_javas_shape_says_what_it_must_have() -> None:
+    with pytest.raises(ProgramError, match=r"class Ticks: a source has splits\(\) and read"):
+
+        class Ticks(SourceFunction):
+            def run(self, ctx: Any) -> None:
+                ctx.collect(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import pytest
@@ -101,7 +102,7 @@ def seconds(value: dict) -> float:
 
 
 @pytest.mark.parametrize(
-    ("given_time", "text"), [(1.5, "float 1.5"), (None, "NoneType None"), (True, "bool True")]
+    ("given_time", "text"), [(math.nan, "float nan"), (None, "NoneType None"), (True, "bool True")]
 )
 def test_a_timestamp_that_is_no_int_names_the_assigner_and_the_record(given_time, text):
     broken = tracker(WatermarkStrategy.no_watermarks().with_timestamp_assigner(seconds))
@@ -120,6 +121,12 @@ class Number:
 def test_whole_numbers_of_other_types_become_ints():
     odd = tracker(WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value: Number()))
     assert odd.assign(["a", "b"], None) == [7, 7]
+
+
+def test_floats_lose_their_fraction_as_in_pyflink():
+    of_datetimes = tracker(WatermarkStrategy.no_watermarks().with_timestamp_assigner(seconds))
+    records = [{"time": 1704067201000.7}, {"time": -1.5}, {"time": 3}]
+    assert of_datetimes.assign(records, None) == [1704067201000, -1, 3]
 
 
 def test_an_assigner_that_raises_names_the_record():
