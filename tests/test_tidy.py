@@ -23,6 +23,8 @@ SOURCE = ROOT / "src" / "penstock"
 SIZES = ROOT / "tests" / "tidy_sizes.txt"
 MAX_FILE_LINES = 450
 MAX_FUNCTION_LINES = 60
+# The last section of a docstring, which is a test; a file does not grow by it.
+EXAMPLE = re.compile(r'^ +Example:\n(?:.*\n)*?(?= +""")', re.M)
 
 PUBLIC = ("common", "datastream", "metrics", "snapshots", "testing")
 BINARY = {".gif", ".ico", ".parquet", ".png", ".sst", ".woff2"}
@@ -94,7 +96,7 @@ def measured_sizes() -> Iterator[tuple[str, int]]:
     """Names and lines of every file and function that is larger than its target."""
     for path in python_files("src", "tests", "bench", "examples"):
         text = path.read_text(encoding="utf-8")
-        lines = text.count("\n")
+        lines = EXAMPLE.sub("", text).count("\n")
         if lines > MAX_FILE_LINES:
             yield name_of(path), lines
         for node in ast.walk(ast.parse(text)):

@@ -101,7 +101,21 @@ class BroadcastConnectedStream:
         func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Runs a function that writes the state on one side and reads it on the other."""
+        """Runs a function that writes the state on one side and reads it on the other.
+
+        Example:
+            >>> rules = MapStateDescriptor("rules", Types.STRING(), Types.INT())
+            >>> class Limit(BroadcastProcessFunction):
+            ...     def process_broadcast_element(self, value, ctx):
+            ...         ctx.get_broadcast_state(rules).put("limit", value)
+            ...
+            ...     def process_element(self, value, ctx):
+            ...         limit = ctx.get_broadcast_state(rules).get("limit")
+            ...         yield value if limit is None else min(value, limit)
+            >>> limits = env.from_collection([5]).broadcast(rules)
+            >>> env.from_collection([3, 4]).connect(limits).process(Limit()).take()
+            [3, 4]
+        """
         as_instance(func, BroadcastProcessFunction, KeyedBroadcastProcessFunction)
         is_keyed = isinstance(self.non_broadcast_stream, KeyedStream)
         descriptors = tuple(self.broadcast_state_descriptors)
@@ -142,7 +156,13 @@ class ConnectedStreams(Hints):
     def key_by(
         self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None
     ) -> ConnectedStreams:
-        """Keys both streams; both selectors should give keys of one kind."""
+        """Keys both streams; both selectors should give keys of one kind.
+
+        Example:
+            >>> clicks = env.from_collection([("ada", "/home")])
+            >>> names = env.from_collection([{"id": "ada", "name": "Ada"}])
+            >>> keyed = clicks.connect(names).key_by(lambda c: c[0], lambda n: n["id"])
+        """
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type),
             self.stream2.key_by(key_selector2, key_type),
@@ -168,7 +188,19 @@ class ConnectedStreams(Hints):
     def flat_map(
         self, func: CoFlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Makes any number of records of each, with a method per stream."""
+        """Makes any number of records of each, with a method per stream.
+
+        Example:
+            >>> class Words(CoFlatMapFunction):
+            ...     def flat_map1(self, value):
+            ...         yield from value.split()
+            ...
+            ...     def flat_map2(self, value):
+            ...         yield str(value)
+            >>> both = env.from_collection(["to be"]).connect(env.from_collection([1]))
+            >>> sorted(both.flat_map(Words()).take())
+            ['1', 'be', 'to']
+        """
         function = as_instance(func, CoFlatMapFunction)
         return self._then("Co-Flat Map", CoFlatMapSpec(function, self._is_keyed()), output_type)
 
@@ -177,7 +209,24 @@ class ConnectedStreams(Hints):
         func: CoProcessFunction | KeyedCoProcessFunction,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Runs a function with a method per stream, with timers and state if both have keys."""
+        """Runs a function with a method per stream, with timers and state if both have keys.
+
+        Example:
+            >>> class Total(KeyedCoProcessFunction):
+            ...     def open(self, runtime_context):
+            ...         total = ValueStateDescriptor("total", Types.INT())
+            ...         self.total = runtime_context.get_state(total)
+            ...
+            ...     def process_element1(self, value, ctx):
+            ...         self.total.update((self.total.value() or 0) + value[1])
+            ...         yield self.total.value()
+            ...
+            ...     process_element2 = process_element1
+            >>> paid = env.from_collection([("ada", 3)])
+            >>> both = paid.connect(env.from_collection([("ada", 4)]))
+            >>> max(both.key_by(lambda p: p[0], lambda p: p[0]).process(Total()).take())
+            7
+        """
         as_instance(func, CoProcessFunction, KeyedCoProcessFunction)
         if isinstance(func, KeyedCoProcessFunction):
             if not self._is_keyed():

@@ -44,7 +44,12 @@ class EnvironmentSettings(Hints):
         self._configuration = configuration
 
     def get_configuration(self) -> Configuration:
-        """Returns the configuration, with the source of every value."""
+        """Returns the configuration, with the source of every value.
+
+        Example:
+            >>> env.get_configuration().get_string("penstock.spark.master", "local[*]")
+            'in-process'
+        """
         return self._configuration
 
     def configure(self, configuration: Configuration) -> Self:
@@ -65,6 +70,13 @@ class EnvironmentSettings(Hints):
     # ---- parallelism, chaining, mode ----
 
     def get_parallelism(self) -> int:
+        """Returns the parallelism of operators that set none.
+
+        Example:
+            >>> _ = env.set_parallelism(4)
+            >>> env.get_parallelism()
+            4
+        """
         key = "parallelism.default"
         return checked_parallelism(self._configuration.get_integer(key), key)
 
@@ -80,7 +92,14 @@ class EnvironmentSettings(Hints):
         return self._set("parallelism.default", parallelism)
 
     def get_max_parallelism(self) -> int:
-        """Returns the number of key groups; -1 when it follows from the parallelism."""
+        """Returns the number of key groups; -1 when it follows from the parallelism.
+
+        Example:
+            >>> env.get_max_parallelism()
+            -1
+            >>> env.set_max_parallelism(64).get_max_parallelism()
+            64
+        """
         key = "pipeline.max-parallelism"
         number = int(self._configuration.get_integer(key))
         return number if number == -1 else checked_max_parallelism(number, key)
@@ -97,16 +116,32 @@ class EnvironmentSettings(Hints):
         return self._set("pipeline.max-parallelism", max_parallelism)
 
     def get_default_local_parallelism(self) -> int:
-        """Returns the parallelism of environments that say none."""
+        """Returns the parallelism of environments that say none.
+
+        Example:
+            >>> env.get_default_local_parallelism()
+            1
+        """
         return self.get_parallelism()
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """Sets the parallelism for when the program says none; one environment is all there is."""
+        """Sets the parallelism for when the program says none; one environment is all there is.
+
+        Example:
+            >>> _ = env.set_default_local_parallelism(2)
+            >>> env.get_parallelism()
+            2
+        """
         if not self._configuration.contains_key("parallelism.default"):
             self.set_parallelism(parallelism)
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
-        """Accepted and reported: Spark gives resources to executors, not to groups of operators."""
+        """Accepted and reported: Spark gives resources to executors, not to groups of operators.
+
+        Example:
+            >>> group = SlotSharingGroup.builder("models").build()
+            >>> _ = env.register_slot_sharing_group(group)
+        """
         self._program.remark(
             f"the resources of slot sharing group '{slot_sharing_group.get_name()}' have no "
             "effect: Spark has no slots. Set spark.executor.memory and spark.executor.cores."
@@ -126,11 +161,20 @@ class EnvironmentSettings(Hints):
         return self._set("execution.runtime-mode", mode.name)
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
-        """Returns EventTime, which is Flink's default since 1.12."""
+        """Returns EventTime, which is Flink's default since 1.12.
+
+        Example:
+            >>> env.get_stream_time_characteristic().name
+            'EventTime'
+        """
         return TimeCharacteristic.EventTime
 
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
-        """Accepted from programs of Flink 1: the window assigners of a program say their time."""
+        """Accepted from programs of Flink 1: the window assigners of a program say their time.
+
+        Example:
+            >>> _ = env.set_stream_time_characteristic(TimeCharacteristic.EventTime)
+        """
         wanted = checked_enum(characteristic, TimeCharacteristic, "the time characteristic")
         if wanted is TimeCharacteristic.IngestionTime:
             raise UnsupportedError(
@@ -155,17 +199,42 @@ class EnvironmentSettings(Hints):
         return self._set("pipeline.operator-chaining.enabled", value=False)
 
     def is_chaining_enabled(self) -> bool:
+        """Returns whether operators may share a stage.
+
+        Example:
+            >>> env.is_chaining_enabled()
+            True
+            >>> env.disable_operator_chaining().is_chaining_enabled()
+            False
+        """
         return bool(self._configuration.get_boolean("pipeline.operator-chaining.enabled"))
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        """Returns False: chained operators share their key groups."""
+        """Returns False: chained operators share their key groups.
+
+        Example:
+            >>> env.is_chaining_of_operators_with_different_max_parallelism_enabled()
+            False
+        """
         return False
 
     def get_buffer_timeout(self) -> int:
+        """Returns what the program set; it has no effect.
+
+        Example:
+            >>> env.get_buffer_timeout()
+            100
+        """
         return int(self._configuration.get_duration_ms("execution.buffer-timeout.interval"))
 
     def set_buffer_timeout(self, timeout_millis: Any) -> Self:
-        """Accepted and reported: records travel once per epoch, there are no buffers to flush."""
+        """Accepted and reported: records travel once per epoch, there are no buffers to flush.
+
+        Example:
+            >>> _ = env.set_buffer_timeout(10)
+            >>> env.get_buffer_timeout()
+            10
+        """
         millis = to_millis(timeout_millis, "the buffer timeout")
         if millis < -1:
             raise ProgramError(f"the buffer timeout is {millis} ms; it must be at least -1.")
@@ -190,18 +259,43 @@ class EnvironmentSettings(Hints):
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Returns milliseconds; -1 when checkpointing is off."""
+        """Returns milliseconds; -1 when checkpointing is off.
+
+        Example:
+            >>> env.get_checkpoint_interval()
+            -1
+            >>> env.enable_checkpointing(5_000).get_checkpoint_interval()
+            5000
+        """
         return self._checkpoints().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Returns EXACTLY_ONCE, the only mode.
+
+        Example:
+            >>> env.get_checkpointing_mode().name
+            'EXACTLY_ONCE'
+        """
         return self._checkpoints().get_checkpointing_mode()
 
     get_checkpointing_consistency_mode = get_checkpointing_mode
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Returns False: checkpoints are always aligned.
+
+        Example:
+            >>> env.is_unaligned_checkpoints_enabled()
+            False
+        """
         return self._checkpoints().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
+        """Returns False: checkpoints are always aligned.
+
+        Example:
+            >>> env.is_force_unaligned_checkpoints()
+            False
+        """
         return self._checkpoints().is_force_unaligned_checkpoints()
 
     def set_default_savepoint_directory(self, directory: str) -> Self:
@@ -217,6 +311,13 @@ class EnvironmentSettings(Hints):
         )
 
     def get_default_savepoint_directory(self) -> str | None:
+        """Returns where savepoints without a path are written; None if nothing says so.
+
+        Example:
+            >>> _ = env.set_default_savepoint_directory("file:///savepoints")
+            >>> env.get_default_savepoint_directory()
+            'file:///savepoints'
+        """
         directory: str | None = self._configuration.get_string(
             "execution.checkpointing.savepoint-dir"
         )
@@ -240,17 +341,34 @@ class EnvironmentSettings(Hints):
         return self
 
     def get_state_backend(self) -> StateBackend:
-        """Returns the backend that the configuration names."""
+        """Returns the backend that the configuration names.
+
+        Example:
+            >>> _ = env.set_state_backend(EmbeddedRocksDBStateBackend())
+            >>> env.get_state_backend()
+            EmbeddedRocksDBStateBackend()
+        """
         if self._configuration.get_enum("state.backend.type") == "rocksdb":
             return EmbeddedRocksDBStateBackend()
         return HashMapStateBackend()
 
     def enable_changelog_state_backend(self, enabled: bool = True) -> Self:
-        """Accepted and reported: every epoch's changes are logged anyway."""
+        """Accepted and reported: every epoch's changes are logged anyway.
+
+        Example:
+            >>> _ = env.enable_changelog_state_backend()
+            >>> env.is_changelog_state_backend_enabled()
+            True
+        """
         return self._set("state.changelog.enabled", bool(enabled))
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        """Returns what the program said, None if nothing."""
+        """Returns what the program said, None if nothing.
+
+        Example:
+            >>> env.is_changelog_state_backend_enabled() is None
+            True
+        """
         if not self._configuration.contains_key("state.changelog.enabled"):
             return None
         return bool(self._configuration.get_boolean("state.changelog.enabled"))
@@ -274,13 +392,30 @@ class EnvironmentSettings(Hints):
         return self
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
-        """Returns the strategy that the configuration names."""
+        """Returns the strategy that the configuration names.
+
+        Example:
+            >>> _ = env.set_restart_strategy(RestartStrategies.no_restart())
+            >>> env.get_restart_strategy() == RestartStrategies.no_restart()
+            True
+        """
         return restart_strategy_of(self._configuration)
 
     # ---- what workers need ----
 
     def add_python_file(self, file_path: str) -> Self:
-        """Ships a module, package or zip file to the workers."""
+        """Ships a module, package or zip file to the workers.
+
+        Example:
+            >>> _ = (folder / "units.py").write_text("def celsius(f): return (f - 32) * 5 / 9")
+            >>> _ = env.add_python_file(str(folder / "units.py"))
+            >>> def convert(degrees):
+            ...     import units
+            ...
+            ...     return units.celsius(degrees)
+            >>> env.from_collection([212]).map(convert).take()
+            [100.0]
+        """
         return self._append("python.files", file_path)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> Self:
@@ -293,6 +428,16 @@ class EnvironmentSettings(Hints):
             archive_path: A zip or tar file.
             target_dir: Name of the directory it is unpacked to; that of the file if None, such as
                 `data.zip`.
+
+        Example:
+            >>> with zipfile.ZipFile(folder / "data.zip", "w") as archive:
+            ...     archive.writestr("capitals.txt", "Paris")
+            >>> _ = env.add_python_archive(str(folder / "data.zip"), "data")
+            >>> def capital(_):
+            ...     with open("data/capitals.txt") as lines:
+            ...         return lines.read()
+            >>> env.from_collection([1]).map(capital).take()
+            ['Paris']
         """
         name = checked_text(archive_path, "the path of an archive")
         return self._append("python.archives", f"{name}#{target_dir}" if target_dir else name)
@@ -300,18 +445,32 @@ class EnvironmentSettings(Hints):
     def set_python_requirements(
         self, requirements_file_path: str, requirements_cache_dir: str | None = None
     ) -> Self:
-        """Names the file of packages that the workers need."""
+        """Names the file of packages that the workers need.
+
+        Example:
+            >>> _ = (folder / "requirements.txt").write_text("pytest")
+            >>> _ = env.set_python_requirements(str(folder / "requirements.txt"))
+        """
         path = checked_text(requirements_file_path, "the path of a requirements file")
         if requirements_cache_dir:
             path = f"{path}#{requirements_cache_dir}"
         return self._set("python.requirements", path)
 
     def set_python_executable(self, python_exec: str) -> Self:
-        """Names the interpreter of the workers."""
+        """Names the interpreter of the workers.
+
+        Example:
+            >>> _ = env.set_python_executable(sys.executable)
+        """
         return self._set("python.executable", checked_text(python_exec, "an interpreter"))
 
     def add_jars(self, *jars_path: str) -> Self:
-        """Ships jars to Spark's executors."""
+        """Ships jars to Spark's executors.
+
+        Example:
+            >>> _ = (folder / "driver.jar").write_bytes(b"")
+            >>> _ = env.add_jars((folder / "driver.jar").as_uri())
+        """
         key = "penstock.spark.conf.spark.jars"
         present = self._configuration.get_string(key, "").split(",")
         return self._set(key, ",".join([jar for jar in present if jar] + list(jars_path)))

@@ -45,7 +45,13 @@ class KeyedStream(DataStream):
         key_type: TypeInformation | str | int | None = None,
         *more: str | int,
     ) -> KeyedStream:
-        """Replaces the key."""
+        """Replaces the key.
+
+        Example:
+            >>> orders = env.from_collection([("de", "ada", 3), ("de", "alan", 4)])
+            >>> orders.key_by(lambda order: order[1]).key_by(lambda order: order[0]).sum(2).take()
+            [('de', 'ada', 3), ('de', 'ada', 7)]
+        """
         return self._origin_stream.key_by(key_selector, key_type, *more)
 
     def process(  # type: ignore[override]

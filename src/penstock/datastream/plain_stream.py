@@ -137,7 +137,13 @@ class DataStream(RefusedMethods, StreamView):
     peek = inspect
 
     def project(self, *field_indexes: int) -> DataStream:
-        """Keeps some fields of tuples, in the given order."""
+        """Keeps some fields of tuples, in the given order.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()]))
+            >>> pairs.project(1, 0).take()
+            [(1, 'a')]
+        """
         output_type = projected_type(self._type_info, field_indexes)
         return self._then("Projection", MapSpec(Projection(field_indexes)), output_type)
 
@@ -192,27 +198,65 @@ class DataStream(RefusedMethods, StreamView):
         partitioner: Callable[[Any, int], int] | Partitioner,
         key_selector: Callable[[Any], Any] | KeySelector,
     ) -> DataStream:
-        """Sends each record to the subtask that the partitioner names for its key."""
+        """Sends each record to the subtask that the partitioner names for its key.
+
+        Example:
+            >>> orders = env.from_collection([("de", 10), ("us", 20)])
+            >>> def region(country, subtasks):
+            ...     return 0 if country == "us" else subtasks - 1
+            >>> by_region = orders.partition_custom(region, lambda order: order[0]).map(str)
+            >>> sorted(by_region.set_parallelism(2).take())
+            ["('de', 10)", "('us', 20)"]
+        """
         return self._repartition(Custom(as_partitioner(partitioner), as_key_selector(key_selector)))
 
     def shuffle(self) -> DataStream:
-        """Sends each record to a subtask at random."""
+        """Sends each record to a subtask at random.
+
+        Example:
+            >>> dealt = env.from_collection([3, 1, 2]).shuffle()
+            >>> sorted(dealt.map(abs).set_parallelism(2).take())
+            [1, 2, 3]
+        """
         return self._repartition(Shuffle())
 
     def rebalance(self) -> DataStream:
-        """Deals records out to all subtasks in turn."""
+        """Deals records out to all subtasks in turn.
+
+        Example:
+            >>> dealt = env.from_collection([3, 1, 2]).rebalance()
+            >>> sorted(dealt.map(abs).set_parallelism(2).take())
+            [1, 2, 3]
+        """
         return self._repartition(Rebalance())
 
     def rescale(self) -> DataStream:
-        """Deals records out in turn to the subtasks that belong to this one."""
+        """Deals records out in turn to the subtasks that belong to this one.
+
+        Example:
+            >>> dealt = env.from_collection([3, 1, 2]).rescale()
+            >>> sorted(dealt.map(abs).set_parallelism(2).take())
+            [1, 2, 3]
+        """
         return self._repartition(Rescale())
 
     def forward(self) -> DataStream:
-        """Keeps records in their subtask; both sides must have one parallelism."""
+        """Keeps records in their subtask; both sides must have one parallelism.
+
+        Example:
+            >>> env.from_collection([1, 2]).map(abs).forward().map(str).take()
+            ['1', '2']
+        """
         return self._repartition(Forward(explicit=True))
 
     def global_(self) -> DataStream:
-        """Sends every record to the first subtask."""
+        """Sends every record to the first subtask.
+
+        Example:
+            >>> dealt = env.from_collection([1, 2]).rebalance().map(abs).set_parallelism(2)
+            >>> sorted(dealt.global_().map(str).set_parallelism(2).take())
+            ['1', '2']
+        """
         return self._repartition(Global())
 
     @overload
@@ -228,7 +272,14 @@ class DataStream(RefusedMethods, StreamView):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream | BroadcastStream:
-        """Sends every record to every subtask; with descriptors, for broadcast state."""
+        """Sends every record to every subtask; with descriptors, for broadcast state.
+
+        Example:
+            >>> env.from_collection(["a"]).broadcast().map(str.upper).set_parallelism(3).take()
+            ['A', 'A', 'A']
+            >>> rules = MapStateDescriptor("rules", Types.STRING(), Types.INT())
+            >>> limits = env.from_collection([("eu", 5)]).broadcast(rules)
+        """
         from penstock.datastream.connected_streams import BroadcastStream
 
         stream = self._repartition(Broadcast())
@@ -259,7 +310,19 @@ class DataStream(RefusedMethods, StreamView):
     def connect(
         self, ds: DataStream | BroadcastStream
     ) -> ConnectedStreams | BroadcastConnectedStream:
-        """Puts two streams of different kinds side by side, for functions with two inputs."""
+        """Puts two streams of different kinds side by side, for functions with two inputs.
+
+        Example:
+            >>> class Same(CoMapFunction):
+            ...     def map1(self, value):
+            ...         return float(value)
+            ...
+            ...     def map2(self, value):
+            ...         return float(value["n"])
+            >>> numbers = env.from_collection([1])
+            >>> sorted(numbers.connect(env.from_collection([{"n": 2}])).map(Same()).take())
+            [1.0, 2.0]
+        """
         from penstock.datastream.connected_streams import (
             BroadcastConnectedStream,
             BroadcastStream,
@@ -276,6 +339,12 @@ class DataStream(RefusedMethods, StreamView):
         """Pairs records of two streams with one key in one window.
 
         Continues with `.where(key).equal_to(key).window(assigner).apply(function)`.
+
+        Example:
+            >>> joined = events.join(events).where(lambda a: a[0]).equal_to(lambda b: b[0])
+            >>> windows = joined.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+            >>> sorted(windows.apply(lambda a, b: (a[1], b[1])).take())
+            [(1000, 1000), (1000, 4000), (4000, 1000), (4000, 4000), (12000, 12000)]
         """
         from penstock.datastream.connected_streams import JoinedStreams
 
@@ -283,7 +352,14 @@ class DataStream(RefusedMethods, StreamView):
         return JoinedStreams(self, other)
 
     def co_group(self, other: DataStream) -> CoGroupedStreams:
-        """Gives a function all records of both streams with one key in a window; then as `join`."""
+        """Gives a function all records of both streams with one key in a window; then as `join`.
+
+        Example:
+            >>> paired = events.co_group(events).where(lambda a: a[0]).equal_to(lambda b: b[0])
+            >>> windows = paired.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+            >>> windows.apply(lambda left, right: [(len(list(left)), len(list(right)))]).take()
+            [(2, 2), (1, 1)]
+        """
         from penstock.datastream.connected_streams import CoGroupedStreams
 
         self._check_other(other, "co_group")
@@ -330,7 +406,16 @@ class DataStream(RefusedMethods, StreamView):
     # ---- the end of a stream ----
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Writes the records to a sink."""
+        """Writes the records to a sink.
+
+        Example:
+            >>> encoder = Encoder.simple_string_encoder()
+            >>> lines = FileSink.for_row_format(str(folder), encoder).build()
+            >>> _ = env.from_collection(["a", "b"], Types.STRING()).sink_to(lines)
+            >>> _ = env.execute()
+            >>> [path.read_text().split() for path in folder.rglob("part-*")]
+            [['a', 'b']]
+        """
         from penstock.datastream.sinks import as_sink, text_of
 
         return self._sink(as_sink(sink, "sink_to()").with_text(text_of(self._type_info)))
@@ -344,13 +429,35 @@ class DataStream(RefusedMethods, StreamView):
             function: Called as `function(df, epoch_id)`, as with `foreachBatch`.
             **settings: Of a `SparkSink`: `output_format`, `path`, `options`, `partition_by`, and
                 `schema`, which names the columns of records that are tuples.
+
+        Example:
+            >>> def write(data_frame, epoch):
+            ...     data_frame.write.mode("append").parquet(str(folder / "words"))
+            >>> words = env.from_collection(["to", "be"])
+            >>> schema = Types.ROW_NAMED(["word"], [Types.STRING()])
+            >>> _ = words.map(lambda word: Row(word=word), schema).to_spark(write)
+            >>> _ = env.execute()
+            >>> (folder / "words").is_dir()
+            True
         """
         from penstock.connectors.spark import SparkSink
 
         return self._sink(SparkSink(function, **settings))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Writes the records to a sink; the older name of `sink_to`."""
+        """Writes the records to a sink; the older name of `sink_to`.
+
+        Example:
+            >>> class Collect(SinkFunction):
+            ...     seen = []
+            ...
+            ...     def invoke(self, value, context):
+            ...         self.seen.append(value)
+            >>> _ = env.from_collection([1, 2]).add_sink(Collect())
+            >>> _ = env.execute()
+            >>> Collect.seen
+            [1, 2]
+        """
         from penstock.datastream.sinks import as_sink
 
         return self.sink_to(as_sink(sink_func, "add_sink()"))
@@ -358,7 +465,16 @@ class DataStream(RefusedMethods, StreamView):
     def print(
         self, sink_identifier: str | None = None, *, to_stderr: bool = False
     ) -> DataStreamSink:
-        """Prints every record, with the subtask in front when there are several."""
+        """Prints every record, with the subtask in front when there are several.
+
+        Example:
+            >>> _ = env.from_collection(["a", "b"]).print()
+            >>> _ = env.from_collection([1]).print("numbers")
+            >>> _ = env.execute()
+            a
+            b
+            numbers> 1
+        """
         from penstock.datastream.sinks import print_sink
 
         return self._sink(print_sink(sink_identifier, self._type_info, to_stderr=to_stderr))

@@ -77,9 +77,21 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return StreamExecutionEnvironment(configuration)
 
     def get_config(self) -> ExecutionConfig:
+        """Returns settings of the job as a whole.
+
+        Example:
+            >>> env.get_config().set_parallelism(3).get_parallelism()
+            3
+        """
         return ExecutionConfig(self._configuration)
 
     def get_checkpoint_config(self) -> CheckpointConfig:
+        """Returns the settings of checkpoints.
+
+        Example:
+            >>> env.get_checkpoint_config().set_checkpoint_interval(5_000).get_checkpoint_interval()
+            5000
+        """
         return CheckpointConfig(self._configuration)
 
     # ---- sources ----
@@ -131,7 +143,13 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     generate_sequence = from_sequence
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
-        """Makes a stream of the lines of a file, or of all files of a directory."""
+        """Makes a stream of the lines of a file, or of all files of a directory.
+
+        Example:
+            >>> _ = (folder / "words.txt").write_text("to be")
+            >>> env.read_text_file(str(folder / "words.txt")).take()
+            ['to be']
+        """
         from penstock.connectors.files.formats import StreamFormat
         from penstock.connectors.files.source import FileSource
         from penstock.core.types import Types
@@ -176,7 +194,23 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source_name: str = "Custom Source",
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """Makes a stream of a source without event time; the older form of `from_source`."""
+        """Makes a stream of a source without event time; the older form of `from_source`.
+
+        Example:
+            >>> class Squares(PythonSource):
+            ...     bounded = True
+            ...
+            ...     def splits(self):
+            ...         return ["all"]
+            ...
+            ...     def end_offset(self, split):
+            ...         return 4
+            ...
+            ...     def read(self, split, start, end):
+            ...         return [number * number for number in range(start, end)]
+            >>> env.add_source(Squares()).take()
+            [0, 1, 4, 9]
+        """
         declared = None if type_info is None else checked_type(type_info, "add_source()")
         source = checked_source(source_func, "add_source()")
         return self._add_source(source, None, source_name, declared)
@@ -197,6 +231,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             data_frame: The DataFrame; nothing of it is computed before `execute()`.
             watermark_strategy: How event time is made of the rows; None for none.
             source_name: Name of the operator.
+
+        Example:
+            >>> env.from_spark(spark.range(3)).map(lambda row: row.id * 10).take()
+            [0, 10, 20]
         """
         from penstock.connectors.spark import SparkSource
 
@@ -271,17 +309,39 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 which finds our figures under `observedMetrics["penstock"]`; or any object with
                 `on_checkpoint_completed(record)`, `on_checkpoint_failed(record)` or
                 `on_restart(event)`. One that raises is logged and told nothing more.
+
+        Example:
+            >>> class Checkpoints:
+            ...     def on_checkpoint_completed(self, record):
+            ...         print("a checkpoint has completed")
+            >>> env.add_listener(Checkpoints())
         """
         from penstock.job.listeners import checked_listener
 
         self._listeners = (*self._listeners, checked_listener(listener))
 
     def remove_listener(self, listener: Any) -> None:
-        """Jobs executed from now on do not tell a listener any more."""
+        """Jobs executed from now on do not tell a listener any more.
+
+        Example:
+            >>> class Failures:
+            ...     def on_restart(self, event):
+            ...         print("restarted")
+            >>> failures = Failures()
+            >>> env.add_listener(failures)
+            >>> env.remove_listener(failures)
+        """
         self._listeners = tuple(each for each in self._listeners if each is not listener)
 
     def get_execution_plan(self) -> str:
-        """Returns the plan of what was built so far, as JSON."""
+        """Returns the plan of what was built so far, as JSON.
+
+        Example:
+            >>> _ = env.from_collection([1]).map(str).print()
+            >>> plan = json.loads(env.get_execution_plan())
+            >>> [node["type"] for node in plan["nodes"]]
+            ['Source: Collection Source', 'Map', 'Sink: Print to Std. Out']
+        """
         return execution_plan(self._stream_graph())
 
     def check_restore(self, path: str | None = None) -> dict[str, Any]:
@@ -295,6 +355,18 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         Returns:
             `fits`, `problems` (everything that is wrong), `warnings`, and `operators` with the
             verdict on each of their states; plain data.
+
+        Example:
+            >>> def build():
+            ...     numbers = env.from_sequence(1, 1_000_000_000).uid("numbers")
+            ...     totals = numbers.key_by(lambda number: number % 2).sum().uid("totals")
+            ...     totals.add_sink(lambda total: None).uid("nowhere")
+            >>> build()
+            >>> job = env.execute_async()
+            >>> savepoint = job.stop_with_savepoint(False, str(folder)).result()
+            >>> build()
+            >>> env.check_restore(savepoint)["fits"]
+            True
         """
         from penstock.launch.restore_check import check_restore
 
@@ -340,7 +412,14 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         )
 
     def close(self) -> None:
-        """Forgets the program. Nothing else is held."""
+        """Forgets the program. Nothing else is held.
+
+        Example:
+            >>> _ = env.from_collection([1]).print()
+            >>> env.close()
+            >>> json.loads(env.get_execution_plan())["nodes"]
+            []
+        """
         self._program.clear()
 
     def __repr__(self) -> str:

@@ -74,7 +74,12 @@ class NodeSettings:
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """Names the operator's state by the hash that an earlier job logged; a last resort."""
+        """Names the operator's state by the hash that an earlier job logged; a last resort.
+
+        Example:
+            >>> hashed = "2e588ce1c86a9d46e2e85186773ce4fd"
+            >>> counts = env.from_collection([1]).key_by(abs).sum().set_uid_hash(hashed)
+        """
         self._environment._program.set_uid_hash(self._own_node_id(), uid_hash)
         return self
 
@@ -88,15 +93,30 @@ class NodeSettings:
         return self
 
     def set_description(self, description: str) -> Self:
-        """Sets the longer text that the plan shows."""
+        """Sets the longer text that the plan shows.
+
+        Example:
+            >>> texts = env.from_collection([1]).map(str).set_description("numbers as text")
+        """
         return self._change(description=description)
 
     def disable_chaining(self) -> Self:
-        """Keeps the operator in a stage of its own."""
+        """Keeps the operator in a stage of its own.
+
+        Example:
+            >>> _ = env.from_collection([1]).map(str).disable_chaining().print()
+            >>> plan = json.loads(env.get_execution_plan())
+            >>> [node["type"] for node in plan["nodes"]]
+            ['Source: Collection Source', 'Map', 'Sink: Print to Std. Out']
+        """
         return self._change(chaining=Chaining.NEVER)
 
     def slot_sharing_group(self, slot_sharing_group: Any) -> Self:
-        """Names a group of operators. It is shown in the plan; Spark has no slots to share."""
+        """Names a group of operators. It is shown in the plan; Spark has no slots to share.
+
+        Example:
+            >>> scored = env.from_collection([1]).map(str).slot_sharing_group("models")
+        """
         name = getattr(slot_sharing_group, "get_name", lambda: slot_sharing_group)()
         if not isinstance(name, str):
             raise ProgramError(
@@ -116,20 +136,37 @@ class StreamSettings(NodeSettings):
     """What only streams have, and sinks have not."""
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Sets the number of key groups, the limit of later rescaling."""
+        """Sets the number of key groups, the limit of later rescaling.
+
+        Example:
+            >>> counts = env.from_collection([1]).key_by(abs).sum().set_max_parallelism(64)
+        """
         self._environment._program.set_max_parallelism(self._own_node_id(), max_parallelism)
         return self
 
     def force_non_parallel(self) -> Self:
-        """Fixes parallelism and max parallelism of this operator at 1."""
+        """Fixes parallelism and max parallelism of this operator at 1.
+
+        Example:
+            >>> _ = env.set_parallelism(4)
+            >>> ordered = env.from_collection([1]).map(str).force_non_parallel()
+        """
         return self._change(parallelism=1, max_parallelism=1, is_parallel=False)
 
     def start_new_chain(self) -> Self:
-        """Begins a new stage with this operator; later ones may join it."""
+        """Begins a new stage with this operator; later ones may join it.
+
+        Example:
+            >>> slow = env.from_collection([1]).map(str).start_new_chain()
+        """
         return self._change(chaining=Chaining.HEAD)
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Accepted and reported: records travel once per epoch, there are no buffers to flush."""
+        """Accepted and reported: records travel once per epoch, there are no buffers to flush.
+
+        Example:
+            >>> same = env.from_collection([1]).map(str).set_buffer_timeout(10)
+        """
         to_millis(timeout_millis, "the buffer timeout")
         self._environment._program.remark(
             f"set_buffer_timeout({timeout_millis}) of '{self._node.name}' has no effect: records "
@@ -177,9 +214,22 @@ class StreamView(Hints, StreamSettings):
         return self._type_info
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Returns the environment that the stream belongs to.
+
+        Example:
+            >>> env.from_collection([1]).get_execution_environment() is env
+            True
+        """
         return self._environment
 
     def get_execution_config(self) -> ExecutionConfig:
+        """Returns the settings of the stream's environment.
+
+        Example:
+            >>> _ = env.set_parallelism(2)
+            >>> env.from_collection([1]).get_execution_config().get_parallelism()
+            2
+        """
         return self._environment.get_config()
 
     # ---- for the classes of this package ----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
@@ -80,7 +80,15 @@ class WindowSettings(Hints):
         return self
 
     def allowed_lateness(self, time_ms: Any) -> Self:
-        """Sets how long a window takes records after its end; a span or milliseconds."""
+        """Sets how long a window takes records after its end; a span or milliseconds.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).window(
+            ...     TumblingEventTimeWindows.of(Time.seconds(10))
+            ... )
+            >>> windows.allowed_lateness(Duration.of_minutes(1)).count().take()
+            [2, 1]
+        """
         self._allowed_lateness_ms = to_millis(time_ms, "the allowed lateness")
         self._window_spec()
         return self
@@ -134,9 +142,23 @@ class _WindowedStream(WindowSettings):
         self._stream = data_stream
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Returns the environment that the stream belongs to.
+
+        Example:
+            >>> windows = events.key_by(lambda event: event[0]).count_window(2)
+            >>> windows.get_execution_environment() is env
+            True
+        """
         return self._stream._environment
 
     def get_input_type(self) -> TypeInformation:
+        """Returns the type of the records that the windows hold.
+
+        Example:
+            >>> numbers = env.from_collection([1, 2], Types.INT())
+            >>> numbers.key_by(abs).count_window(2).get_input_type() == Types.INT()
+            True
+        """
         return self._stream._type_info
 
     def reduce(
@@ -305,7 +327,7 @@ class _WindowedStream(WindowSettings):
     def _aggregate_field(self, kind: str, position: int | str) -> DataStream:
         return self._append(FieldContents(kind, position), None, self._stream._type_info, kind)
 
-    def key_by(self, *args: Any, **kwargs: Any) -> None:
+    def key_by(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise ProgramError(
             "key_by() was called on windows; their contents are keyed already. Call reduce(), "
             "aggregate(), apply() or process() first, and key_by() on the result."

@@ -269,15 +269,34 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Sets the entry of `key`."""
+        """Sets the entry of `key`.
+
+        Example:
+            >>> limits.put("eu", 5)
+            >>> limits.get("eu")
+            5
+        """
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Sets all entries of a mapping."""
+        """Sets all entries of a mapping.
+
+        Example:
+            >>> limits.put_all({"eu": 5, "us": 7})
+            >>> sorted(limits.keys())
+            ['eu', 'us']
+        """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Removes the entry of `key`, if there is one."""
+        """Removes the entry of `key`, if there is one.
+
+        Example:
+            >>> limits.put("eu", 5)
+            >>> limits.remove("eu")
+            >>> limits.contains("eu")
+            False
+        """
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
