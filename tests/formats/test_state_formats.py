@@ -15,11 +15,10 @@ from penstock.core.handles import FileHandle, KeyedStateVersion
 from penstock.core.row import Row
 from penstock.core.types import Types
 from penstock.operators.windows.windows import TimeWindow
-from penstock.state.backend import create_backend
+from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.state.operator_snapshot import read_logic
 from penstock.state.pickles import Pickles
-from penstock.state.reader import read_entries
 
 STATE = json.loads((Path(__file__).parent / "v1" / "state.json").read_text())
 WINDOW = TimeWindow(0, 60_000)

@@ -18,8 +18,7 @@ from sim_state_work import GROUPS, KEYS, StateWork
 
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
-from penstock.state.backend import create_backend
-from penstock.state.reader import read_entries
+from penstock.state.backend import create_backend, read_entries
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -10,6 +10,7 @@ from sim_state_model import Model, change, compare
 
 from penstock.core.clock import EpochClock
 from penstock.core.keygroups import key_group, subtask_of
+from penstock.state.keyed import FUNCTION
 
 if TYPE_CHECKING:
     import random
@@ -106,14 +107,14 @@ class StateWork:
             parts = [contents.pop((name, key, ns), {}) for ns in (target, *sources)]
             elements = [element for part in parts for element in part.values()]
             if kind == "list":
-                worker.list_table(name).merge_namespaces(key, target, sources)
+                worker.list_table(name, FUNCTION).merge_namespaces(key, target, sources)
                 merged = dict(enumerate(elements))
             elif kind == "map":
-                worker.map_table(name).merge_namespaces(key, target, sources)
+                worker.map_table(name, FUNCTION).merge_namespaces(key, target, sources)
                 merged = {place: each for part in parts for place, each in part.items()}
             else:
                 add = operator.add
-                worker.value_table(name).merge_namespaces(key, target, sources, add)
+                worker.value_table(name, FUNCTION).merge_namespaces(key, target, sources, add)
                 merged = {0: (sum(value for value, _ in elements), 0)} if elements else {}
             if merged:
                 contents[name, key, target] = merged

@@ -17,8 +17,8 @@ import pytest
 from sim_operator_life import OperatorLife
 from sim_state_life import DECLARED, StateLife
 
-from penstock.state import delta_chain, delta_merge
-from penstock.state.hashmap.tables import HeapMapTable
+from penstock.state import delta_chain
+from penstock.state.heap import HeapMapTable
 from penstock.state.rocksdb.backend import RocksKeyedState
 from penstock.state.rocksdb.base import RocksBase
 from penstock.state.rocksdb.fold import Fold
@@ -167,23 +167,23 @@ def a_base_forgets_the_timers_that_are_not_in_memory(patch: Patch) -> None:
 
 
 def merged_lists_forget_that_they_were_cleared(patch: Patch) -> None:
-    whole = delta_merge._add_lists
+    whole = delta_chain._add_lists
 
     def broken(found: dict[Any, Any], columns: list[Any]) -> None:
         whole(found, columns)
         found.update((key, (max(start, 0), items)) for key, (start, items) in found.items())
 
-    patch.setattr(delta_merge, "_add_lists", broken)
+    patch.setattr(delta_chain, "_add_lists", broken)
 
 
 def merged_maps_forget_what_was_removed(patch: Patch) -> None:
-    whole = delta_merge._add_maps
+    whole = delta_chain._add_maps
 
     def broken(found: dict[Any, Any], columns: list[Any]) -> None:
         whole(found, columns)
         found.update((key, (*parts[:3], [])) for key, parts in found.items())
 
-    patch.setattr(delta_merge, "_add_maps", broken)
+    patch.setattr(delta_chain, "_add_maps", broken)
 
 
 def an_eviction_takes_the_running_epoch_along(patch: Patch) -> None:

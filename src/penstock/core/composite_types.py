@@ -8,10 +8,9 @@ from itertools import repeat
 from operator import attrgetter, eq
 from typing import Any, ClassVar, Final
 
-from penstock.core.basic_types import BasicType, BasicTypeInfo
+from penstock.core.basic_types import BasicType, BasicTypeInfo, Converter, TypeInformation
 from penstock.core.errors import ProgramError
 from penstock.core.row import Row
-from penstock.core.type_information import Converter, TypeInformation
 
 
 class _ElementsTypeInfo(TypeInformation):

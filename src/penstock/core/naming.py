@@ -15,13 +15,13 @@ _repr.maxstring = _repr.maxother = _repr.maxlong = RECORD_CHARACTERS
 _repr.maxtuple = _repr.maxlist = _repr.maxdict = _repr.maxset = _repr.maxfrozenset = 40
 
 
-def shorten(value: Any) -> str:
-    """Returns the text of a value, cut to `RECORD_CHARACTERS`, whatever its `__repr__` does."""
+def shorten(value: Any, most: int = RECORD_CHARACTERS) -> str:
+    """Returns the text of a value, cut to so many characters, whatever its `__repr__` does."""
     try:
         text = _repr.repr(value)
     except Exception as error:
         return f"<{type(value).__qualname__}, whose __repr__ raised {type(error).__name__}>"
-    return text if len(text) <= RECORD_CHARACTERS else text[: RECORD_CHARACTERS - 3] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def name_of(function: Any) -> str:

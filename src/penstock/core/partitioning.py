@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.core.type_information import TypeInformation
+    from penstock.core.basic_types import TypeInformation
 
 
 @dataclass(frozen=True, slots=True)

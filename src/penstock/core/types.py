@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from penstock.core.basic_types import (
     BasicType,
     BasicTypeInfo,
+    Converter,
     DateTypeInfo,
     InstantTypeInfo,
     PickledBytesTypeInfo,
     SqlTimeTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
+    TypeInformation,
 )
 from penstock.core.composite_types import (
     BasicArrayTypeInfo,
@@ -30,7 +32,6 @@ from penstock.core.composite_types import (
     TupleTypeInfo,
     checked_type,
 )
-from penstock.core.type_information import Converter, TypeInformation
 
 __all__ = [
     "BasicArrayTypeInfo",

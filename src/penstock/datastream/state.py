@@ -24,7 +24,7 @@ from penstock.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.state.ttl_config import StateTtlConfig
+from penstock.state.ttl import StateTtlConfig
 
 __all__ = [
     "AggregatingState",

@@ -15,7 +15,7 @@ from penstock.core.times import MIN_WATERMARK
 from penstock.launch.job_snapshot import state_records, subtask_record, uid_hash
 from penstock.runtime.records import OperatorVersion
 from penstock.state.backend import create_backend
-from penstock.state.hashmap.backend import HASHMAP
+from penstock.state.heap import HASHMAP
 from penstock.state.keyed import FUNCTION
 from penstock.state.operator_snapshot import (
     LogicState,

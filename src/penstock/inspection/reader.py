@@ -26,10 +26,10 @@ from penstock.core.file_area import FileArea
 from penstock.core.naming import install_extra
 from penstock.core.row import Row
 from penstock.operators.windows import windows as _windows  # noqa: F401 - namespaces of window state
+from penstock.state.backend import read_entries
 from penstock.state.operator_snapshot import LogicState, read_logic
 from penstock.state.operator_state import BROADCAST, KINDS
 from penstock.state.pickles import Opaque, Pickles
-from penstock.state.reader import read_entries
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle, SubtaskRecord

@@ -19,7 +19,7 @@ from penstock.operators.metrics import MetricGroup
 from penstock.operators.timers import OperatorTimers
 from penstock.runtime.chain import ChainOutput
 from penstock.state.backend import create_backend
-from penstock.state.hashmap.backend import HASHMAP
+from penstock.state.heap import HASHMAP
 from penstock.state.operator_snapshot import facts_of
 from penstock.state.operator_state import OperatorState
 

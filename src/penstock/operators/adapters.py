@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from penstock.core.errors import ProgramError
-from penstock.core.naming import name_of
+from penstock.core.naming import name_of, shorten
 from penstock.operators import functions as base
 from penstock.operators.functions import Function
 from penstock.operators.runtime_context import CheckpointedFunction
@@ -313,15 +313,7 @@ class NoRuntimeContext:
 def _given(function: Any) -> str:
     if isinstance(function, type):
         return f"the class {function.__name__} (not an instance: are the brackets missing?)"
-    return f"{type(function).__name__} {_short(function)}"
-
-
-def _short(value: Any) -> str:
-    try:
-        text = repr(value)
-    except Exception:
-        return "(which has no repr)"
-    return text if len(text) <= 80 else text[:77] + "..."
+    return f"{type(function).__name__} {shorten(function, 80)}"
 
 
 def _with_article(name: str) -> str:

@@ -33,7 +33,7 @@ from penstock.operators.errors import user_code
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.core.type_information import TypeInformation
+    from penstock.core.basic_types import TypeInformation
 
 _SHORT_KEY: Final = 1000
 """Characters of a key that needs no check before its only subtask takes it."""

@@ -1,26 +1,33 @@
-"""The state backends by name."""
+"""The state backends by name, and versions of any of them read as data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError
+from penstock.core.keygroups import LIMIT_MAX_PARALLELISM
 from penstock.state.context import StateContext
-from penstock.state.hashmap.backend import HASHMAP, HeapKeyedState
+from penstock.state.delta_chain import FoldPolicy
+from penstock.state.heap import HASHMAP, HeapListTable, HeapMapTable, HeapValueTable
+from penstock.state.keyed import KeyedState
+from penstock.state.payload import Payload, TableColumns
 from penstock.state.pickles import Pickles
 from penstock.state.rocksdb.backend import ROCKSDB, RocksKeyedState
 from penstock.state.rocksdb.base import require_rocksdict
 from penstock.state.rocksdb.settings import RocksLimits, RocksSettings
-from penstock.state.versions import FoldPolicy
+from penstock.state.ttl import convert_value
 
 if TYPE_CHECKING:
-    from penstock.core.clock import EpochClock
+    from collections.abc import Iterator
+
     from penstock.core.file_area import FileArea
-    from penstock.state.keyed import KeyedState
+    from penstock.core.handles import KeyedStateVersion
+    from penstock.state.tables import Row, Table
 
 
-class StateBackend(Protocol):
+class KeyedStateBackend(Protocol):
     """Makes keyed state; everything else is the contract of `KeyedState`."""
 
     def create_state(  # noqa: PLR0913, PLR0917 - the range is two numbers everywhere
@@ -81,7 +88,9 @@ class RocksDbBackend:
         return RocksKeyedState(context, self.policy, self.limits, self.database)
 
 
-def create_backend(name: str, *, pickles: Pickles = Pickles.ALLOW, **settings: Any) -> StateBackend:
+def create_backend(
+    name: str, *, pickles: Pickles = Pickles.ALLOW, **settings: Any
+) -> KeyedStateBackend:
     """Returns the backend of that name.
 
     Args:
@@ -119,3 +128,80 @@ def _take_settings(name: str, settings: dict[str, Any], *parts: type[Any]) -> li
         part(**{key: value for key, value in settings.items() if key in own})
         for part, own in zip(parts, names, strict=True)
     ]
+
+
+_TABLES: Final = {table.kind: table for table in (HeapValueTable, HeapListTable, HeapMapTable)}
+
+
+class HeapKeyedState(KeyedState):
+    """The `hashmap` backend: all state of a subtask in dicts, its base one file.
+
+    A base is not sorted by key group: that would cost more than writing it does, once per fold, to
+    save a filter once per rescale.
+    """
+
+    backend_name = HASHMAP
+
+    def _new_table(self, kind: str, name: str) -> Table:
+        return _TABLES[kind](name)
+
+    def _load_base(self, version: KeyedStateVersion) -> None:
+        self._replay(version.base)
+
+    def _write_base(self, version_id: str) -> KeyedStateVersion:
+        tables = []
+        for table in self._tables.values():
+            assert isinstance(table, HeapValueTable | HeapListTable | HeapMapTable)
+            ttl = self._ttls.get(table.name)
+            if ttl is not None and ttl.cleans_images:
+                table.expire_all(ttl.deadline_ms)
+            columns = table.image()
+            tables.append(TableColumns(table.name, table.kind, table.timed, columns, table.schema))
+            table.mark_clean()
+        payload = Payload(tables, self.event_timers.image(), self.processing_timers.image())
+        self.event_timers.mark_clean()
+        self.processing_timers.mark_clean()
+        handle = self.context.area.write(
+            f"{version_id}.base", payload.encode(self.uid, self.context.pickles)
+        )
+        return self._version(version_id, (handle,))
+
+
+def read_entries(
+    version: KeyedStateVersion, area: FileArea, pickles: Pickles = Pickles.ALLOW
+) -> Iterator[Row]:
+    """Yields (state name, kind, key, namespace, value) of everything in a version.
+
+    Kinds are `value`, `list`, `map`, `event_timer` and `processing_timer`. A map yields one row per
+    entry with value (map key, map value); a list one row or several, in order. Timers have the name
+    "" and their time as value. Last accesses of states with a TTL are left out, and entries that
+    expired but were not removed yet are yielded.
+
+    Args:
+        version: Of any backend.
+        area: Where its files are.
+        pickles: ALLOW runs the pickles in it, so it must come from where code may come from; with
+            OPAQUE a pickled value or key is an `Opaque`.
+
+    Raises:
+        StateError: A file is missing or damaged.
+    """
+    state = create_backend(version.backend, pickles=pickles).create_state(
+        version.first_key_group,
+        version.last_key_group,
+        # Rows are read from the first to the last, never looked up by key group.
+        LIMIT_MAX_PARALLELISM,
+        area,
+        EpochClock(),
+        "(reader)",
+    )
+    try:
+        state.restore((version,))
+        for name, kind, key, ns, value in state.entries():
+            if state.is_timed(name):
+                plain = convert_value(kind, value, to_timed=False, now_ms=0)
+                yield name, kind, key, ns, plain
+            else:
+                yield name, kind, key, ns, value
+    finally:
+        state.close()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.core.errors import ProgramError
 from penstock.state.schema import map_schema_text, schema_text
-from penstock.state.ttl_config import StateTtlConfig
+from penstock.state.ttl import StateTtlConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable

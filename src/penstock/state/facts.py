@@ -1,17 +1,24 @@
-"""What a state is, in words: for the description of a snapshot and for checks before a restore."""
+"""What a state is: as a snapshot describes it, and as the program declares it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.duration import format_millis
+from penstock.core.duration import format_millis, to_millis
+from penstock.core.errors import StateError
+from penstock.state.evolution import checked_evolution
+from penstock.state.pickles import Pickles, refusal
 from penstock.state.schema import PLAIN, is_data
-from penstock.state.ttl_config import milliseconds_of
+from penstock.state.ttl import convert_columns, converted_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.state.descriptors import StateDescriptor
-    from penstock.state.tables import Table
+    from penstock.state.payload import TableColumns
+    from penstock.state.tables import Columns, Conversion, Table
+
 
 _TABLE_KINDS: Final = {
     "reducing": "value",
@@ -70,7 +77,7 @@ def codec_name(schema: str) -> str:
 def descriptor_facts(descriptor: StateDescriptor) -> StateFacts:
     """Returns the facts of a state as the program describes it."""
     ttl = descriptor.ttl
-    text = "" if ttl is None else format_millis(milliseconds_of(ttl.get_ttl()))
+    text = "" if ttl is None else format_millis(to_millis(ttl.get_ttl()))
     return StateFacts(
         descriptor.name,
         descriptor.kind,
@@ -86,3 +93,77 @@ def state_facts(table: Table, descriptor: StateDescriptor | None) -> StateFacts:
         return descriptor_facts(descriptor)
     ttl = "unknown" if table.timed else ""
     return StateFacts(table.name, table.kind, table.schema, ttl, is_described=False)
+
+
+class DeclaredTypes:
+    """Descriptors by name of the state."""
+
+    def __init__(self, uid: str, pickles: Pickles) -> None:
+        self._uid = uid
+        self._pickles = pickles
+        self._descriptors: dict[str, StateDescriptor] = {}
+
+    def add(self, name: str, descriptor: StateDescriptor) -> None:
+        """Takes note of a descriptor.
+
+        Raises:
+            StateError: It declares no type where nothing may be pickled.
+        """
+        if self._pickles is Pickles.REFUSE and not is_data(descriptor.schema):
+            raise refusal(f"state {name!r} of operator {self._uid!r} has no declared type")
+        self._descriptors[name] = descriptor
+
+    def is_known(self, name: str) -> bool:
+        """Returns whether the program has described a state."""
+        return name in self._descriptors
+
+    def settle(self, table: Table) -> None:
+        """Gives a new table the type of what operators keep for themselves, without descriptors."""
+        if self._pickles is Pickles.REFUSE and not table.schema:
+            table.schema = PLAIN
+
+    def conversion(self, name: str, kind: str, before: str, after: str) -> Conversion:
+        """Returns what turns stored values of a state into those of another type.
+
+        Raises:
+            StateError: The types are incompatible.
+        """
+        descriptor = self._descriptors.get(name)
+        migration = None if descriptor is None else descriptor.migration
+        evolution = checked_evolution(kind, before, after, migration, name=name, uid=self._uid)
+        return evolution.convert
+
+    def check_kind(self, name: str, in_program: str, in_snapshot: str) -> None:
+        """Checks that a stored state is of the kind that the program says.
+
+        Raises:
+            StateError: It is not.
+        """
+        if in_program != in_snapshot:
+            raise StateError(
+                f"state {name!r} of operator {self._uid!r} is {in_program} state in the program "
+                f"and {in_snapshot} state in the snapshot. Give it another name in the program, or "
+                "change it back."
+            )
+
+    def adapted(self, part: TableColumns, table: Table, now_ms: int) -> Columns:
+        """Returns stored columns in the form that the program wants."""
+        columns = part.columns
+        if part.schema != table.schema:
+            conversion = self.conversion(part.name, part.kind, part.schema, table.schema)
+            columns = converted_columns(part.kind, columns, conversion, timed=part.timed)
+        if part.timed is table.timed:
+            return columns
+        return convert_columns(part.kind, columns, to_timed=table.timed, now_ms=now_ms)
+
+    def facts_of(self, name: str, kind: str, schema: str) -> StateFacts:
+        """Returns what there is to say about a state that is in no table."""
+        descriptor = self._descriptors.get(name)
+        migrates = descriptor is not None and descriptor.migration is not None
+        return StateFacts(
+            name, kind, schema, is_described=descriptor is not None, migrates=migrates
+        )
+
+    def facts(self, tables: Iterable[Table]) -> tuple[StateFacts, ...]:
+        """Returns what there is to say about each table."""
+        return tuple(state_facts(table, self._descriptors.get(table.name)) for table in tables)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.core.copies import snapshot
 from penstock.core.errors import ProgramError, StateError
-from penstock.state.declared_types import DeclaredTypes
 from penstock.state.delta_chain import DeltaChain, is_same
+from penstock.state.facts import DeclaredTypes
 from penstock.state.payload import Payload, TableColumns
 from penstock.state.rescaling import import_entries, open_version
 from penstock.state.state_factory import make_state
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.api import State
     from penstock.state.context import StateContext
+    from penstock.state.delta_chain import FoldPolicy
     from penstock.state.descriptors import StateDescriptor
     from penstock.state.facts import StateFacts
     from penstock.state.tables import Conversion, Row
-    from penstock.state.ttl_config import StateTtlConfig
-    from penstock.state.versions import FoldPolicy
+    from penstock.state.ttl import StateTtlConfig
 
 TableT = TypeVar("TableT", bound=Table)
 

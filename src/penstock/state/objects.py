@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.core.copies import Copier
-    from penstock.state.hashmap.tables import HeapValueTable
+    from penstock.state.heap import HeapValueTable
     from penstock.state.rocksdb.values import RocksValueTable
 
 

@@ -22,7 +22,7 @@ from penstock.state.api import (
     OperatorStateStore,
     ReadOnlyBroadcastState,
 )
-from penstock.state.declared_types import DeclaredTypes
+from penstock.state.facts import DeclaredTypes
 from penstock.state.objects import checked_elements
 from penstock.state.pickles import Pickles
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.errors import StateError
 from penstock.state.pickles import Pickles, is_hidden
 from penstock.state.tables import ListTable, MapTable, ValueTable
-from penstock.state.timed import convert_value, converted_values
+from penstock.state.ttl import convert_value, converted_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection

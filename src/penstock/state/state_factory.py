@@ -14,7 +14,7 @@ from penstock.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.state.hashmap.tables import HeapValueTable
+from penstock.state.heap import HeapValueTable
 from penstock.state.objects import (
     CopyingHeapValueState,
     CopyingRocksValueState,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.core.copies import Copier
     from penstock.state.objects import Scope
     from penstock.state.tables import ListTable, MapTable, ValueTable
-    from penstock.state.ttl_config import StateTtlConfig
+    from penstock.state.ttl import StateTtlConfig
 
 
 class Ttl:

@@ -20,7 +20,7 @@ from penstock.state.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.state.ttl_config import StateTtlConfig
+from penstock.state.ttl import StateTtlConfig
 from penstock.testing.harness import OneOperatorHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.PICKLED_BYTE_ARRAY())

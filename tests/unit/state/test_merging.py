@@ -14,7 +14,7 @@ from penstock.core.clock import EpochClock
 from penstock.core.file_area import FileArea
 from penstock.core.handles import FileHandle
 from penstock.state.backend import create_backend
-from penstock.state.delta_merge import first_to_merge, merge
+from penstock.state.delta_chain import first_to_merge, merge
 
 if TYPE_CHECKING:
     from pathlib import Path

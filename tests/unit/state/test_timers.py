@@ -11,8 +11,7 @@ from penstock.core.clock import EpochClock
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.state.backend import create_backend
-from penstock.state.reader import read_entries
+from penstock.state.backend import create_backend, read_entries
 from penstock.state.timers import TimerTable
 
 if TYPE_CHECKING:

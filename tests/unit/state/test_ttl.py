@@ -339,8 +339,10 @@ def test_the_builder_is_pyflinks() -> None:
     assert rows.get_query_time_after_num_entries() == 1000
     with pytest.raises(ProgramError, match="above 0"):
         StateTtlConfig.new_builder(0).build()
-    with pytest.raises(ProgramError, match="no duration"):
-        StateTtlConfig.new_builder("1 h").build()
+    assert StateTtlConfig.new_builder("1 h").build().ttl_ms == 3_600_000
+    for wrong, why in (("soon", "no span of time"), (True, "of type bool"), (1.5, "of type float")):
+        with pytest.raises(ProgramError, match=f"time to live is .*{why}"):
+            StateTtlConfig.new_builder(wrong).build()
 
 
 def test_a_disabled_ttl_is_none(at: Fixture) -> None:

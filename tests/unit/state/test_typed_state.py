@@ -16,7 +16,7 @@ from penstock.core.file_area import FileArea
 from penstock.core.row import Row
 from penstock.core.types import Types
 from penstock.operators.windows.windows import TimeWindow
-from penstock.state.backend import create_backend
+from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -26,7 +26,6 @@ from penstock.state.descriptors import (
 from penstock.state.operator_snapshot import encode_logic, read_logic, write_states
 from penstock.state.operator_state import OperatorState
 from penstock.state.pickles import Opaque, Pickles
-from penstock.state.reader import read_entries
 
 if TYPE_CHECKING:
     from penstock.core.handles import KeyedStateVersion

@@ -12,11 +12,10 @@ from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group
-from penstock.state.backend import create_backend
+from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from penstock.state.payload import Payload, TableColumns, decode_payload
 from penstock.state.pickles import pickle_bytes
-from penstock.state.reader import read_entries
 from penstock.state.rocksdb import base as rocks_base
 
 if TYPE_CHECKING:

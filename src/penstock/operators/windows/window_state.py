@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.copies import snapshots, unchanged
-from penstock.state.hashmap.tables import HeapValueTable
+from penstock.state.heap import HeapValueTable
 
 if TYPE_CHECKING:
     from penstock.operators.logic import OperatorContext

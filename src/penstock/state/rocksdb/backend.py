@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.context import StateContext
+    from penstock.state.delta_chain import FoldPolicy
     from penstock.state.facts import StateFacts
     from penstock.state.payload import Payload
     from penstock.state.rocksdb.settings import RocksLimits, RocksSettings
     from penstock.state.tables import Row, Table
-    from penstock.state.versions import FoldPolicy
 
 ROCKSDB: Final = "rocksdb"
 EVENT: Final = b"e"

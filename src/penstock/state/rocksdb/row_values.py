@@ -36,7 +36,7 @@ from penstock.state.rocksdb.rows import (
     has_plain_owner,
 )
 from penstock.state.serializers import MismatchError, table_serializer, value_refused
-from penstock.state.timed import converted_values
+from penstock.state.ttl import converted_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

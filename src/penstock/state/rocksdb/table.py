@@ -19,7 +19,7 @@ from penstock.state.rocksdb.row_values import RowValues
 from penstock.state.rocksdb.rows import IS_TIMED, frame, owner_of
 from penstock.state.spaces import Spaces
 from penstock.state.tables import Table
-from penstock.state.timed import convert_value
+from penstock.state.ttl import convert_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

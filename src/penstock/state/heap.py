@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.state.spaces import Spaces
 from penstock.state.tables import (
@@ -18,10 +18,13 @@ from penstock.state.tables import (
     ValueTable,
     map_columns,
 )
-from penstock.state.timed import convert_columns, converted_columns
+from penstock.state.ttl import convert_columns, converted_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+
+HASHMAP: Final = "hashmap"
 
 
 class _HeapTable(Table):
