@@ -1,6 +1,6 @@
 # Every target makes .venv and installs what it needs when it is missing.
 #
-#   make demo     run the demo job: late and disordered events, one failure, one recovery
+#   make demo     run the demo job: late, out-of-order events, one failure, one recovery
 #   make unit     the unit tests, in less than a minute
 #   make test     all tests: of units, of contracts and whole jobs, with Spark and processes
 #   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats;

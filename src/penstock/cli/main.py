@@ -28,23 +28,23 @@ from penstock.core.errors import PenstockError
 
 VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Jobs": {
-        "run": ("run_verb", "Run a program, here or at a job manager."),
+        "run": ("run_verb", "Run a program, locally or at a job manager."),
         "list": ("list_verb", "List jobs."),
         "info": ("program_verbs", "Show the plan of a program; with -s, check a restore."),
         "stop": ("steering_verbs", "End a job with a savepoint."),
-        "cancel": ("steering_verbs", "End a job without one."),
+        "cancel": ("steering_verbs", "End a job without a savepoint."),
     },
     "Snapshots": {
-        "savepoint": ("steering_verbs", "Take a savepoint, or dispose one."),
+        "savepoint": ("steering_verbs", "Take a savepoint, or dispose of one."),
         "checkpoint": ("steering_verbs", "Take a checkpoint now."),
-        "check-restore": ("program_verbs", "Would a program start from a snapshot?"),
+        "check-restore": ("program_verbs", "Check whether a program can start from a snapshot."),
         "state": ("snapshot_verbs", "List, read and compare the state in snapshots."),
         "verify": ("snapshot_verbs", "Check every file of a snapshot."),
     },
     "Service and set-up": {
-        "new": ("setup_verbs", "Make a folder with a program that runs."),
+        "new": ("setup_verbs", "Create a folder with a program, a test and settings."),
         "jobmanager": ("setup_verbs", "Run the job manager: jobs, REST and web page."),
-        "config": ("program_verbs", "Show every setting, and where its value comes from."),
+        "config": ("program_verbs", "Show every setting with its value and source."),
         "demo": ("setup_verbs", "Run the demo job."),
         "completion": ("setup_verbs", "Print shell completion for bash, zsh or fish."),
     },
@@ -105,7 +105,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool)
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     options_metavar="",
     subcommand_metavar="<ACTION> [OPTIONS] [ARGUMENTS]",
-    epilog="`penstock <ACTION> -h` explains an action, with examples. Begin with `penstock demo`.",
+    epilog="`penstock <ACTION> -h` shows the help of an action. To begin, run `penstock demo`.",
 )
 @click.option(
     "-v",
@@ -117,7 +117,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool)
     help="Show the version.",
 )
 def penstock() -> None:
-    """Stateful event-time streaming in plain Python, on Spark."""
+    """Stateful event-time stream processing in plain Python, on Spark."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -42,14 +42,14 @@ Examples:
     "--allowNonRestoredState",
     "drops",
     is_flag=True,
-    help="State of operators that the program has no more may be dropped.",
+    help="Allow dropping state of operators that the program no longer has.",
 )
 @service_options
 def check_restore_verb(**options: Any) -> None:
-    """Say whether a program would start from a snapshot, before you stop the old version.
+    """Check whether a program can start from a snapshot, before you stop the old version.
 
-    Lists every operator (matched, new, dropped), how its key groups are divided, and what becomes
-    of each state; and everything that is wrong, at once. Exits with 1 if a start would fail.
+    Lists every operator (matched, new, dropped), its key groups, the outcome for each state, and
+    all problems at once. Exits with 1 if the program cannot start.
     """
     given = asked(options)
     settings = dict(given.settings or {})
@@ -145,9 +145,9 @@ _TITLE: Final = " Execution Plan ".center(62, "-")
     epilog="""\b
 Examples:
   penstock info app.py                       operators, parallelism, exchanges
-  penstock info -p 4 app.py --input x.csv    what follows the program is its own
+  penstock info -p 4 app.py --input x.csv    arguments after the program are its own
   penstock info -s /backups/savepoint-40dcc6-0d1b2c3a4f5e app.py
-                                             would it start from this? exits with 1 if not""",
+                                             exits with 1 if it cannot start from this""",
 )
 @program_options
 @click.option("-s", "--fromSavepoint", "snapshot", metavar="PATH", help="Check a restore, too.")
@@ -155,7 +155,7 @@ Examples:
 def info_verb(**options: Any) -> None:
     """Show the plan of a program as JSON, without running its job.
 
-    The program runs up to its first execute(), in a process of its own.
+    The program runs up to its first execute(), in a separate process.
     """
     given = asked(options)
     program = program_of(options, given.settings or {})
@@ -178,21 +178,21 @@ def info_verb(**options: Any) -> None:
     cls=ProgramVerb,
     epilog="""\b
 Examples:
-  penstock config                                   what holds for commands given here
+  penstock config                                   settings for commands in this directory
   penstock config --section execution.checkpointing
-  penstock config app.py                            what holds in a program's job
-  penstock config --set                             only what somebody has set""",
+  penstock config app.py                            settings of a program's job
+  penstock config --set                             without defaults""",
 )
 @program_options
-@click.option("--section", metavar="PREFIX", help="Only keys that begin so.")
+@click.option("--section", metavar="PREFIX", help="Only keys with this prefix.")
 @click.option("--set", "only_set", is_flag=True, help="Without defaults.")
 @setting_option
 @output_options
 def config_verb(**options: Any) -> None:
     """Show the effective configuration: key, value, and the source of each value.
 
-    Program code outranks -D and options, which outrank conf/config.yaml (in $PENSTOCK_CONF_DIR,
-    $FLINK_CONF_DIR or ./conf), which outranks defaults. Secrets are not shown.
+    Program code overrides -D and options, which override conf/config.yaml (in $PENSTOCK_CONF_DIR,
+    $FLINK_CONF_DIR or ./conf), which overrides defaults. Secrets are masked.
     """
     from penstock.job.documents.configuration import effective_settings
 

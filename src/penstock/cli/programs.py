@@ -52,35 +52,35 @@ def program_options(function: F) -> F:
             "--pyClientExecutable",
             "client_executable",
             metavar="PATH",
-            help="Interpreter that runs the program itself with -t local.",
+            help="Python interpreter that runs the program with -t local.",
         ),
         click.option(
             "-pyexec",
             "--pyExecutable",
             "executable",
             metavar="PATH",
-            help="Interpreter of the workers.",
+            help="Python interpreter of the workers.",
         ),
         click.option(
             "-pyreq",
             "--pyRequirements",
             "requirements",
             metavar="FILE",
-            help="Packages that the workers need; FILE#DIR to install from a directory.",
+            help="Packages for the workers; FILE#DIR to install from a directory.",
         ),
         click.option(
             "-pyarch",
             "--pyArchives",
             "archives",
             metavar="FILES",
-            help="Archives to unpack beside the workers, by commas; FILE#NAME to name the folder.",
+            help="Archives to unpack for the workers, comma-separated; FILE#NAME sets the folder.",
         ),
         click.option(
             "-pyfs",
             "--pyFiles",
             "files",
             metavar="FILES",
-            help="Modules, packages and zips that the program imports, by commas.",
+            help="Modules, packages and zips for the program, comma-separated.",
         ),
         click.option(
             "-pym", "--pyModule", "module", metavar="MODULE", help="Run a module; needs -pyfs."
@@ -93,7 +93,7 @@ def program_options(function: F) -> F:
             "--parallelism",
             type=int,
             metavar="N",
-            help="Subtasks of an operator, by default.",
+            help="Default parallelism of operators.",
         ),
         click.argument(
             "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[program.py] [<arguments>]"

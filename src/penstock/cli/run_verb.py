@@ -48,16 +48,16 @@ _CLAIM_MODES: Final = ("claim", "no_claim", "legacy")
     cls=ProgramVerb,
     epilog="""\b
 Examples:
-  penstock run -t local app.py                here, no job manager needed
-  penstock run -d app.py --input /data        at a job manager; do not wait for the end
+  penstock run -t local app.py                without a job manager
+  penstock run -d app.py --input /data        at a job manager, without waiting for the end
   penstock run -p 4 -D execution.checkpointing.interval=10s app.py
   penstock run -d -s /backups/savepoint-40dcc6-0d1b2c3a4f5e app.py
-                                              go on from a savepoint or a retained checkpoint
-  penstock run -pym pipeline.main -pyfs lib/  a module, with the files it imports
+                                              start from a savepoint or a retained checkpoint
+  penstock run -pym pipeline.main -pyfs lib/  a module and the files that it imports
 
 \b
-What follows the program belongs to the program. Without -d, what it prints is shown here. Ctrl-C
-then leaves the job running; with -sae it cancels it.""",
+Arguments after the program are passed to it. Without -d, its output is shown here. Ctrl-C then
+leaves the job running; with -sae it cancels the job.""",
 )
 @program_options
 @click.option("-d", "--detached", is_flag=True, help="Do not wait for the end of the job.")
@@ -67,7 +67,7 @@ then leaves the job running; with -sae it cancels it.""",
     "--allowNonRestoredState",
     "drops",
     is_flag=True,
-    help="Drop state of operators that the program has no more.",
+    help="Drop state of operators that the program no longer has.",
 )
 @click.option(
     "-cm",
@@ -88,8 +88,8 @@ then leaves the job running; with -sae it cancels it.""",
 def run_verb(**options: Any) -> int:
     """Run a program of the DataStream API.
 
-    With -t remote, the default, the program and its files go to the job manager, which runs it in
-    a driver process of its own and restarts it after failures. With -t local it runs here.
+    With -t remote, the default, the program and its files are sent to the job manager, which runs
+    it in a driver process and restarts it after failures. With -t local it runs here.
     """
     shows_traces = options["stacktrace"]
     given = asked(options)

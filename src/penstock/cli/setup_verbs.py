@@ -75,7 +75,7 @@ _FILES: Final = {"job.py": _JOB, "test_job.py": _TEST, "conf/config.yaml": _SETT
 @click.command("new", epilog="\b\nExample:\n  penstock new counts")
 @click.argument("folder", type=click.Path(path_type=Path))
 def new_verb(folder: Path) -> None:
-    """Make a folder with a program, its test and its settings."""
+    """Create a folder with a program, a test and a settings file."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WrongUsageError(f"{folder} is there and not empty; name a folder that is not.")
     for name, text in _FILES.items():
@@ -93,7 +93,7 @@ def new_verb(folder: Path) -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo_verb(arguments: tuple[str, ...]) -> None:
-    """Run the demo job: late, disordered events counted in one-minute windows."""
+    """Run the demo job, which counts late, out-of-order events in one-minute windows."""
     sys.argv = ["penstock demo", *arguments]
     runpy.run_module("penstock.demo", run_name="__main__")
 
@@ -128,12 +128,12 @@ def completion_verb(ctx: click.Context, shell: str) -> None:
     cls=Verb,
     epilog="""\b
 Examples:
-  penstock jobmanager                  then, elsewhere: penstock run -d app.py
+  penstock jobmanager                  then, in another terminal: penstock run -d app.py
   penstock jobmanager --port 8082 -D penstock.spark.master=spark://host:7077
   PENSTOCK_CONF_DIR=/etc/penstock penstock jobmanager
 
 \b
-Stop it with Ctrl-C or SIGTERM: jobs stay recoverable, and the next job manager takes them up.""",
+Stop it with Ctrl-C or SIGTERM. Jobs keep running, and the next job manager takes them over.""",
 )
 @click.option("--host", metavar="ADDRESS", help="Address to listen on (rest.bind-address).")
 @click.option(
@@ -145,9 +145,9 @@ Stop it with Ctrl-C or SIGTERM: jobs stay recoverable, and the next job manager 
 @setting_option
 @output_options
 def jobmanager_verb(host: str | None, port: int | None, **options: Any) -> None:
-    """Run the job manager: takes jobs, restarts them, serves REST and the web page.
+    """Run the job manager, which runs and restarts jobs and serves REST and the web page.
 
-    Only this machine can reach it, unless it is told to listen elsewhere and given a token file.
+    It listens on this machine only, unless you set another address and a token file.
     """
     given = asked(options)
     from penstock.launch.service import run_job_manager

@@ -42,7 +42,7 @@ class _StateActions(click.Group):
     epilog="""\b
 A <snapshot> is one of:
   a path           of a savepoint or checkpoint, or of its _metadata
-  <job id>         the latest snapshot of a job; the first six digits will do
+  <job id>         the latest snapshot of a job; six or more digits are enough
   <job id>:chk-N   one of its checkpoints
 
 \b
@@ -149,20 +149,20 @@ Examples:
     "kind",
     type=click.Choice(FORMATS),
     default=None,
-    help="How entries are written; table by default.",
+    help="Output format; table by default.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write to a file; parquet needs one.")
+@click.option("-o", "--output", metavar="FILE", help="Write to a file; required for parquet.")
 @click.option(
     "--unpickle",
     is_flag=True,
-    help="Load pickled objects. This runs code that is in the snapshot: only for your own.",
+    help="Load pickled objects. This runs code from the snapshot: use it only for your own.",
 )
 @service_options
 def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> None:
     """Show entries of an operator's state: keyed, operator and broadcast state, timers.
 
-    Built-in values and those of declared types are shown. Pickled objects of classes are not
-    loaded unless --unpickle is given; they are shown as {"$pickle": <bytes>}.
+    Built-in values and values of declared types are shown. Pickled objects of classes are shown as
+    {"$pickle": <bytes>} unless you give --unpickle.
     """
     from penstock.inspection import contents as snapshot_contents
 
@@ -204,7 +204,7 @@ def get_state(snapshot: str, uid: str, state: str | None, **options: Any) -> Non
 Examples:
   penstock state diff 40dcc6:chk-11 40dcc6:chk-12
   penstock state diff --uid count /backups/savepoint-… /backups/savepoint-…
-Exits with 3 when there are differences.""",
+Exits with 3 if there are differences.""",
 )
 @click.argument("before", metavar="<snapshot>")
 @click.argument("after", metavar="<snapshot>")
@@ -212,10 +212,10 @@ Exits with 3 when there are differences.""",
 @click.option(
     "--limit", type=int, default=20, metavar="N", help="Name at most N keys of each kind."
 )
-@click.option("--unpickle", is_flag=True, help="Compare pickled objects loaded, not byte by byte.")
+@click.option("--unpickle", is_flag=True, help="Load pickled objects to compare them.")
 @service_options
 def diff_states(before: str, after: str, **options: Any) -> None:
-    """Compare two snapshots: operators, settings, types, and the keys that were changed."""
+    """Compare two snapshots: operators, settings, types, and changed keys."""
     from penstock.inspection.diff import diff_snapshots
 
     given = asked(options)
@@ -341,17 +341,17 @@ def _json_or_none(cell: Any) -> str | None:
 Examples:
   penstock verify /backups/savepoint-40dcc6-0d1b2c3a4f5e
   penstock verify /checkpoints/582e17d2…            all checkpoints that the job retains
-  penstock verify /checkpoints/582e17d2… --orphans  files that no checkpoint names, too
+  penstock verify /checkpoints/582e17d2… --orphans  also files without a reference
   penstock verify 40dcc6:chk-12
-Exits with 3 when something is damaged.""",
+Exits with 3 if a file is damaged.""",
 )
 @click.argument("snapshot", metavar="<snapshot or directory>")
-@click.option("--orphans", is_flag=True, help="List files that no snapshot names; delete nothing.")
+@click.option("--orphans", is_flag=True, help="List files that no snapshot uses; delete nothing.")
 @service_options
 def verify_verb(snapshot: str, orphans: bool, **options: Any) -> None:
-    """Check that every file of a snapshot is there, whole and unchanged.
+    """Check that every file of a snapshot exists and is complete and unchanged.
 
-    Lists all problems, not only the first. Reads only; needs neither Spark nor a job manager.
+    Lists all problems, changes nothing, and needs neither Spark nor a job manager.
     """
     from penstock.inspection.verify import verify_snapshots
 

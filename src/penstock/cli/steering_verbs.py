@@ -24,7 +24,7 @@ def savepoint_options(function: F) -> F:
     """Adds how a savepoint is taken: `-type` and `-detached`."""
     for option in (
         click.option(
-            "-detached", "--detached", is_flag=True, help="Print the trigger id, do not wait."
+            "-detached", "--detached", is_flag=True, help="Print the trigger id without waiting."
         ),
         click.option(
             "-type",
@@ -46,7 +46,7 @@ def savepoint_options(function: F) -> F:
 Examples:
   penstock savepoint 40dcc6                   into execution.checkpointing.savepoint-dir
   penstock savepoint 40dcc6 /backups          into a directory; it may be a URL
-  penstock savepoint -detached 40dcc6         do not wait for it
+  penstock savepoint -detached 40dcc6         without waiting for it
   penstock savepoint -d /backups/savepoint-40dcc6-0d1b2c3a4f5e
   penstock run -d -s "$(penstock savepoint --quiet 40dcc6)" new_version.py""",
 )
@@ -57,9 +57,9 @@ Examples:
 @savepoint_options
 @service_options
 def savepoint_verb(**options: Any) -> None:
-    """Take a savepoint while the job goes on, or dispose an existing one.
+    """Take a savepoint while the job continues, or dispose of an existing one.
 
-    A savepoint is yours: no job deletes it. Start a job from it with `penstock run -s`.
+    You own a savepoint: no job deletes it. To start a job from it, use `penstock run -s`.
     """
     given = asked(options)
     client, report = given.client(), given.report
@@ -122,13 +122,13 @@ Examples:
 )
 @click.argument("job_id", metavar="<Job ID>", required=False)
 @click.option("-d", "--drain", is_flag=True, help="End event time before the savepoint.")
-@click.option("-p", "--savepointPath", "directory", metavar="DIR", help="Where the savepoint goes.")
+@click.option("-p", "--savepointPath", "directory", metavar="DIR", help="Savepoint directory.")
 @savepoint_options
 @service_options
 def stop_verb(**options: Any) -> None:
-    """End a job with a savepoint from which it can go on later.
+    """End a job with a savepoint from which you can resume it later.
 
-    What the job has written until then is committed; nothing after the savepoint is.
+    The output before the savepoint is committed; no record after it is processed.
     """
     given = asked(options)
     client, report = given.client(), given.report
@@ -168,7 +168,7 @@ def stop_verb(**options: Any) -> None:
     epilog="""\b
 Examples:
   penstock cancel 40dcc6
-  penstock stop 40dcc6      to end it with a savepoint instead""",
+  penstock stop 40dcc6      to end the job with a savepoint instead""",
 )
 @click.argument("job_id", metavar="<Job ID>", required=False)
 @click.option(
@@ -186,7 +186,7 @@ def cancel_verb(job_id: str | None, directory: str | None, **options: Any) -> No
     """End a job without a savepoint.
 
     Its checkpoints are deleted, unless execution.checkpointing.externalized-checkpoint-retention
-    says RETAIN_ON_CANCELLATION. A cancelled job does not come back.
+    is RETAIN_ON_CANCELLATION. A cancelled job is not restarted.
     """
     given = asked(options)
     if job_id is None and directory:
@@ -229,15 +229,15 @@ def _cancel_with_savepoint(client: RestClient, report: Report, job_id: str, dire
     epilog="""\b
 Examples:
   penstock checkpoint 40dcc6
-  penstock checkpoint -full 40dcc6   one that shares no files with earlier ones""",
+  penstock checkpoint -full 40dcc6   without sharing files with earlier ones""",
 )
 @click.argument("job_id", metavar="<Job ID>", required=False)
-@click.option("-full", "--full", is_flag=True, help="Build on no earlier checkpoint.")
+@click.option("-full", "--full", is_flag=True, help="Share no files with earlier checkpoints.")
 @service_options
 def checkpoint_verb(job_id: str | None, full: bool, **options: Any) -> None:
-    """Take a checkpoint now, beside those that the job takes by itself.
+    """Take a checkpoint now, in addition to the periodic ones.
 
-    Unlike a savepoint it belongs to the job, which deletes it when newer ones have replaced it.
+    Unlike a savepoint, the job owns it and deletes it when newer checkpoints have replaced it.
     """
     given = asked(options)
     if job_id is None:

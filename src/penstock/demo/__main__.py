@@ -174,17 +174,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="penstock demo", description=__doc__)
-    parser.add_argument(
-        "--seconds", type=int, default=6, help="about how long it should work (default 6)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="other events (default 0)")
+    parser.add_argument("--seconds", type=int, default=6, help="approximate duration (default 6)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the events (default 0)")
     parser.add_argument("--unbroken", action="store_true", help="without the failure half-way")
     parser.add_argument(
         "--no-page", dest="page", action="store_false", help="without the web page of the job"
     )
     parser.add_argument("--json", dest="as_json", action="store_true", help="print one document")
     parser.add_argument(
-        "-q", "--quiet", dest="is_quiet", action="store_true", help="print how many events counted"
+        "-q", "--quiet", dest="is_quiet", action="store_true", help="print only the event count"
     )
     parser.add_argument("-D", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     return parser.parse_args(arguments)
