@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -124,4 +125,30 @@ def test_what_does_not_exist_is_named(tmp_path: Path) -> None:
     env.add_python_file(str(tmp_path / "missing.py"))
     env.from_collection([1]).print()
     with pytest.raises(ConfigurationError, match=r"python.files names '.*missing.py'"):
+        env.execute()
+
+
+@pytest.mark.parametrize("suffix", ["tar.gz", "zip"])
+def test_an_interpreter_in_an_archive(tmp_path: Path, suffix: str) -> None:
+    """As in PyFlink's documents: the environment is an archive, and its Python runs the workers."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nFROM_ARCHIVE=yes exec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    packed = tmp_path / f"venv.{suffix}"
+    if suffix == "zip":
+        with zipfile.ZipFile(packed, "w") as zipped:
+            zipped.write(script, "venv/bin/python")
+    else:
+        with tarfile.open(packed, "w:gz") as tarred:
+            tarred.add(script, "venv/bin/python")
+    env = environment()
+    env.add_python_archive(str(packed))
+    env.set_python_executable(f"venv.{suffix}/venv/bin/python")
+    stream = env.from_collection([1]).map(lambda _: os.environ.get("FROM_ARCHIVE"))
+    with stream.execute_and_collect() as results:
+        assert list(results) == ["yes"]
+
+    env.set_python_executable(f"venv.{suffix}/bin/python")
+    env.from_collection([1]).print()
+    with pytest.raises(ConfigurationError, match=r"no file 'bin/python' that can be run"):
         env.execute()

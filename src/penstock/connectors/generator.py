@@ -171,15 +171,17 @@ class _GeneratorReader(SourceReader):
         self._count = count
         self._rate = rate
         self._seed = seed
+        self._within: dict[str, tuple[int, Random]] = {}
+        """For splits whose last read ended inside a block: the next index, and the generator."""
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
         reading = plan_read(split, position, budget, count=self._count, rate=self._rate)
         values: list[Any] = []
         for low, high in index_ranges(split, reading.first, reading.end):
-            values += self._make(low, high)
+            values += self._make(split.split_id, low, high)
         return reading.result(values)
 
-    def _make(self, low: int, high: int) -> list[Any]:
+    def _make(self, split_id: str, low: int, high: int) -> list[Any]:
         """Makes records of one block."""
         function = self._function
         if self._seed is None:
@@ -187,12 +189,18 @@ class _GeneratorReader(SourceReader):
                 item if type(item := function(index)) in IMMUTABLE else snapshot(item)
                 for index in range(low, high)
             ]
-        block = low // BLOCK
-        random = Random(f"{self._seed}:{block}")
-        # The generator's state inside a block is only known by running the block from its start.
-        for index in range(block * BLOCK, low):
-            function(index, random)
-        return [snapshot(function(index, random)) for index in range(low, high)]
+        # Not kept if the function raises: it may have taken numbers by then.
+        following, random = self._within.pop(split_id, (None, None))
+        if random is None or following != low:
+            block = low // BLOCK
+            random = Random(f"{self._seed}:{block}")
+            # Where a generator stands inside a block is only known by running it from its start.
+            for index in range(block * BLOCK, low):
+                function(index, random)
+        made = [snapshot(function(index, random)) for index in range(low, high)]
+        if high % BLOCK:
+            self._within[split_id] = high, random
+        return made
 
 
 # -- index arithmetic, shared with the demo's events ----------------------------------------------

@@ -193,6 +193,18 @@ class Job:
         )
 
 
+def in_one_line(error: BaseException) -> str:
+    """Returns what went wrong and where, without frames."""
+    if "\n" not in str(error):
+        return str(error)
+    lines = [line for line in str(error).splitlines() if line and not line.startswith(" ")]
+    place = next((line for line in lines if line.startswith("in operator")), "")
+    what = next((line for line in lines if not line.startswith("Traceback")), type(error).__name__)
+    record = getattr(error, "record", None)
+    about = "" if record is None else f", record {record}"
+    return f"{what.rstrip('.')}{', ' if place else ''}{place}{about}."
+
+
 class FailuresInARow:
     """Failures of a job that look the same, one after the other; whoever reads a log wants that."""
 
@@ -212,7 +224,8 @@ class FailuresInARow:
         self._count = self._count + 1 if found == self._last else 1
         self._last = found
         if self._count == 1:
-            return [f"restarts in {delay_ms} ms after: {error}"]
+            story = f"\n{error}" if "\n" in str(error) else ""
+            return [f"restarts in {delay_ms} ms after: {in_one_line(error)}{story}"]
         lines = [f"restarts in {delay_ms} ms after the same failure, {self._count} times in a row."]
         if self._count in _TOLD_OF_REPEATS:
             lines.append(

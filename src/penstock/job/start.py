@@ -13,6 +13,7 @@ from penstock.core.job import JobStatus
 from penstock.graph.compile import compile_graph
 from penstock.job.banner import banner_lines, banner_warnings, engine_name, facts_of
 from penstock.job.local_job import LocalJob
+from penstock.job.record import in_one_line
 from penstock.job.settings import make_absolute, read_settings
 from penstock.runtime.lowering import check_alignment
 
@@ -91,7 +92,11 @@ def tell_how_it_ends(job: LocalJob) -> None:
         if not threading.main_thread().is_alive():
             _cut_off(job)
         elif job.status is JobStatus.FAILED:
-            _log.error("Job %s failed: %s", job.job_id, _in_one_line(result.exception()))
+            error = result.exception()
+            if error is not None:
+                what = in_one_line(error).rstrip(".")
+                hint = "client.get_job_execution_result().result() raises it in full."
+                _log.error("Job %s failed: %s. %s", job.job_id, what, hint)
 
     if not _unattended:
         atexit.register(_cut_off_all)
@@ -111,14 +116,3 @@ def _cut_off(job: LocalJob) -> None:
         "client.get_job_execution_result().result(), or env.execute().",
         job.job_id,
     )
-
-
-def _in_one_line(error: BaseException | None) -> str:
-    """Returns what went wrong without frames; the result of the job has them."""
-    lines = [line for line in str(error).splitlines() if line and not line.startswith(" ")]
-    place = next((line for line in lines if line.startswith("in operator")), "")
-    what = next((line for line in lines if not line.startswith("Traceback")), type(error).__name__)
-    record = getattr(error, "record", None)
-    about = "" if record is None else f", record {record}"
-    hint = "client.get_job_execution_result().result() raises it in full."
-    return f"{what.rstrip('.')}{', ' if place else ''}{place}{about}. {hint}"

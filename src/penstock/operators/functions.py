@@ -33,7 +33,7 @@ class Function(ABC):  # noqa: B024 - each subclass says what is required
         """Called once before the first record of a subtask; obtain state and connections here."""
 
     def close(self) -> None:
-        """Called once when the subtask ends."""
+        """Called once when the subtask ends, also after a failure."""
 
 
 class MapFunction(Function):

@@ -61,8 +61,14 @@ class SubtaskCache:
         return subtask
 
     def drop(self, key: SubtaskKey) -> None:
-        """Forgets a subtask whose epoch failed."""
+        """Forgets a subtask that was interrupted and may not even be open."""
         self._subtasks.pop(key, None)
+
+    def fail(self, key: SubtaskKey) -> None:
+        """Forgets a subtask whose epoch failed; its functions are closed, as Flink closes them."""
+        subtask = self._subtasks.pop(key, None)
+        if subtask is not None:
+            subtask.close_after_failure()
 
     def clear(self) -> None:
         for subtask in self._subtasks.values():
@@ -141,12 +147,11 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
         except GeneratorExit:
             raise
         except EpochInterrupted:
-            # It may not even be open.
             cache.drop(key)
             raise
         except BaseException as error:
-            cache.drop(key)
             described = _describe(error, program, plan, key)
+            cache.fail(key)
             report = SubtaskReport(key[0], key[1], attempt, error=described)
             yield router.route(_report_frame(report))
             return

@@ -8,6 +8,7 @@ another one, state, timers and logics are restored in place, and what an aborted
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -431,6 +432,12 @@ class Subtask:
         """Closes every operator."""
         for logic in self._logics:
             logic.close()
+
+    def close_after_failure(self) -> None:
+        """Closes what was opened; the failure is reported, what follows from it is not."""
+        for logic in self._logics:
+            with contextlib.suppress(Exception):
+                logic.close()
 
 
 def _told(valve: WatermarkValve, channel: int, frame: Frame) -> int | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from penstock.core.configuration import import_path
 from penstock.core.errors import ConfigurationError, UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark import SparkContext
 
 
@@ -57,12 +60,7 @@ def ship(context: SparkContext, dependencies: Dependencies) -> WorkerSetup:
         path, separator, directory = archive.partition("#")
         context.addArchive(_existing(path, "python.archives") + separator + directory)
     if dependencies.executable is not None:
-        if shutil.which(dependencies.executable) is None:
-            raise ConfigurationError(
-                f"python.executable is '{dependencies.executable}', which is not an interpreter "
-                "that can be run here. Give a path that exists on every worker."
-            )
-        context.pythonExec = dependencies.executable
+        context.pythonExec = _interpreter(context, dependencies.executable, dependencies.archives)
     names: tuple[str, ...] = ()
     if dependencies.requirements is not None:
         installed = _installed(dependencies.requirements)
@@ -73,6 +71,32 @@ def ship(context: SparkContext, dependencies: Dependencies) -> WorkerSetup:
             shutil.rmtree(installed, ignore_errors=True)
         names = (installed.name,)
     return WorkerSetup(names, works_in_files=bool(dependencies.archives))
+
+
+def _interpreter(context: SparkContext, executable: str, archives: Iterable[str]) -> str:
+    """Returns how workers call an interpreter, which may lie in an archive."""
+    first, _, inside = executable.partition("/")
+    names = [path.partition("#")[2] or Path(path).name for path in archives]
+    if not inside or first not in names:
+        if shutil.which(executable) is None:
+            raise ConfigurationError(
+                f"python.executable is '{executable}', which is not an interpreter that can be run "
+                "here. Give a path that exists on every worker, or one in an archive of "
+                "python.archives, such as venv.zip/venv/bin/python."
+            )
+        return executable
+    from pyspark import SparkFiles
+
+    unpacked = Path(SparkFiles.getRootDirectory(), executable)
+    if shutil.which(unpacked) is None:
+        raise ConfigurationError(
+            f"python.executable is '{executable}', but the archive of python.archives has no file "
+            f"'{inside}' that can be run. Pack the environment so that it keeps the right to run "
+            "files, as tar and zip do."
+        )
+    # Executors work where they unpack archives; the workers of a local master do not.
+    is_local = re.fullmatch(r"local(\[.*\])?", str(context.master)) is not None
+    return str(unpacked) if is_local else executable
 
 
 class Here:

@@ -141,6 +141,40 @@ def test_a_seed_gives_each_block_its_own_random_numbers() -> None:
     assert read(source, 0, (2000, 0), Budget(5, 9, 0)).values == block[976:981]
 
 
+def test_small_reads_with_a_seed_make_each_record_once() -> None:
+    """The records are those of one large read, also after steps back and a function that raised."""
+    calls: Counter[int] = Counter()
+    broken: set[int] = set()
+
+    def make(index: int, source: random.Random) -> float:
+        calls[index] += 1
+        number = source.random()
+        if index in broken:
+            raise ValueError(index)
+        return number
+
+    source = DataGeneratorSource(make, seed=7, num_splits=2)
+    whole = [read(source, split, None, Budget(2048, 9, 0)).values for split in (0, 1)]
+    calls.clear()
+    reader = source.create_reader()
+    splits = source.discover(None, 0).splits
+    small: list[list[float]] = [[], []]
+    for first in range(0, 2048, 7):
+        for split, found in zip(splits, small, strict=True):
+            most = min(7, 2048 - first)
+            found += reader.read(split, (first, 0), Budget(most, 9, 0)).values
+    assert small == whole
+    assert set(calls.values()) == {1}
+
+    broken.add(1000)
+    with pytest.raises(ValueError, match="1000"):
+        reader.read(splits[0], (998, 0), Budget(5, 9, 0))
+    broken.clear()
+    for first in (1000, 998, 3, 3, 8):
+        found = reader.read(splits[0], (first, 0), Budget(5, 9, 0)).values
+        assert found == whole[0][first : first + 5]
+
+
 @pytest.mark.parametrize("arguments", [{"count": -1}, {"rate_per_second": 0}])
 def test_generator_arguments(arguments: dict[str, Any]) -> None:
     with pytest.raises(ProgramError, match="must be"):

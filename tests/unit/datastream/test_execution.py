@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from penstock.common import (
     JobStatus,
+    RestartStrategies,
 )
-from penstock.core.errors import ProgramError
+from penstock.core.errors import ProgramError, UserFunctionError
+from penstock.datastream import MapFunction
 
 if TYPE_CHECKING:
     from penstock.datastream import (
@@ -132,3 +134,45 @@ def test_what_should_be_known_is_logged(
     assert any("Did you mean 'parallelism.default'?" in message for message in messages)
     assert any("set_buffer_timeout(5)" in message for message in messages)
     assert any("its state goes by its uid 'mine'" in message for message in messages)
+
+
+class Opened(MapFunction):
+    """Notes its life; `breaks` says in which method it raises."""
+
+    life: ClassVar[list[str]] = []
+
+    def __init__(self, name: str, breaks: str = "") -> None:
+        self.name = name
+        self.breaks = breaks
+
+    def note(self, method: str) -> None:
+        self.life.append(f"{method} {self.name}")
+        if method in self.breaks:
+            raise ValueError(f"{method} breaks")
+
+    def open(self, runtime_context: Any) -> None:
+        self.note("open")
+
+    def map(self, value: int) -> int:
+        self.note("map")
+        return value
+
+    def close(self) -> None:
+        self.note("close")
+
+
+@pytest.mark.parametrize(
+    ("breaks", "middle"),
+    [("map", ["map a", "map b"]), ("map close", ["map a", "map b"]), ("open", [])],
+)
+def test_functions_are_closed_after_a_failure(
+    env: StreamExecutionEnvironment, breaks: str, middle: list[str]
+) -> None:
+    """As in Flink: all that were opened, before the next attempt opens its own."""
+    Opened.life.clear()
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, 0))
+    env.from_collection([1]).map(Opened("a")).map(Opened("b", breaks)).print()
+    first = breaks.split(maxsplit=1)[0]
+    with pytest.raises(UserFunctionError, match=f"ValueError: {first} breaks"):
+        env.execute()
+    assert Opened.life == ["open a", "open b", *middle, "close a", "close b"] * 2

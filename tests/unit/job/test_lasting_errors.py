@@ -133,6 +133,21 @@ def test_failures_in_a_row_are_told_once_in_full() -> None:
     assert len(failed("8", "KeyError")) == 2
 
 
+def test_the_line_of_a_restart_has_the_cause() -> None:
+    story = (
+        'Traceback (most recent call last):\n  File "job.py", line 8, in parse\n'
+        "ValueError: bad\nin operator 'Map' (uid 'map'), subtask 1 of 1\n  record: 7\n  epoch: 3"
+    )
+    error = UserFunctionError(story, operator_name="Map", record="7", cause_type="ValueError")
+    (told,) = FailuresInARow().lines(error, 100)
+    line, _, rest = told.partition("\n")
+    assert line == (
+        "restarts in 100 ms after: ValueError: bad, in operator 'Map' (uid 'map'), subtask 1 of 1, "
+        "record 7."
+    )
+    assert rest == story
+
+
 def test_other_failures_in_a_row_are_compared_without_their_epoch() -> None:
     failures = FailuresInARow()
     first, second, third = (

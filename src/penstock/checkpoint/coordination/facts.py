@@ -46,6 +46,16 @@ COUNTED: Final = frozenset(
 )
 """The reasons that count against `tolerable-failed-checkpoints`."""
 
+CONSEQUENCES: Final = frozenset(
+    {
+        FailureReason.CHECKPOINT_SUBSUMED,
+        FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+        FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
+        FailureReason.JOB_FAILOVER_REGION,
+    }
+)
+"""The reasons that follow from something else, which is reported by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFailure:

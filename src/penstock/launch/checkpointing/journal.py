@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.coordination.facts import (
+    CONSEQUENCES,
     CheckpointCompleted,
     CheckpointFailed,
     CheckpointRestored,
@@ -62,7 +63,9 @@ class CheckpointJournal:
                     f"finalizationTime={fact.finalization_ms} ms)."
                 )
             case CheckpointFailed():
-                return logging.WARNING, f"Checkpoint {fact.checkpoint_id} failed: {fact.failure}"
+                follows = fact.failure.reason in CONSEQUENCES
+                level = logging.INFO if follows else logging.WARNING
+                return level, f"Checkpoint {fact.checkpoint_id} failed: {fact.failure}"
             case CheckpointRestored():
                 return logging.INFO, (
                     f"Job {self._job_id} starts from {fact.kind.value.lower()} "
