@@ -46,6 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "block_cache_bytes": 1 << 20,
         "log_bytes": 4_000,
         "manifest_bytes": 2_000,
+        "stretches": 3,
     },
 }
 

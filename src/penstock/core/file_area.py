@@ -149,7 +149,12 @@ class FileArea:
         return self.directory / handle.name
 
     def adopt(
-        self, path: str | os.PathLike[str], name: str, digest: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        digest: str | None = None,
+        *,
+        may_be_inline: bool = True,
     ) -> FileHandle:
         """Takes an existing file that nobody will change any more, by hard link or copy.
 
@@ -157,9 +162,10 @@ class FileArea:
             path: The file.
             name: What it is called here.
             digest: Its SHA-256, if that is known.
+            may_be_inline: Whether its bytes may travel in the handle, when they are few.
         """
         source = Path(path)
-        if source.stat().st_size <= self.inline_threshold_bytes:
+        if may_be_inline and source.stat().st_size <= self.inline_threshold_bytes:
             data = source.read_bytes()
             if data:
                 return FileHandle(name, len(data), hashlib.sha256(data).hexdigest(), data)

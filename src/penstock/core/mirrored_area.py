@@ -44,9 +44,14 @@ class MirroredFileArea(FileArea):
         return handle if handle is known else self._published(handle)
 
     def adopt(
-        self, path: str | os.PathLike[str], name: str, digest: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        digest: str | None = None,
+        *,
+        may_be_inline: bool = True,
     ) -> FileHandle:
-        return self._published(super().adopt(path, name, digest))
+        return self._published(super().adopt(path, name, digest, may_be_inline=may_be_inline))
 
     def path(self, handle: FileHandle) -> Path:
         """Returns where the file lies here, fetching it if need be."""

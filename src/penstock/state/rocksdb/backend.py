@@ -30,7 +30,13 @@ from penstock.state.rocksdb.description import (
     encode_description,
     renumbering,
 )
-from penstock.state.rocksdb.fold import STEP_ROWS, Fold, merged_pieces, sorted_pieces
+from penstock.state.rocksdb.fold import (
+    STEP_ROWS,
+    Fold,
+    merged_pieces,
+    sorted_pieces,
+    stretch_cuts,
+)
 from penstock.state.rocksdb.lists import RocksListTable
 from penstock.state.rocksdb.maps import RocksMapTable
 from penstock.state.rocksdb.row_streams import noted_timers, overlaid
@@ -76,7 +82,8 @@ class RocksKeyedState(KeyedState):
     ) -> None:
         super().__init__(context, policy)
         self._limits = limits
-        self._base = RocksBase(context.area, settings)
+        cuts = stretch_cuts(context.first_key_group, context.last_key_group, settings.stretches)
+        self._base = RocksBase(context.area, settings, cuts)
         self._shared = RocksContext(
             self._base, RowKeys(context.max_parallelism), self._account, self, limits
         )
@@ -263,6 +270,7 @@ class RocksKeyedState(KeyedState):
         if self._clean_bytes + self._overlay_bytes > self._limits.memory_bytes:
             self._evict()
         files = yield from base.publishing(version_id)
+        base.compact()
         description = BaseDescription(list(files), tables, base.folds, *has_timers)
         handle = self.context.area.write(f"{version_id}.rocksdb", encode_description(description))
         return (*files.values(), handle)

@@ -6,28 +6,31 @@
    file is verified by length and checksum first, because RocksDB opens damaged files silently.
 3. `adding` opens the clone for writing and adds sorted SST files; `publishing` takes RocksDB's own
    checkpoint of the result. SST files that were there before keep their handles; new ones are
-   hashed once. Both work in steps, so that a fold can spread over epochs. RocksDB compacts the
-   clone in the background meanwhile, which a later fold picks up.
+   hashed once. Both work in steps, so that a fold can spread over epochs.
+4. `compact` merges a stretch of the base (`fold`) in a thread; the next fold publishes the result.
 
 The clone is this object's alone; nobody else's files are ever changed, only linked to.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import shutil
+import threading
 import weakref
+from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.naming import install_extra
-from penstock.state.rocksdb.fold import STEP_ROWS
+from penstock.state.rocksdb.fold import STEP_ROWS, stretches_to_compact
 from penstock.state.rocksdb.rows import end_of_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle
@@ -40,6 +43,7 @@ except ImportError:  # pragma: no cover - exercised by a test that hides the mod
 
 _DATABASE_FILE: Final = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT")
 _MEBIBYTE: Final = 1 << 20
+_LEVELS: Final = 7
 _ROWS_PER_MEBIBYTE: Final = 512
 """As many rows are written as it takes to hash a mebibyte, about."""
 
@@ -78,6 +82,10 @@ def _options(settings: RocksSettings) -> Any:
     options.set_target_file_size_base(settings.target_file_size_bytes)
     options.set_write_buffer_size(4 * _MEBIBYTE)
     options.set_max_background_jobs(2)
+    options.set_disable_auto_compactions(True)
+    options.set_num_levels(_LEVELS)
+    # One level below the newest files, whatever the size.
+    options.set_max_bytes_for_level_base(1 << 40)
     options.set_keep_log_file_num(1)
     options.set_max_log_file_size(settings.log_bytes)
     # It grows with each fold of a worker that lives for months, and each base has a copy of it.
@@ -94,10 +102,11 @@ class RocksBase:
         folds: Number of folds that made the base; chunks of lists are numbered by it.
     """
 
-    def __init__(self, area: FileArea, settings: RocksSettings) -> None:
+    def __init__(self, area: FileArea, settings: RocksSettings, cuts: Sequence[bytes] = ()) -> None:
         require_rocksdict()
         self._area = area
         self._settings = settings
+        self._cuts = cuts
         self.folds = 0
         self._handles: dict[str, FileHandle] = {}
         self._clone: _Clone | None = None
@@ -165,6 +174,9 @@ class RocksBase:
         handles: dict[str, FileHandle] = {}
         try:
             digests: dict[Path, str] = {}
+            # Handles travel in each epoch, and a fold may bring a small file for each stretch.
+            size_bytes = sum(path.stat().st_size for path in directory.glob("*.sst"))
+            is_small = size_bytes <= self._area.inline_threshold_bytes
             for path in sorted(directory.iterdir()):
                 if not _DATABASE_FILE.fullmatch(path.name):
                     continue
@@ -175,11 +187,20 @@ class RocksBase:
             # All in the last step: until a version names them, they pass for what a failed task
             # left behind, and would be deleted.
             for path, digest in digests.items():
-                handles[path.name] = self._area.adopt(path, f"{version_id}-{path.name}", digest)
+                handles[path.name] = self._area.adopt(
+                    path,
+                    f"{version_id}-{path.name}",
+                    digest,
+                    may_be_inline=is_small or path.suffix != ".sst",
+                )
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         self._handles = handles
         return handles
+
+    def compact(self) -> None:
+        """Merges what lies in many layers, as far as that is due, beside everything else."""
+        self._open(writable=True).compact()
 
     def close(self) -> None:
         """Closes the clone and removes its directory."""
@@ -203,17 +224,20 @@ class RocksBase:
                     (directory / name).write_bytes(self._area.read(handle))
         else:
             directory = clone.release()
-        self._clone = _Clone(directory, self._settings, is_writable=writable)
+        self._clone = _Clone(directory, self._settings, self._cuts, is_writable=writable)
         return self._clone
 
 
 class _Clone:
     """An open database in a directory of its own, which goes when the object does."""
 
-    def __init__(self, directory: Path, settings: RocksSettings, *, is_writable: bool) -> None:
+    def __init__(
+        self, directory: Path, settings: RocksSettings, cuts: Sequence[bytes], *, is_writable: bool
+    ) -> None:
         self.is_writable = is_writable
         self._directory = directory
-        self._file_bytes = settings.target_file_size_bytes
+        self._settings = settings
+        self._cuts = cuts
         self._options = _options(settings)
         access = (
             rocksdict.AccessType.read_write()
@@ -221,29 +245,35 @@ class _Clone:
             else rocksdict.AccessType.read_only(False)
         )
         self.database = rocksdict.Rdict(str(directory), self._options, access_type=access)
+        self._compaction = _Compaction(self.database)
         if is_writable:
             # The stubs call the property a method.
             writing: Any = rocksdict.WriteOptions()
             writing.disable_wal = True
             self.database.set_write_options(writing)
-        self._cleaner = weakref.finalize(self, _discard, self.database, directory)
+        self._cleaner = weakref.finalize(self, _discard, self._compaction, directory)
 
     def adding(self, rows: Iterable[tuple[bytes, bytes | None]]) -> Generator[int, None, None]:
         paths: list[str] = []
         writer: Any = None
+        cut = None
         try:
             for count, (row, data) in enumerate(rows, 1):
+                if cut is not None and row >= cut and writer is not None:
+                    writer.finish()
+                    writer = None
                 if writer is None:
                     paths.append(str(self._directory / f"added-{len(paths)}.sst"))
                     writer = rocksdict.SstFileWriter(self._options)
                     writer.open(paths[-1])
+                    cut = self._next_cut(row)
                 if data is None:
                     del writer[row]
                 else:
                     writer[row] = data
                 # Asking for the size at each row would cost as much as writing it.
                 if count % STEP_ROWS == 0:
-                    if writer.file_size() >= self._file_bytes:
+                    if writer.file_size() >= self._settings.target_file_size_bytes:
                         writer.finish()
                         writer = None
                     yield STEP_ROWS
@@ -258,6 +288,21 @@ class _Clone:
             for path in paths:
                 Path(path).unlink(missing_ok=True)
 
+    def _next_cut(self, row: bytes) -> bytes | None:
+        number = bisect_right(self._cuts, row)
+        return self._cuts[number] if number < len(self._cuts) else None
+
+    def compact(self) -> None:
+        if self._compaction.is_running:
+            return
+        files = [
+            (bisect_right(self._cuts, file["start_key"]), file["level"] < _LEVELS - 1, file["size"])
+            for file in self.database.live_files()
+        ]
+        cuts = [None, *self._cuts, None]
+        chosen = stretches_to_compact(files)
+        self._compaction.start([(cuts[number], cuts[number + 1]) for number in chosen])
+
     def snapshot(self) -> Path:
         """Returns a new directory with links to the files that make the database now."""
         target = self._directory.with_name(self._directory.name + "-files")
@@ -267,7 +312,7 @@ class _Clone:
     def release(self) -> Path:
         """Closes the database and gives its directory away."""
         self._cleaner.detach()
-        self.database.close()
+        self._compaction.close()
         return self._directory
 
     def close(self) -> None:
@@ -284,6 +329,43 @@ def _hashing(path: Path) -> Generator[int, None, str]:
     return digest.hexdigest()
 
 
-def _discard(database: Any, directory: Path) -> None:
-    database.close()
+class _Compaction:
+    """Merges stretches of a database in a thread of its own.
+
+    RocksDB tells the next fold of an error: it takes no files in any more.
+    """
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, stretches: list[tuple[bytes | None, bytes | None]]) -> None:
+        if stretches:
+            self._thread = threading.Thread(
+                target=self._run, args=(stretches,), name="penstock-compaction", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self, stretches: list[tuple[bytes | None, bytes | None]]) -> None:
+        for start, end in stretches:
+            self._database.compact_range(start, end)
+
+    def close(self) -> None:
+        """Ends it unfinished, and closes the database."""
+        if self._thread is not None:
+            if self._thread.is_alive():
+                self._database.cancel_all_background(wait=True)
+            self._thread.join()
+        # It flushes first, which it refuses once it was stopped like this, or after an error. All
+        # that was added is in files.
+        with contextlib.suppress(Exception):
+            self._database.close()
+
+
+def _discard(compaction: _Compaction, directory: Path) -> None:
+    compaction.close()
     shutil.rmtree(directory, ignore_errors=True)

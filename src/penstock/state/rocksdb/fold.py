@@ -14,8 +14,11 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
+from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
+
+from penstock.state.rocksdb.rows import TIMER_PREFIX, group_start
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -27,6 +30,9 @@ PIECE_ROWS: Final = 8192
 
 STEP_ROWS: Final = 256
 """Rows between looks at the clock."""
+
+MOST_LAYERS: Final = 16
+"""Files above each other that a read may have to look into, before they are merged."""
 
 
 class Fold:
@@ -89,3 +95,38 @@ def merged_pieces(
         last = item
     if last is not None:
         yield last
+
+
+def stretches_to_compact(files: Iterable[tuple[int, bool, int]]) -> list[int]:
+    """Returns the stretches of a base whose layers are to be merged after a fold.
+
+    A fold adds a file for each stretch on top of what is there. Merging one stretch costs as many
+    bytes as it has, so a little is merged after each fold, instead of everything now and then.
+
+    Args:
+        files: Stretch, whether there are others below it, and size of each file.
+    """
+    upper: Counter[int] = Counter()
+    layers: Counter[int] = Counter()
+    lower = 0
+    for stretch, is_upper, size_bytes in files:
+        if is_upper:
+            upper[stretch] += size_bytes
+            layers[stretch] += 1
+        else:
+            lower += size_bytes
+    left = upper.total()
+    chosen: list[int] = []
+    for stretch in sorted(upper, key=lambda each: (layers[each] > MOST_LAYERS, upper[each]))[::-1]:
+        if left <= lower and (chosen or (left <= lower / 2 and layers[stretch] <= MOST_LAYERS)):
+            break
+        chosen.append(stretch)
+        left -= upper[stretch]
+    return chosen
+
+
+def stretch_cuts(first_key_group: int, last_key_group: int, count: int) -> list[bytes]:
+    """Returns where stretches of about as many key groups begin, but for the first; timers last."""
+    groups = last_key_group + 1 - first_key_group
+    numbers = {first_key_group + groups * part // count for part in range(1, count)}
+    return [*map(group_start, sorted(numbers - {first_key_group})), TIMER_PREFIX]

@@ -45,6 +45,7 @@ class RocksSettings:
         block_cache_bytes: Blocks, indexes and filters of SST files in memory.
         block_size_bytes: Size of a block.
         target_file_size_bytes: Size at which compaction starts another SST file.
+        stretches: Parts of the range of keys that are compacted one by one.
         log_bytes: Size at which the database's own log is begun anew; one is kept.
         manifest_bytes: Size at which the database sums up the history of its files.
     """
@@ -52,5 +53,6 @@ class RocksSettings:
     block_cache_bytes: int = 64 << 20
     block_size_bytes: int = 8 * 1024
     target_file_size_bytes: int = 32 << 20
+    stretches: int = 16
     log_bytes: int = 1 << 20
     manifest_bytes: int = 256 << 10
