@@ -184,6 +184,7 @@ class CheckpointFiles:
             operators=plan.operators,
             sources=snapshot.sources,
             sinks=snapshot.sinks,
+            job=snapshot.job,
             properties=CheckpointProperties(
                 trigger="periodic" if wish.request.is_periodic else "manual",
                 retention=self._settings.retention.value,

@@ -60,6 +60,7 @@ def to_snapshot(
         ),
         sources={uid: _plain_progress(progress) for uid, progress in state.sources.items()},
         sinks=sinks,
+        job={"is_firing": True} if state.is_firing else {},
         times=times,
     )
 
@@ -146,7 +147,8 @@ def from_manifest(
     for uid in sources:
         if uid in manifest.sources:
             sources[uid] = _progress(manifest.sources[uid])
-    return JobState(epoch=manifest.epoch, versions=versions, sources=sources)
+    is_firing = manifest.job.get("is_firing", False)
+    return JobState(manifest.epoch, versions, sources, is_firing=is_firing)
 
 
 def _subtask(
