@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +18,6 @@ from penstock.state.rocksdb.fold import MOST_LAYERS, stretch_cuts, stretches_to_
 from penstock.state.rocksdb.rows import TIMER_PREFIX, group_start
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from penstock.state.keyed import KeyedState
 
 pytest.importorskip("rocksdict")
@@ -129,3 +130,24 @@ def test_a_state_closes_while_it_is_compacted(tmp_path: Path) -> None:
             file.name for file in version.files if file.inline is None
         }
         assert all(path.is_file() for path in (tmp_path / str(number)).iterdir())
+
+
+MANY_FILES = """
+import resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+from test_stretches import FileArea, make, random
+state = make(FileArea(Path(sys.argv[1]), 0))
+for number in range(20):
+    for key in range(4000 if number == 0 else 1000):
+        state.value_table("v").put(key, None, random.randbytes(1000))
+    version = state.commit(f"v{number}")
+assert len(version.base) > 64, version.base
+state.close()
+"""
+
+
+def test_files_of_a_state_may_be_more_than_a_process_opens_by_default(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-c", MANY_FILES, str(tmp_path)], cwd=Path(__file__).parent, check=True
+    )

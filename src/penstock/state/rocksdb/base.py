@@ -15,8 +15,10 @@ The clone is this object's alone; nobody else's files are ever changed, only lin
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import re
+import resource
 import shutil
 import threading
 import weakref
@@ -55,6 +57,19 @@ def require_rocksdict() -> None:
             "state.backend.type is 'rocksdb', which needs the package rocksdict on every worker. "
             f"Install it with: {install_extra('rocksdb')}, or use 'hashmap'."
         )
+
+
+_MOST_OPEN_FILES: Final = 1 << 16
+
+
+@functools.cache
+def _allow_many_open_files() -> None:
+    """A database keeps its files open, some hundred of each state, and the default limit is low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 _block_caches: dict[int, Any] = {}
@@ -238,6 +253,7 @@ class _Clone:
         self._directory = directory
         self._settings = settings
         self._cuts = cuts
+        _allow_many_open_files()
         self._options = _options(settings)
         access = (
             rocksdict.AccessType.read_write()
