@@ -22,7 +22,7 @@ from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.urls import Storages
 from penstock.common import Encoder
-from penstock.connectors.file_sink.committer import FileCommitter
+from penstock.connectors.file_sink.parts import FileCommitter
 from penstock.core.clock import SystemClock
 from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.datastream.connectors import FileSink, PythonSource

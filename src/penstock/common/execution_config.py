@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.common.input_dependency_constraint import InputDependencyConstraint
 from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from penstock.core.duration import to_millis
 from penstock.core.errors import UnsupportedError
-from penstock.core.refused_names import names_of, refused_method
+from penstock.core.refused_names import names_of, refuses_methods
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["ExecutionConfig", "ExecutionMode"]
 
 __getattr__ = names_of(__name__)
-
-_PATH: Final = "common.execution_config.ExecutionConfig."
 
 
 class ExecutionMode(Enum):
@@ -30,6 +28,7 @@ class ExecutionMode(Enum):
     BATCH_FORCED = 3
 
 
+@refuses_methods
 class ExecutionConfig:
     """A view on the configuration of an environment."""
 
@@ -202,26 +201,6 @@ class ExecutionConfig:
         for key, value in restart_strategy_configuration.settings.items():
             self._configuration.set(key, value)
         return self
-
-    add_default_kryo_serializer = refused_method(_PATH + "add_default_kryo_serializer")
-    get_registered_types_with_kryo_serializer_classes = refused_method(
-        _PATH + "get_registered_types_with_kryo_serializer_classes"
-    )
-    register_kryo_type = refused_method(_PATH + "register_kryo_type")
-    register_pojo_type = refused_method(_PATH + "register_pojo_type")
-    register_type_with_kryo_serializer = refused_method(
-        _PATH + "register_type_with_kryo_serializer"
-    )
-    disable_closure_cleaner = refused_method(_PATH + "disable_closure_cleaner")
-    set_latency_tracking_interval = refused_method(_PATH + "set_latency_tracking_interval")
-    get_latency_tracking_interval = refused_method(_PATH + "get_latency_tracking_interval")
-    enable_force_kryo = refused_method(_PATH + "enable_force_kryo")
-    enable_force_avro = refused_method(_PATH + "enable_force_avro")
-    get_default_kryo_serializer_classes = refused_method(
-        _PATH + "get_default_kryo_serializer_classes"
-    )
-    get_registered_kryo_types = refused_method(_PATH + "get_registered_kryo_types")
-    get_registered_pojo_types = refused_method(_PATH + "get_registered_pojo_types")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExecutionConfig) and other._configuration == self._configuration

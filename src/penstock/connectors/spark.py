@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.file_sink.encoders import Schema, checked_schema, to_table
-from penstock.connectors.file_sink.writer import make_durable
+from penstock.connectors.file_sink.parts import make_durable
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.connectors.source import Boundedness
 from penstock.core.errors import EnvironmentError_, JobExecutionError, ProgramError
@@ -43,6 +43,15 @@ class SparkSource:
         """Returns this source: the files that take its place have all columns."""
         return self
 
+
+# Records as DataFrames: whatever Spark can write, or a function of the user's.
+#
+# 1. Each subtask writes an epoch's records to one Parquet file under the scratch directory.
+# 2. The committer makes one DataFrame of all files of a commit and hands it to the user's function,
+#    with the epoch as its id, or appends it through Spark's writer.
+# 3. A marker beside the files remembers what was committed. A crash between Spark's commit and the
+#    marker makes the commit happen again: at least once. With checkpointing it is exactly once
+#    where the target knows the id: Delta tables do (`txnVersion`), and a function can.
 
 _REMEMBERED = 10_000
 """Committed files that the marker names; snapshots from which a job starts again owe fewer."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from penstock.core.errors import UnsupportedError
 from penstock.core.pyflink_names import (
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-__all__ = ["install", "names_of", "reason", "refused_method"]
+__all__ = ["install", "names_of", "reason", "refused_method", "refuses_methods"]
+
+T = TypeVar("T")
 
 _ROOT: Final = "penstock."
 _MODULES: Final = (
@@ -97,6 +99,15 @@ def refused_method(name: str) -> Callable[..., NoReturn]:
     method.__name__ = name.rsplit(".", 1)[-1]
     method.__doc__ = f"Not supported: {reason(name)}."
     return method
+
+
+def refuses_methods(kind: type[T]) -> type[T]:
+    """Gives a class the methods that PyFlink's has and this one refuses, by the table."""
+    path = f"{kind.__module__.removeprefix(_ROOT)}.{kind.__qualname__}."
+    for name in REFUSED:
+        if name.startswith(path):
+            setattr(kind, name.removeprefix(path), refused_method(name))
+    return kind
 
 
 class _Refused(type):

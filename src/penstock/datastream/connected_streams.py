@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
-from penstock.datastream.callables import as_process_join_function
+from penstock.datastream.callables import as_process_join_function, key_groups
 from penstock.datastream.keyed_stream import KeyedStream
-from penstock.datastream.keys import key_groups
 from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.datastream.windowed_stream import WindowSettings
@@ -292,6 +291,11 @@ class _WithKeysAndState(_WithKeys, CheckpointedFunction):
 
     def initialize_state(self, context: Any) -> None:
         self._function.initialize_state(context)
+
+
+# Joins and co-groups of two streams within windows, as Java Flink spells them.
+#
+# first.join(second).where(key).equal_to(key).window(assigner).apply(function)
 
 
 class _PairedStreams:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError, UnsupportedError
-from penstock.core.refused_names import refused_method
 from penstock.datastream.checkpoint_config import CheckpointConfig, checked_enum
 from penstock.datastream.execution_mode import RuntimeExecutionMode, TimeCharacteristic
 from penstock.datastream.missing_methods import Hints, earlier_keywords
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from penstock.datastream.slot_sharing_group import SlotSharingGroup
 
 __all__ = ["EnvironmentSettings"]
-
-_PATH: Final = "datastream.stream_execution_environment.StreamExecutionEnvironment."
 
 
 class EnvironmentSettings(Hints):
@@ -474,14 +471,6 @@ class EnvironmentSettings(Hints):
         key = "penstock.spark.conf.spark.jars"
         present = self._configuration.get_string(key, "").split(",")
         return self._set(key, ",".join([jar for jar in present if jar] + list(jars_path)))
-
-    add_default_kryo_serializer = refused_method(_PATH + "add_default_kryo_serializer")
-    register_type = refused_method(_PATH + "register_type")
-    register_type_with_kryo_serializer = refused_method(
-        _PATH + "register_type_with_kryo_serializer"
-    )
-    add_classpaths = refused_method(_PATH + "add_classpaths")
-    register_cached_file = refused_method(_PATH + "register_cached_file")
 
     def _append(self, key: str, value: str) -> Self:
         items = [*self._configuration.get_list(key), checked_text(value, f"a path for {key}")]

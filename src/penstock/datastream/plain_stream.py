@@ -22,8 +22,7 @@ from penstock.core.partitioning import (
     Shuffle,
 )
 from penstock.core.types import TypeInformation, checked_type
-from penstock.datastream.callables import as_process_function, inspecting
-from penstock.datastream.keys import Projection, key_groups, projected_type
+from penstock.datastream.callables import as_process_function, inspecting, key_groups, projection
 from penstock.datastream.missing_methods import RefusedMethods, earlier_keywords
 from penstock.datastream.stream_view import DataStreamSink, StreamView
 from penstock.graph.nodes import Input, NodeKind
@@ -144,8 +143,8 @@ class DataStream(RefusedMethods, StreamView):
             >>> pairs.project(1, 0).take()
             [(1, 'a')]
         """
-        output_type = projected_type(self._type_info, field_indexes)
-        return self._then("Projection", MapSpec(Projection(field_indexes)), output_type)
+        project, output_type = projection(self._type_info, field_indexes)
+        return self._then("Projection", MapSpec(project), output_type)
 
     # ---- event time ----
 

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["CloseableIterator", "as_sink", "collect", "formatter_of", "print_sink", "text_of"]
 
 
+# What `print()` and `FileSink` write: records of a declared type look as they do in PyFlink.
+#
+# There, rows are written by Python and all other declared types by Java: `+I[a,1]`, `(a,1)`,
+# `[1, 2]`, `{a=1}`, `true`. Records without a declared type are written by `str`.
+
+
 def formatter_of(type_info: TypeInformation) -> Callable[[Any], str]:
     """Returns what makes the text of a record of a type."""
     if isinstance(type_info, RowTypeInfo):

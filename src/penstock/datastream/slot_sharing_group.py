@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import ProgramError
-from penstock.core.refused_names import names_of, refused_method
+from penstock.core.refused_names import names_of, refuses_methods
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
 
 __getattr__ = names_of(__name__)
 
 
+@refuses_methods
 @dataclass(frozen=True, order=True)
 class MemorySize:
     """A number of bytes."""
@@ -41,14 +42,11 @@ class MemorySize:
     def get_tebi_bytes(self) -> int:
         return self.bytes_size >> 40
 
-    get_java_memory_size = refused_method(
-        "datastream.slot_sharing_group.MemorySize.get_java_memory_size"
-    )
-
     def __str__(self) -> str:
         return f"{self.bytes_size} bytes"
 
 
+@refuses_methods
 @dataclass(frozen=True)
 class SlotSharingGroup:
     """A named group of operators with resource wishes, which the plan shows.
@@ -80,10 +78,6 @@ class SlotSharingGroup:
 
     def get_external_resources(self) -> dict[str, float]:
         return dict(self.external_resources)
-
-    get_java_slot_sharing_group = refused_method(
-        "datastream.slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group"
-    )
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:

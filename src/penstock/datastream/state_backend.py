@@ -6,7 +6,7 @@ from enum import Enum
 from typing import ClassVar, Final
 
 from penstock.core.errors import ProgramError
-from penstock.core.refused_names import names_of, refused_method
+from penstock.core.refused_names import names_of, refuses_methods
 from penstock.datastream.checkpoint_storage import (
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
@@ -61,6 +61,7 @@ class PredefinedOptions(Enum):
     FLASH_SSD_OPTIMIZED = 3
 
 
+@refuses_methods
 class EmbeddedRocksDBStateBackend(StateBackend):
     """Keeps state in RocksDB on a local disk; it may be larger than memory."""
 
@@ -100,8 +101,6 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def get_predefined_options(self) -> PredefinedOptions:
         return PredefinedOptions[self.settings.get(_ROCKSDB + "predefined-options", "DEFAULT")]
-
-    set_options = refused_method("datastream.state_backend.EmbeddedRocksDBStateBackend.set_options")
 
     def get_options(self) -> None:
         """Returns None: there is no factory of options."""

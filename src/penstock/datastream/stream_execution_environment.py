@@ -16,15 +16,14 @@ from penstock.connectors.collection import CollectionSource
 from penstock.connectors.source import Source
 from penstock.core.config_file import load_configuration
 from penstock.core.errors import ProgramError
-from penstock.core.refused_names import names_of, refused_method
+from penstock.core.refused_names import names_of, refuses_methods
 from penstock.core.types import TypeInformation, checked_type
-from penstock.datastream.batch_mode import in_batch_mode, is_bounded
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.environment_settings import EnvironmentSettings
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.notebook import graph_svg, settings_html
 from penstock.datastream.plain_stream import DataStream
-from penstock.datastream.program import Program
+from penstock.datastream.program import Program, in_batch_mode, is_bounded
 from penstock.graph.nodes import Input, Node, NodeKind, StreamGraph
 from penstock.operators.adapters import check_methods
 from penstock.operators.watermark_strategy import WatermarkStrategy
@@ -40,11 +39,11 @@ __all__ = ["StreamExecutionEnvironment"]
 __getattr__ = names_of(__name__)
 
 _log = logging.getLogger("penstock.environment")
-_PATH: Final = "datastream.stream_execution_environment.StreamExecutionEnvironment."
 _DEFAULT_JOB_NAME: Final = "Penstock Streaming Job"
 _PREFIXES: Final = {NodeKind.SOURCE: "Source: ", NodeKind.SINK: "Sink: "}
 
 
+@refuses_methods
 class StreamExecutionEnvironment(EnvironmentSettings):
     """Holds a program and its configuration.
 
@@ -239,8 +238,6 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         from penstock.connectors.spark import SparkSource
 
         return self._add_source(SparkSource(data_frame), watermark_strategy, source_name, None)
-
-    create_input = refused_method(_PATH + "create_input")
 
     def _add_source(
         self,

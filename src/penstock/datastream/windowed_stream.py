@@ -14,8 +14,8 @@ from penstock.datastream.callables import (
     as_process_all_window_function,
     as_process_window_function,
     as_window_function,
+    one_key,
 )
-from penstock.datastream.keys import one_key
 from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.plain_stream import append_operator
 from penstock.operators.results import as_output_tag

@@ -349,6 +349,11 @@ class BroadcastStates:
             ) from None
 
 
+# Process functions over a stream and a broadcast stream.
+#
+# Every subtask receives every broadcast record and writes broadcast state; the other side reads it.
+
+
 class BroadcastContext(RecordContext):
     """On the broadcast side; also of keyed functions."""
 

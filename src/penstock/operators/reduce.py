@@ -20,6 +20,12 @@ from penstock.operators.errors import user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 
+# `sum`, `min`, `max`, `min_by` and `max_by` as reduce functions over one field of a record.
+#
+# `min` and `max` change the field only and keep the rest of the first record; `min_by` and `max_by`
+# give the whole record that holds the extreme, the first one on ties. Records are tuples, named
+# tuples, lists, dicts, `Row`s, dataclasses or plain values.
+
 KINDS: Final = ("sum", "min", "max", "min_by", "max_by")
 
 Get = Callable[[Any], Any]

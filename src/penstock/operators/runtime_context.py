@@ -131,6 +131,11 @@ class RuntimeContext(OperatorKeyedState):
         return self._context.metrics
 
 
+# Functions with operator state: lists that are dealt anew when the parallelism changes.
+#
+# PyFlink has no such interface; the names are those of Flink's Java API.
+
+
 class CheckpointedFunction(ABC):
     """Mix it into a user function that keeps operator state.
 

@@ -26,6 +26,12 @@ from penstock.operators.functions import Function
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.results import SideOutputs, deliver, spread
 
+# Tells which plain functions cannot keep what they return, so that it need not be copied.
+#
+# A function that reaches nothing but its argument and what never changes has no place to keep a
+# result in until its next call. What it calls must be known as well: other such functions, Python's
+# own functions and types, some modules, and methods with the names that built-in types have.
+
 _HARMLESS_MODULES: Final = frozenset(
     ("datetime", "decimal", "json", "math", "operator", "random", "re", "string", "time")
 )

@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     from penstock.core.columns import ColumnBatch
 
 
+# Merges the watermarks and states of several inputs into one.
+#
+#     output = min over active, aligned inputs, when that rises
+#
+# * An idle input is ignored. Active again below the output, it is *unaligned* and stays ignored
+#   until it catches up. When the last active input turns idle and was holding the output back, the
+#   largest watermark of all inputs goes out first.
+# * An input that ended (watermark MAX) is out of the reckoning: MAX goes out when all have ended.
+#   In Flink it goes out as soon as every other input is idle, and makes all of their later records
+#   late.
+#
+# The minimum over active, aligned inputs is not above the output, but for an input that turned
+# active ahead of it: that lets nothing out until a watermark comes.
+
+
 class _Input:
     __slots__ = ("aligned", "ended", "idle", "watermark")
 

@@ -176,6 +176,12 @@ def reading_order(edge: Edge) -> tuple[bool, int, int]:
     return edge.input_index == 0, -edge.input_index, edge.edge_id
 
 
+# The sending side of an exchange that aggregates before it sends (`operators/windows/partials`).
+#
+# It has no state: what it keeps back goes out before the epoch ends, so snapshots know nothing of
+# it.
+
+
 class PartialWriter(ExchangeWriter):
     """Sends partial aggregates of one edge's records from one subtask."""
 

@@ -128,6 +128,18 @@ if TYPE_CHECKING:
     from penstock.runtime.records import SubtaskReport
 
     Progress = Mapping[str, SourceProgress]
+
+
+# What watermarks wait for: splits for those of their group, and for the end of a micro-batch.
+#
+# Watermark alignment: splits of a group wait for the slowest, so that nobody runs far ahead.
+#
+# The driver hears the watermark of every split with the reports of an epoch. The next epoch does
+# not read those that are more than the allowed drift ahead of their group's minimum, and reads
+# others until they are: a split overshoots by one read at most. An idle split holds nobody back,
+# one that has not told a watermark yet holds everybody back: as in Flink, `with_idleness` is for
+# those.
+
 Splits = dict[str, int | None]
 """Watermark by split id; None for idle ones."""
 

@@ -123,3 +123,15 @@ def _lost_jvm(code: int | None, memory: SparkMemory, epoch: int) -> str:
 def _cause(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return "\n".join(lines[:12])
+
+
+def start_failure(master: str, error: Exception) -> str:
+    """Says why Spark did not start, in its own words but without its frames."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.getMessage())
+    reason = next(iter(text.strip().splitlines()), type(error).__name__).rstrip(".")
+    return (
+        f"Spark did not start with penstock.spark.master: {master}: {reason}. A master is "
+        "local[*], local[n] or the address of a cluster, such as spark://host:7077, yarn or "
+        "k8s://https://…; in-process runs a job without Spark."
+    )

@@ -119,6 +119,12 @@ def settings_of_a_feed(spark: SparkSession, partitions: int) -> Iterator[None]:
                     spark.conf.set(key, old)
 
 
+# Spark's log of a streaming query as plain data: what a query needs to go on at one batch.
+#
+# `offsets/n` says where batch n ends, `commits/n` that it was taken, `sources/i` holds what a
+# source notes beside its offsets, such as the files it has listed. A query that is started on the
+# files returned here gives batch n again, as it was, and then goes on.
+
 SOURCES: Final = "sources"
 _ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from file_sink_job import CONTEXT, at, hidden, parts, rows, write
 
-from penstock.connectors.file_sink import committer as committer_module
-from penstock.connectors.file_sink import writer as writer_module
+from penstock.connectors.file_sink import parts as part_files
 from penstock.core.errors import JobExecutionError
 
 
@@ -37,9 +36,7 @@ def crash_points(monkeypatch: pytest.MonkeyPatch, after: int, *, effect: bool) -
 
     for name in ("rename", "unlink", "write_text"):
         monkeypatch.setattr(Path, name, wrap(name, getattr(Path, name)))
-    monkeypatch.setattr(
-        committer_module, "make_durable", wrap("make_durable", writer_module.make_durable)
-    )
+    monkeypatch.setattr(part_files, "make_durable", wrap("make_durable", part_files.make_durable))
     return done
 
 
@@ -157,7 +154,7 @@ def test_an_error_of_the_file_system_names_the_part(
 
     sink = rows(tmp_path)
     owed = write(sink, ["a"], 1)
-    monkeypatch.setattr(committer_module, "make_durable", full)
+    monkeypatch.setattr(part_files, "make_durable", full)
     with pytest.raises(
         JobExecutionError, match=r"/part-0-000001-\w+ cannot be written: .*No space"
     ):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penstock.common import Time, Types, WatermarkStrategy
 from penstock.core.errors import ProgramError
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.datastream.batch_mode import FinalReduce
 from penstock.datastream.connectors import DataGeneratorSource, NumberSequenceSource
+from penstock.datastream.program import FinalReduce
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.testing.harness import OneOperatorHarness
 

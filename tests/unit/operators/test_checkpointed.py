@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.datastream.batch_mode import FinalReduce
+from penstock.datastream.program import FinalReduce
 from penstock.operators.adapters import as_key_selector
 from penstock.operators.functions import FlatMapFunction, KeySelector, MapFunction, ReduceFunction
 from penstock.operators.runtime_context import CheckpointedFunction

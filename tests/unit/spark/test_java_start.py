@@ -11,8 +11,8 @@ import pytest
 from pyspark import java_gateway
 from pyspark.sql import types
 
-from penstock.spark import java_start
-from penstock.spark.java_start import cache_directory, java_version, quick_start
+from penstock.spark import session
+from penstock.spark.session import cache_directory, java_version, quick_start
 
 JAVA = """#!/bin/bash
 # Answers as Spark's launcher does, which works out the command of the JVM.
@@ -43,7 +43,7 @@ class Machine:
         self.environment: dict[str, str] = {}
         monkeypatch.setattr(java_gateway, "Popen", self._popen)
         monkeypatch.setattr(
-            java_start.atexit, "register", lambda _, archive: self.left.append(archive)
+            session.atexit, "register", lambda _, archive: self.left.append(archive)
         )
         monkeypatch.setenv("XDG_CACHE_HOME", str(self.cache))
 

@@ -18,6 +18,12 @@ import msgspec
 
 from penstock.core.errors import JobExecutionError, ProgramError
 
+# Records as Arrow tables, for sinks that write columns.
+#
+# Rows, dicts, named tuples and data classes have named columns; tuples and lists have `_1`, `_2`
+# ..., as in Spark; anything else is one column `value`. Types are inferred unless a schema is
+# given.
+
 Schema = Any
 """A `pyarrow.Schema`, a list of column names, or None."""
 

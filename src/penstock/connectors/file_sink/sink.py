@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
-from penstock.connectors.file_sink.committer import FileCommitter
 from penstock.connectors.file_sink.encoders import Encoder, OutputFormat
+from penstock.connectors.file_sink.parts import FileCommitter, FileSinkSettings, FileSinkWriter
 from penstock.connectors.file_sink.rolling import (
     BucketAssigner,
     DateTimeBucketAssigner,
@@ -27,7 +27,6 @@ from penstock.connectors.file_sink.rolling import (
     OutputFileConfig,
     RollingPolicy,
 )
-from penstock.connectors.file_sink.writer import FileSinkSettings, FileSinkWriter
 from penstock.connectors.files.storage import normalize
 from penstock.connectors.sink import Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import ProgramError, UnsupportedError

@@ -23,6 +23,11 @@ from penstock.connectors.files.storage import InputFile, Storage, storage_of
 from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, UnsupportedError
 
+# A stretch of a file in memory, so that small reads in order cost few system calls.
+#
+# The window is a cache only: `load` gives the same bytes whatever was loaded before. Compressed and
+# transcoded files are seen through it as the plain stream inside; going back opens them again.
+
 _FETCH_BYTES: Final = 2 * 1024 * 1024
 
 

@@ -117,6 +117,17 @@ class _Field(FoldedContents):
         return self._rolling(left, right)
 
 
+# Built-in aggregates over named fields: the same result record by record and column by column.
+#
+# An aggregate says what it does with one value (`add_value`) and with two accumulators (`merge`).
+# `partials.py` folds many records of a key into one *part*, which is either an accumulator, where
+# Arrow computes exactly what Python would, or the list of the values in their order, where it would
+# not: sums of floats depend on the order, NaN compares with nothing, integers may exceed 64 bits.
+#
+# Fields that are None are left out, as in SQL: a sum, minimum, maximum or average of nothing is
+# None. `count()` counts records.
+
+
 class FieldAggregate(AggregateFunction):
     """One value made of one field of the records.
 

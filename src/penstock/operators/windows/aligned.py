@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from penstock.state.timers import TimerTable
 
 
+# Firing of windows whose only timers are their last instant and their cleanup time.
+#
+# All windows due at one instant are worked on together: a window's times are looked at once, not
+# once per key. Evaluation and cleanup are those of the general path, without asking the trigger: it
+# would say FIRE at the last instant and nothing at any other time.
+
 KEYS_BETWEEN_LOOKS: Final = 64
 """Windows of one time that fire before the next look at the clock."""
 

@@ -359,6 +359,13 @@ class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSessions):
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
+# Count windows: windows of a number of records per key.
+#
+# Record number `c` of a key, from 0, lies in each window `k` with
+# `k * slide <= c < k * slide + size`.
+# This follows PyFlink; Flink's Java API builds count windows from global windows instead.
+
+
 class CountWindows(WindowAssigner):
     """Base of both count assigners; the number of records seen is state of the key."""
 

@@ -1,4 +1,9 @@
-"""What window functions, triggers and assigners are given, and how window functions are called."""
+"""What user code is given inside windows, and how window functions are called.
+
+There is one context of each kind per operator; `window` is set before each call. While user code
+runs, the keyed state's namespace is that window: `window_state()` and trigger state follow it,
+whereas `global_state()` and what `open` obtains are bound to the key alone.
+"""
 
 from __future__ import annotations
 

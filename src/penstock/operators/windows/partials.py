@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     from penstock.operators.windows.aggregates import Single
     from penstock.operators.windows.spec import WindowSpec
 
+
+# Groups Arrow columns by pane and key, where Arrow computes exactly what Python would.
+#
+# What Arrow would compute otherwise comes back as lists of values, for Python to fold in their
+# order; keys that Python compares otherwise than Arrow (floats, None) are `NotColumnar` altogether.
+
 Partials = tuple[list[Any], list[int], list[list[Any]]]
 """Keys, numbers of records, and for each aggregate the parts; all side by side."""
 
