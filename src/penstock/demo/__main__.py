@@ -10,23 +10,23 @@ import select
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+import click
 
+from penstock.cli.report import table
 from penstock.common import Configuration
 from penstock.core.clock import SystemClock
 from penstock.core.configuration import Rank
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
-from penstock.job.digest import digest_of, progress_text
+from penstock.job.digest import digest_of
+from penstock.job.progress import shown_progress
 from penstock.launch.embedded_service import current_address
 
 if TYPE_CHECKING:
@@ -37,26 +37,21 @@ class Show:
     """Follows the demo's results.
 
     Args:
-        console: Where to write.
+        is_quiet: Whether nothing is written.
         client: The running job.
         count: How many events there are.
     """
 
-    def __init__(self, console: Console, client: JobClient, count: int) -> None:
-        self._console = console
+    def __init__(self, client: JobClient, count: int, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
         self._client = client
         self._count = count
         self._counts: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
         self._lines = 0
 
-    def follow(self, lines: Iterable[str], started: float) -> None:
+    def follow(self, lines: Iterable[str]) -> None:
         """Takes in the results as they come, with one live line on a terminal."""
-        with Live(
-            console=self._console,
-            refresh_per_second=4,
-            transient=True,
-            get_renderable=lambda: self._progress(started),
-        ):
+        with shown_progress(self._client._job, "off" if self._is_quiet else "auto"):  # type: ignore[arg-type]
             for line in lines:
                 start, _, channel, behavior, count = line.split("\t")
                 self._counts[int(start)][channel, behavior] = int(count)
@@ -80,43 +75,42 @@ class Show:
 
     def report(self, outcome: dict[str, Any]) -> None:
         """Writes the table and what happened."""
-        console = self._console
-        console.print(self._table())
-        console.print(
+        if self._is_quiet:
+            return
+        print("Events per minute and behaviour, all channels\n")
+        print(f"{self._table()}\n")
+        _say(
             f"{outcome['results']:,} results from {outcome['counted']:,} events in "
-            f"{outcome['seconds']} s, Spark's start included.",
-            highlight=False,
+            f"{outcome['seconds']} s, Spark's start included."
         )
-        console.print(_story(outcome), highlight=False)
+        _say(_story(outcome))
         if outcome["is_exact"]:
-            console.print("[bold green]Every event was counted exactly once.[/]")
+            click.secho("Every event was counted exactly once.", fg="green", bold=True)
         else:
-            console.print(
-                f"[bold red]{self._count:,} events were sent: some are lost or doubled.[/]"
-            )
-
-    def _progress(self, started: float) -> Text:
-        text = progress_text(self._digest())
-        return Text(f"{time.monotonic() - started:5.1f} s  {text}", style="cyan")
+            lost = f"{self._count:,} events were sent: some are lost or doubled."
+            click.secho(lost, fg="red", bold=True)
 
     def _digest(self) -> Any:
         return digest_of(self._client._job, SystemClock().wall_ms())  # type: ignore[arg-type]
 
-    def _table(self) -> Table:
+    def _table(self) -> str:
         behaviors = sorted({key[1] for window in self._counts.values() for key in window})
-        table = Table(title="Events per minute and behaviour, all channels", title_justify="left")
-        table.add_column("window (UTC)")
-        for behavior in behaviors:
-            table.add_column(behavior, justify="right")
-        for start in sorted(self._counts):
-            window = self._counts[start]
-            cells = [
-                sum(count for key, count in window.items() if key[1] == behavior)
-                for behavior in behaviors
-            ]
-            begin = datetime.fromtimestamp(start / 1000, UTC)
-            table.add_row(f"{begin:%H:%M}", *(f"{cell:,}" for cell in cells))
-        return table
+        rows = [
+            (
+                f"{datetime.fromtimestamp(start / 1000, UTC):%H:%M}",
+                *(
+                    sum(count for key, count in window.items() if key[1] == behavior)
+                    for behavior in behaviors
+                ),
+            )
+            for start, window in sorted(self._counts.items())
+        ]
+        return table(("window (UTC)", *behaviors), rows)
+
+
+def _say(text: str) -> None:
+    """Writes a paragraph, as wide as the terminal."""
+    print(textwrap.fill(text, shutil.get_terminal_size().columns))
 
 
 def _story(outcome: dict[str, Any]) -> str:
@@ -138,8 +132,8 @@ _PAGE_SECONDS = 600.0
 def main(arguments: list[str] | None = None) -> int:
     """Runs the demo; returns the exit code."""
     options = _parse(arguments)
-    console = Console(quiet=options.as_json or options.is_quiet)
-    if console.quiet:
+    is_quiet = options.as_json or options.is_quiet
+    if is_quiet:
         # Who wants the result alone wants neither a page nor to hear of the failure on purpose.
         options.page = False
         logging.getLogger("penstock").setLevel(logging.ERROR)
@@ -148,18 +142,20 @@ def main(arguments: list[str] | None = None) -> int:
         env = StreamExecutionEnvironment.get_execution_environment(
             _configuration(options.settings, directory, page=options.page)
         )
-        console.print(
-            f"Counting [bold]{count:,}[/] events per minute, channel and behaviour. They come two "
-            "minutes late and up to 50 seconds out of order; watermarks stay 50 seconds behind. A "
-            "checkpoint is taken every second, and half-way the job breaks once, on purpose.\n",
-            highlight=False,
-        )
+        if not is_quiet:
+            _say(
+                f"Counting {count:,} events per minute, channel and behaviour. They come two "
+                "minutes late and up to 50 seconds out of order; watermarks stay 50 seconds "
+                "behind. A checkpoint is taken every second, and half-way the job breaks once, on "
+                "purpose."
+            )
+            print()
         fail_after = None if options.unbroken else count // 4
         started = time.monotonic()
         results = build(env, count, options.seed, fail_after).execute_and_collect("penstock demo")
-        show = Show(console, results.get_job_client(), count)
+        show = Show(results.get_job_client(), count, is_quiet=is_quiet)
         with results:
-            show.follow(results, started)
+            show.follow(results)
         outcome = show.outcome(time.monotonic() - started)
         show.report(outcome)
         if options.as_json:
@@ -168,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(outcome["counted"])
         if options.page:
             job_id = results.get_job_client().get_job_id()
-            _linger(console, current_address(f"/jobs/{job_id}/checkpoints") or "")
+            _linger(current_address(f"/jobs/{job_id}/checkpoints") or "")
     return 0 if outcome["is_exact"] else 1
 
 
@@ -219,14 +215,14 @@ def _directory() -> Iterator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _linger(console: Console, page: str) -> None:
+def _linger(page: str) -> None:
     """Names the page of the checkpoints, and keeps it up while somebody sits at a terminal."""
     stays = sys.stdin.isatty() and sys.stdout.isatty()
     ending = "" if stays else " (gone with the demo; in a terminal it stays)"
-    console.print(f"Its checkpoints: {page}{ending}", soft_wrap=True, highlight=False)
+    print(f"Its checkpoints: {page}{ending}", flush=True)
     if not stays:
         return
-    console.print("The page stays until you press Enter, ten minutes at most.")
+    print("The page stays until you press Enter, ten minutes at most.")
     with contextlib.suppress(KeyboardInterrupt):
         select.select([sys.stdin], [], [], _PAGE_SECONDS)
 

@@ -18,10 +18,12 @@ import contextlib
 import json
 import re
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Request
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -40,10 +42,10 @@ if TYPE_CHECKING:
 MAX_ARGUMENTS: Final = 10_000
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _PROGRAM: Final = re.compile(r"[^/\\\0]{1,255}")
-_DISPOSITION: Final = re.compile(rb';\s*name="(?P<name>[a-z]+)"')
+_PIECE_BYTES: Final = 1024 * 1024
 
 
-def read_submission(body: bytes, content_type: str) -> Submission:
+def read_submission(body: BinaryIO, content_type: str) -> Submission:
     """Reads and checks the body of a request that submits a job.
 
     Raises:
@@ -56,7 +58,7 @@ def read_submission(body: bytes, content_type: str) -> Submission:
             raise ProgramError("the form needs the parts 'submission' (JSON) and 'package' (zip).")
         request, package = _json(parts["submission"]), parts["package"]
     elif kind == "application/json":
-        request = _json(body)
+        request = _json(body.read())
         try:
             package = base64.b64decode(str(request.pop("package", "")), validate=True)
         except binascii.Error:
@@ -66,20 +68,49 @@ def read_submission(body: bytes, content_type: str) -> Submission:
     return _checked(request, package)
 
 
-def _parts(body: bytes, content_type: str) -> dict[str, bytes]:
-    match = re.search(r'boundary="?([\w\'()+,./:=?-]{1,70})"?', content_type, re.ASCII)
-    if match is None:
+def _parts(body: BinaryIO, content_type: str) -> dict[str, bytes]:
+    """Takes a form apart piece by piece, so that memory holds its parts and nothing else."""
+    boundary = parse_options_header(content_type)[1].get(b"boundary")
+    if not boundary:
         raise ProgramError("the form has no boundary.")
-    mark = b"--" + match[1].encode()
-    parts: dict[str, bytes] = {}
-    # The first piece comes before the first mark, the last one is what ends the form.
-    for piece in (b"\r\n" + body).split(b"\r\n" + mark)[1:-1]:
-        head, found, content = piece.partition(b"\r\n\r\n")
-        name = _DISPOSITION.search(head)
-        if not found or name is None or len(parts) > 2:
-            raise ProgramError("a part of the form has no name.")
-        parts[name["name"].decode()] = content
-    return parts
+    parts: dict[str, bytearray] = {}
+    names: list[str] = []
+    field, value, ends = bytearray(), bytearray(), []
+
+    def header_ends() -> None:
+        name = parse_options_header(bytes(value))[1].get(b"name")
+        if name is not None and field.lower() == b"content-disposition":
+            names.append(name.decode("ascii", "replace"))
+        field.clear()
+        value.clear()
+
+    def headers_end() -> None:
+        if len(names) != len(parts) + 1 or names[-1] in parts or len(names) > 2:
+            raise ProgramError("a part of the form has no name, or one that is not expected.")
+        parts[names[-1]] = bytearray()
+
+    def take(target: Callable[[], bytearray]) -> Callable[[bytes, int, int], None]:
+        return lambda data, start, end: target().extend(memoryview(data)[start:end])
+
+    parser = MultipartParser(
+        boundary,
+        {
+            "on_header_field": take(lambda: field),
+            "on_header_value": take(lambda: value),
+            "on_header_end": header_ends,
+            "on_headers_finished": headers_end,
+            "on_part_data": take(lambda: parts[names[-1]]),
+            "on_end": lambda: ends.append(True),
+        },
+    )
+    try:
+        while piece := body.read(_PIECE_BYTES):
+            parser.write(piece)
+    except FormParserError as error:
+        raise ProgramError(f"the form is damaged: {error}.") from None
+    if not ends:
+        raise ProgramError("the form is cut off: its last boundary is missing.")
+    return {name: bytes(part) for name, part in parts.items()}
 
 
 def _json(content: bytes) -> dict[str, Any]:
@@ -185,4 +216,4 @@ async def submit_job(request: Request, context: Context) -> dict[str, Any]:
 
 
 def _submit(context: RestContext, file: BinaryIO, kind: str) -> str:
-    return context.dispatcher.submit(read_submission(file.read(), kind))
+    return context.dispatcher.submit(read_submission(file, kind))

@@ -8,7 +8,6 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 
 from penstock.core.configuration import Rank
 from penstock.demo import __main__ as demo
@@ -53,7 +52,7 @@ def test_without_a_terminal_its_page_is_said_to_be_gone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    demo._linger(Console(width=200), "http://localhost:1/#/jobs/0")
+    demo._linger("http://localhost:1/#/jobs/0")
     assert (
         capsys.readouterr().out.rstrip().endswith("0 (gone with the demo; in a terminal it stays)")
     )

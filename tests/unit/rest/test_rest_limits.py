@@ -290,7 +290,7 @@ FORM_TYPE = "multipart/form-data; boundary=b"
 def test_a_form_is_read_as_the_command_line_sends_it() -> None:
     package = packed("main.py", content=b"\r\n--not the boundary\r\n")
     request = b'{"program": "main.py", "module": null, "arguments": ["a"], "configuration": {}}'
-    found = read_submission(FORM % (request, package), FORM_TYPE)
+    found = read_submission(io.BytesIO(FORM % (request, package)), FORM_TYPE)
     assert (found.program, found.module, found.arguments) == ("main.py", None, ("a",))
     assert found.package == package
 
@@ -315,7 +315,7 @@ def test_a_form_is_read_as_the_command_line_sends_it() -> None:
     ],
 )
 def test_a_submission_is_checked(request_text: bytes, problem: str) -> None:
-    body = FORM % (request_text, packed("main.py"))
+    body = io.BytesIO(FORM % (request_text, packed("main.py")))
     if not problem:
         assert read_submission(body, FORM_TYPE).configuration == ()
         return
@@ -330,6 +330,8 @@ def test_a_submission_is_checked(request_text: bytes, problem: str) -> None:
         (b"x", "multipart/form-data"),
         (FORM.replace(b"package", b"other") % (b"{}", b""), FORM_TYPE),
         (b"--b\r\nno name\r\n\r\nx\r\n--b--", FORM_TYPE),
+        (FORM.replace(b"--b--", b"") % (b"{}", b""), FORM_TYPE),
+        (FORM.replace(b'"package"', b'"submission"') % (b"{}", b""), FORM_TYPE),
         (b'{"module": "a", "package": "***"}', "application/json"),
         (b'{"module": "a", "package": "YWJj"}', "application/json"),
         (b"PK", "application/zip"),
@@ -337,4 +339,4 @@ def test_a_submission_is_checked(request_text: bytes, problem: str) -> None:
 )
 def test_a_damaged_submission_is_refused(body: bytes, kind: str) -> None:
     with pytest.raises(ProgramError):
-        read_submission(body, kind)
+        read_submission(io.BytesIO(body), kind)
