@@ -17,7 +17,7 @@ from penstock.checkpoint.clean_up.deletion import delete_entry, delete_shared, d
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.savepoints.copies import stored_files
+from penstock.checkpoint.savepoints import stored_files
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.verify import verify_snapshot

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recovery_kit import environment
 
-from penstock.checkpoint.clean_up.orphan_listing import list_orphans
-from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
+from penstock.checkpoint.clean_up.orphans import OrphanSweep, list_orphans
 from penstock.checkpoint.coordination import state
 from penstock.checkpoint.errors import StorageError
 from penstock.checkpoint.paths import CheckpointLayout

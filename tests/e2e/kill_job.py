@@ -20,7 +20,7 @@ from typing import Any
 from kill_oracle import checkpoints, is_paced, shapes
 from kill_shapes import SHAPES
 
-from penstock.checkpoint import executor
+from penstock.checkpoint import executor, service
 from penstock.checkpoint.coordination.instructions import Publish
 from penstock.common import Configuration, Encoder, Time, WatermarkStrategy
 from penstock.core.errors import PenstockError
@@ -30,7 +30,6 @@ from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.job.start import set_launcher, start_job
-from penstock.launch.checkpointing import service
 from penstock.runtime.sinks import SinkCommits
 from penstock.state.timers import TimerTable
 

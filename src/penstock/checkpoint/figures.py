@@ -1,4 +1,4 @@
-"""Sizes and durations of a checkpoint, measured by whoever does the work."""
+"""Sizes and durations of a checkpoint, in all and for each subtask; plain data."""
 
 from __future__ import annotations
 

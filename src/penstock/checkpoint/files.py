@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.checkpoint.clean_up.deletion import delete_entry, delete_shared
-from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
+from penstock.checkpoint.clean_up.orphans import OrphanSweep
 from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
@@ -27,7 +27,7 @@ from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import JobPointer, PointerRecord, fence
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
-from penstock.checkpoint.savepoints.writer import (
+from penstock.checkpoint.savepoints import (
     UploadedSavepoint,
     discard_savepoint,
     finish_savepoint,
@@ -126,6 +126,10 @@ class CheckpointFiles:
     @property
     def job_id(self) -> str:
         return self._job.job_id
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._job.leader_epoch
 
     # -- P0 to P6 -----------------------------------------------------------------------------
 

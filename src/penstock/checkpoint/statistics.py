@@ -6,14 +6,20 @@ Times are wall time, because people compare them with their clocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.coordination import facts
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
-from penstock.checkpoint.figures import CheckpointFigures, TaskFigures
+from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskFigures
 from penstock.checkpoint.summary import Series, Summary
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.coordination.instructions import Upload
+    from penstock.checkpoint.manifest import StoredHandle
+    from penstock.checkpoint.upload_plan import UploadPlan
+
 
 IN_PROGRESS: Final = "IN_PROGRESS"
 COMPLETED: Final = "COMPLETED"
@@ -277,3 +283,97 @@ def subtask_summary(task: TaskFigures) -> SubtaskSummary:
         for column, value in zip(columns, values, strict=True):
             column.add(value)
     return SubtaskSummary(*(column.summary() for column in columns))
+
+
+# -- what a checkpoint took, task by task ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskShape:
+    """A task of the job: which operators it has, and how many subtasks."""
+
+    task_id: str
+    stage_id: int
+    name: str  # For people.
+    parallelism: int
+    uids: tuple[str, ...]  # Its operators.
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTimes:
+    """When the steps of a checkpoint were, in wall time."""
+
+    triggered_ms: int
+    ended_ms: int  # End of the epoch that it holds.
+    uploaded_ms: int  # All files were safe.
+    # How long subtasks took to flush their state in that epoch, by stage and index.
+    flush_ms: Mapping[tuple[int, int], float] = field(default_factory=dict)
+
+
+def figures_of(
+    tasks: Iterable[TaskShape],
+    wish: Upload,
+    plan: UploadPlan,
+    triggered_ms: int | None,
+    now_ms: int,
+) -> CheckpointFigures:
+    """All files are safe: returns the figures, with those of each task.
+
+        trigger ── start delay ──> end of the epoch ── async ──> acknowledged
+                                    (sync: flush inside it)
+
+    A subtask has acknowledged when all its bytes are safe: at once if none of them needed a file.
+    """
+    epoch = wish.snapshot.times
+    ended_ms, flush_ms = (now_ms, {}) if epoch is None else (epoch.ended_ms, epoch.flush_ms)
+    times = SnapshotTimes(
+        ended_ms if triggered_ms is None else triggered_ms, ended_ms, now_ms, flush_ms
+    )
+    return replace(plan.figures, tasks=task_figures(tasks, plan, wish.checkpoint_id, times))
+
+
+def task_figures(
+    tasks: Iterable[TaskShape], plan: UploadPlan, checkpoint_id: int, times: SnapshotTimes
+) -> tuple[TaskFigures, ...]:
+    """Returns the figures of every task of a job."""
+    handles = {
+        operator.uid: [tuple(subtask.handles) for subtask in operator.subtasks]
+        for operator in plan.operators
+    }
+    return tuple(
+        TaskFigures(
+            task.task_id,
+            task.name,
+            tuple(
+                _subtask(task, index, handles, checkpoint_id, times)
+                for index in range(task.parallelism)
+            ),
+        )
+        for task in tasks
+    )
+
+
+def _subtask(
+    task: TaskShape,
+    index: int,
+    handles: Mapping[str, list[tuple[StoredHandle, ...]]],
+    checkpoint_id: int,
+    times: SnapshotTimes,
+) -> SubtaskFigures:
+    nothing: list[tuple[StoredHandle, ...]] = [()] * task.parallelism
+    own = [handle for uid in task.uids for handle in handles.get(uid, nothing)[index]]
+    new = [each for each in own if each.inline is not None or each.created_by == checkpoint_id]
+    has_files = any(each.inline is None for each in new)
+    # Clocks that are set back must not make a time negative.
+    ended_ms = max(times.ended_ms, times.triggered_ms)
+    acknowledged_ms = max(times.uploaded_ms, ended_ms) if has_files else ended_ms
+    return SubtaskFigures(
+        subtask=index,
+        acknowledged_ms=acknowledged_ms,
+        end_to_end_ms=acknowledged_ms - times.triggered_ms,
+        sync_ms=round(times.flush_ms.get((task.stage_id, index), 0.0)),
+        async_ms=acknowledged_ms - ended_ms,
+        start_delay_ms=ended_ms - times.triggered_ms,
+        checkpointed_bytes=sum(each.size_bytes for each in new),
+        state_bytes=sum(each.size_bytes for each in own),
+    )

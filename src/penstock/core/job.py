@@ -103,3 +103,16 @@ class JobExecutionResult:
                 for name, count in self.late_records.items()
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWish:
+    """A snapshot is wanted.
+
+    Attributes:
+        stop: Run no further epoch after it.
+        drain: End event time first: read nothing more and fire everything.
+    """
+
+    stop: bool = False
+    drain: bool = False

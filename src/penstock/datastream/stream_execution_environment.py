@@ -365,7 +365,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             >>> env.check_restore(savepoint)["fits"]
             True
         """
-        from penstock.launch.restore_check import check_restore
+        from penstock.job.restore import check_restore
 
         return check_restore(self._stream_graph(), self._configuration, path)
 

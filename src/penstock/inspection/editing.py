@@ -17,8 +17,12 @@ import msgspec
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
-from penstock.checkpoint.savepoints.copies import job_snapshot, stored_files
-from penstock.checkpoint.savepoints.writer import finish_savepoint, upload_savepoint
+from penstock.checkpoint.savepoints import (
+    finish_savepoint,
+    job_snapshot,
+    stored_files,
+    upload_savepoint,
+)
 from penstock.checkpoint.snapshot import JobSnapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.urls import configured_storages
@@ -34,7 +38,7 @@ from penstock.inspection.operator_editing import (
     edited,
 )
 from penstock.inspection.reader import Snapshot
-from penstock.launch.job_snapshot import uid_hash
+from penstock.job.snapshot import uid_hash
 from penstock.state.pickles import Pickles
 from penstock.version import __version__
 

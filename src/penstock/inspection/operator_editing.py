@@ -12,7 +12,7 @@ from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError, StateError
 from penstock.core.keygroups import key_group, key_group_range, subtask_of
 from penstock.core.times import MIN_WATERMARK
-from penstock.launch.job_snapshot import state_records, subtask_record, uid_hash
+from penstock.job.snapshot import state_records, subtask_record, uid_hash
 from penstock.runtime.records import OperatorVersion
 from penstock.state.backend import create_backend
 from penstock.state.heap import HASHMAP

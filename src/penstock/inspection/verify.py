@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from penstock.checkpoint.clean_up.orphan_listing import list_orphans
+from penstock.checkpoint.clean_up.orphans import list_orphans
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import METADATA, canonical_url, checkpoint_number, split_url
 from penstock.checkpoint.storage.urls import configured_storages

@@ -22,10 +22,11 @@ import traceback
 from collections.abc import Callable
 from concurrent import futures
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.errors import LASTING_DAMAGE
+from penstock.checkpoint.errors import LASTING_DAMAGE, CheckpointError
 from penstock.checkpoint.pointer import is_superseded
+from penstock.checkpoint.start_point import JobEndedError
 from penstock.core.errors import JobExecutionError, is_lasting
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.job.engine import open_engine
@@ -33,16 +34,14 @@ from penstock.job.listeners import JobListeners
 from penstock.job.record import FailuresInARow, Job, engine_facts, storage_facts
 from penstock.job.resources import JobResources
 from penstock.jobmanager.restart_strategies import GiveUp
-from penstock.launch.checkpointing.results import chain, place_of, take_last_checkpoint
-from penstock.launch.start_point import JobEndedError
 from penstock.runtime.overdue import EpochWatch
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
+    from penstock.checkpoint.service import CheckpointService
     from penstock.checkpoint.statistics import CheckpointRecord
     from penstock.graph.job_graph import JobGraph
     from penstock.job.settings import JobSettings
-    from penstock.launch.checkpointing.service import CheckpointService
     from penstock.runtime.driver import EpochSummary, JobDriver
     from penstock.runtime.job_state import JobState
     from penstock.runtime.overdue import OverdueEpoch
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
 
 _LASTING: Final = "every further attempt would meet the same error. It is shown where the job ends."
 _log = logging.getLogger("penstock.job")
+_POLL_S: Final = 0.02
 _PATIENCE_S: Final = 1.2
 """After that a cancelled job ends without its thread; interrupted epochs have ended by then."""
 
@@ -308,3 +308,53 @@ class LocalJob(Job):
                 backlog=summary.backlog, some_tasks_ended=bool(self._driver.state.ended)
             )
         self.listeners(summary)
+
+
+def take_last_checkpoint(service: CheckpointService, driver: JobDriver) -> None:
+    """Takes a last checkpoint of a job whose input has ended, and commits its output.
+
+    One that fails is followed by another, until too many have failed in a row.
+    """
+    result: Future[CompletedCheckpoint] | None = None
+    while not driver.is_over():
+        wish = service.wanted()
+        if wish is not None:
+            service.offer(driver, stopped=wish.stop)
+            if wish.stop:
+                service.wait_stopped()
+                return
+        if result is None:
+            result = service.request_checkpoint()
+        try:
+            result.result(_POLL_S)
+        except TimeoutError:
+            continue
+        except CheckpointError:
+            result = None
+            service.pause()
+        else:
+            return
+
+
+def place_of(done: Future[CompletedCheckpoint]) -> Future[str]:
+    """Returns a future of the place of a snapshot."""
+    result: Future[str] = Future()
+    chain(done, result, lambda checkpoint: checkpoint.location)
+    return result
+
+
+def chain(
+    source: Future[CompletedCheckpoint],
+    target: Future[Any],
+    convert: Callable[[CompletedCheckpoint], Any],
+) -> None:
+    """Sets a future to what another one gives, converted; or to its error."""
+
+    def finished(done: Future[CompletedCheckpoint]) -> None:
+        error = done.exception()
+        if error is None:
+            target.set_result(convert(done.result()))
+        else:
+            target.set_exception(error)
+
+    source.add_done_callback(finished)

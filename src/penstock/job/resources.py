@@ -6,6 +6,7 @@ An attempt that fails leaves all of it behind; the next one goes on with it.
 from __future__ import annotations
 
 import logging
+import random  # noqa: TID251 - where a job is wired is where chance comes from
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.retention import is_kept
+from penstock.checkpoint.service import CheckpointService
 from penstock.checkpoint.snapshot_load import entry_of, load_entry
 from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ProcessLostError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
 from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
+from penstock.job.restore import fitting_start, restored_state
+from penstock.job.snapshot import JobForCheckpoints
 from penstock.jobmanager.high_availability.coordination import open_job_records
-from penstock.launch.checkpointing.service import CheckpointService
-from penstock.launch.job_snapshot import from_manifest
-from penstock.launch.restore_check import fitting_start
 from penstock.runtime.driver import JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sinks import SinkCommits
@@ -74,9 +75,8 @@ class JobResources:
         )
         storages = Storages(settings.storage_options)
         self.effects = CheckpointFiles(identity, checkpoints, clock, storages)
-        self.service = CheckpointService(
-            job_id, engine.graph, checkpoints, self.effects, self.sinks, self._files, clock
-        )
+        job = JobForCheckpoints(engine.graph, self.sinks, self._files)
+        self.service = CheckpointService(self.effects, checkpoints, job, clock, random.randint)
 
     def start(self, graph: JobGraph) -> JobState | None:
         """Starts checkpoints; returns the state that the job, as written, starts from."""
@@ -98,11 +98,7 @@ class JobResources:
         return self._restored(load_entry(self.effects.storages, entry_of(checkpoint)))
 
     def _restored(self, loaded: LoadedSnapshot) -> JobState:
-        state = from_manifest(
-            self.engine.graph,
-            loaded.manifest,
-            allow_non_restored=self._settings.ignore_unclaimed_state,
-        )
+        state = restored_state(self.engine.graph, loaded.manifest)
         with _RESTORE:
             self.effects.fetch(loaded)
         self.sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)

@@ -92,7 +92,7 @@ class _Answering:
 
             return effective_settings(configuration)
         if self._request.purpose == "check-restore":
-            from penstock.launch.restore_check import check_restore
+            from penstock.job.restore import check_restore
 
             return check_restore(graph, configuration, self._request.snapshot)
         from penstock.runtime.lowering import execution_plan

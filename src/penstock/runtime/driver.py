@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.core.clock import Clock
+    from penstock.core.job import SnapshotWish
     from penstock.graph.job_graph import Stage
     from penstock.runtime.sinks import SinkCommits
 
@@ -67,19 +68,6 @@ class Checkpoints(Protocol):
 
     def offer(self, driver: JobDriver, *, stopped: bool) -> None:
         """Takes the state at the end of an epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotWish:
-    """A snapshot is wanted.
-
-    Attributes:
-        stop: Run no further epoch after it.
-        drain: End event time first: read nothing more and fire everything.
-    """
-
-    stop: bool = False
-    drain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

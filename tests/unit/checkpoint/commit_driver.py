@@ -13,7 +13,7 @@ import msgspec
 from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
 
 from penstock.checkpoint.clean_up.deletion import delete_shared, delete_snapshot
-from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
+from penstock.checkpoint.clean_up.orphans import OrphanSweep
 from penstock.checkpoint.errors import CheckpointError, FencedError, StorageError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.paths import layout_of

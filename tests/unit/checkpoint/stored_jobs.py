@@ -8,7 +8,7 @@ from checkpoint_samples import LocalFiles, ids, job_snapshot, manifest
 from commit_driver import LIVE, Driver
 
 from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.savepoints.writer import finish_savepoint, upload_savepoint
+from penstock.checkpoint.savepoints import finish_savepoint, upload_savepoint
 from penstock.checkpoint.storage.local import LocalStorage
 from penstock.checkpoint.storage.retry import RetryingStorage
 from penstock.checkpoint.uploads import InlinePolicy

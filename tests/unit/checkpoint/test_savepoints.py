@@ -16,9 +16,8 @@ from penstock.checkpoint.errors import (
     UnknownOutcomeError,
 )
 from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.savepoints.copies import job_snapshot as stored_snapshot
-from penstock.checkpoint.savepoints.copies import stored_files
-from penstock.checkpoint.savepoints.writer import finish_savepoint, upload_savepoint
+from penstock.checkpoint.savepoints import finish_savepoint, stored_files, upload_savepoint
+from penstock.checkpoint.savepoints import job_snapshot as stored_snapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.checkpoint.storage.urls import Storages

@@ -22,7 +22,7 @@ from penstock.checkpoint.errors import (
     StorageError,
 )
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
-from penstock.checkpoint.savepoints.claim import claim_snapshot
+from penstock.checkpoint.savepoints import claim_snapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.content import Content
 from penstock.checkpoint.storage.local import LocalStorage

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.clean_up.orphan_sweep import OrphanSweep
+from penstock.checkpoint.clean_up.orphans import OrphanSweep
 from penstock.checkpoint.errors import (
     ObjectExistsError,
     ObjectMissingError,

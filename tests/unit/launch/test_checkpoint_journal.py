@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from penstock.launch.checkpointing.journal import CheckpointJournal
 
 from penstock.checkpoint.coordination.facts import (
     CheckpointFailed,
@@ -12,7 +13,6 @@ from penstock.checkpoint.coordination.facts import (
     FailureReason,
 )
 from penstock.core.clock import SystemClock
-from penstock.launch.checkpointing.journal import CheckpointJournal
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.coordination import events
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind, claimed
 from penstock.checkpoint.registry import SharedRegistry
-from penstock.checkpoint.savepoints.claim import claim_snapshot
+from penstock.checkpoint.savepoints import claim_snapshot
 from penstock.checkpoint.settings import ClaimMode
 from penstock.checkpoint.snapshot_load import (
     LoadedSnapshot,
@@ -26,7 +26,6 @@ from penstock.core.job import JobStatus
 if TYPE_CHECKING:
     from penstock.checkpoint.files import CheckpointFiles
     from penstock.checkpoint.pointer import Pointer, PointerEntry
-    from penstock.job.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +37,15 @@ class StartPoint:
     claim_mode: ClaimMode | None  # Who owns the snapshot; None when it is the job's own.
     registry: SharedRegistry  # Shared files of the job's own checkpoints.
 
-    def adopt(self, effects: CheckpointFiles, job_id: str) -> None:
+    def adopt(self, files: CheckpointFiles, job_id: str) -> None:
         """Makes the snapshot the job's. Leaves a mark, so only after it was found to fit.
 
         Raises:
             CheckpointError: It is to be claimed, and another job has claimed it.
         """
         if self.claim_mode is ClaimMode.CLAIM:
-            claim_snapshot(effects.storages, self.loaded.directory, job_id)
-        effects.registry = self.registry
+            claim_snapshot(files.storages, self.loaded.directory, job_id)
+        files.registry = self.registry
 
 
 class JobEndedError(PenstockError):
@@ -61,7 +60,9 @@ class JobEndedError(PenstockError):
         self.status = status
 
 
-def find_start(settings: JobSettings, effects: CheckpointFiles) -> StartPoint | None:
+def find_start(
+    files: CheckpointFiles, restore_path: str | None, mode: ClaimMode
+) -> StartPoint | None:
     """Returns what to start from; None for an empty state.
 
     Raises:
@@ -69,18 +70,17 @@ def find_start(settings: JobSettings, effects: CheckpointFiles) -> StartPoint | 
         FencedError: A later attempt of the job runs already.
         JobEndedError: An earlier attempt came to the end, and died before it could tell.
     """
-    effects.probe()
-    if settings.leader_epoch > 1:
-        pointer, last_id = effects.take_over()
-        if pointer.ended_job == effects.job_id:
+    files.probe()
+    if files.leader_epoch > 1:
+        pointer, last_id = files.take_over()
+        if pointer.ended_job == files.job_id:
             raise JobEndedError(JobStatus[pointer.ended_status])
-        own = own_start(pointer, last_id, effects)
+        own = own_start(pointer, last_id, files)
         if own is not None:
             return own
-    if settings.restore_path is None:
+    if restore_path is None:
         return None
-    loaded = load_snapshot(effects.storages, settings.restore_path)
-    mode = settings.claim_mode
+    loaded = load_snapshot(files.storages, restore_path)
     if mode is ClaimMode.CLAIM:
         registry = SharedRegistry().registered(loaded.manifest)
     else:
@@ -90,11 +90,11 @@ def find_start(settings: JobSettings, effects: CheckpointFiles) -> StartPoint | 
     return StartPoint(loaded, restored, mode, registry)
 
 
-def own_start(pointer: Pointer, last_id: int, effects: CheckpointFiles) -> StartPoint | None:
+def own_start(pointer: Pointer, last_id: int, files: CheckpointFiles) -> StartPoint | None:
     """Returns the latest of the job's own checkpoints; None when there is none."""
     if not pointer.completed:
         return None
-    snapshots = load_completed(effects.storages, pointer)
+    snapshots = load_completed(files.storages, pointer)
     owned = [entry.is_owned for entry in pointer.completed]
     foreign = [entry.checkpoint_id for entry in pointer.completed if not entry.is_owned]
     registry = SharedRegistry.rebuilt(
@@ -107,7 +107,7 @@ def own_start(pointer: Pointer, last_id: int, effects: CheckpointFiles) -> Start
         subsumed=tuple(_subsumed(entry) for entry in pointer.subsumed),
     )
     # Without a directory for each job, another job may have left its pointer here.
-    is_ours = snapshots[-1].manifest.job_id == effects.job_id
+    is_ours = snapshots[-1].manifest.job_id == files.job_id
     return StartPoint(snapshots[-1], restored, None, registry) if is_ours else None
 
 

@@ -1,8 +1,4 @@
-"""Between the state of a running job and the records of a snapshot, in both directions.
-
-State is matched by uid: operators may be added, removed, reordered and rescaled. Everything that
-does not fit is found before the first record and said in one list.
-"""
+"""The state of a running job as records of a snapshot; `restore` leads the other way."""
 
 from __future__ import annotations
 
@@ -13,33 +9,54 @@ from penstock.checkpoint.manifest import (
     LOGIC,
     OPERATOR_STATE,
     ChunkCodec,
-    Manifest,
     OperatorRecord,
     StateRecord,
     StoredChunk,
     SubtaskRecord,
 )
-from penstock.checkpoint.snapshot import (
-    JobSnapshot,
-    handle_record,
-    keyed_record,
-    local_handle,
-    local_keyed_state,
-)
-from penstock.connectors.source import Split
-from penstock.core.keygroups import key_group_range
-from penstock.launch.restore_check import raise_problems
-from penstock.launch.restore_fit import fit, key_schema
-from penstock.runtime.job_state import JobState
-from penstock.runtime.records import OperatorVersion, SubtaskVersion
-from penstock.runtime.source_progress import SourceProgress
+from penstock.checkpoint.snapshot import JobSnapshot, handle_record, keyed_record
+from penstock.checkpoint.statistics import TaskShape
 from penstock.state.facts import DATA
+from penstock.state.schema import schema_text
 
 if TYPE_CHECKING:
+    from penstock.connectors.source import Split
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
-    from penstock.runtime.records import EpochTimes
+    from penstock.runtime.driver import JobDriver
+    from penstock.runtime.job_state import JobState
+    from penstock.runtime.records import EpochTimes, OperatorVersion
+    from penstock.runtime.sinks import SinkCommits
+    from penstock.runtime.source_progress import SourceProgress
+    from penstock.runtime.state_files import StateFiles
     from penstock.state.facts import StateFacts
+
+
+class JobForCheckpoints:
+    """The running job as `checkpoint.service` sees it."""
+
+    def __init__(self, graph: JobGraph, sinks: SinkCommits, files: StateFiles) -> None:
+        self._graph = graph
+        self.sinks = sinks
+        self.pin_again = files.pin_again
+        self.unpin = files.unpin
+        self._pin = files.pin
+        self.tasks = tuple(
+            TaskShape(
+                stage.vertex_id,
+                stage.stage_id,
+                stage.name,
+                stage.parallelism,
+                tuple(operator.uid for operator in stage.operators),
+            )
+            for stage in graph.stages
+        )
+
+    def capture(self, driver: JobDriver) -> tuple[JobSnapshot, frozenset[str]]:
+        """Returns the state at the end of an epoch, and the local files in it, which are pinned."""
+        state = driver.state
+        snapshot = to_snapshot(self._graph, state, self.sinks.snapshot(), driver.epoch_times)
+        return snapshot, self._pin(state.versions.values())
 
 
 def uid_hash(uid: str) -> str:
@@ -89,6 +106,15 @@ def _operator(
     )
 
 
+def key_schema(graph: JobGraph, stage: Stage) -> str:
+    """Returns the type of the keys of a stage as its program declared it; "" if it did not."""
+    for edge in graph.inputs_of(stage):
+        declared = getattr(edge.partitioning, "key_type", None)
+        if declared is not None:
+            return schema_text(declared)
+    return ""
+
+
 def subtask_record(
     keyed: KeyedStateVersion | None, logic: FileHandle, lists: tuple[FileHandle, ...]
 ) -> SubtaskRecord:
@@ -125,56 +151,6 @@ def state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:
     )
 
 
-def from_manifest(
-    graph: JobGraph, manifest: Manifest, *, allow_non_restored: bool = False
-) -> JobState:
-    """Returns the state from which a program goes on from a snapshot.
-
-    Raises:
-        CheckpointError: The snapshot does not fit the program; lists all reasons.
-    """
-    found = fit(graph, manifest, allow_non_restored=allow_non_restored)
-    raise_problems(list(found.problems), manifest)
-    records = {record.uid: record for record in manifest.operators}
-    versions = {
-        (stage.stage_id, index): _subtask(stage, index, records, manifest)
-        for stage in graph.stages
-        for index in range(stage.parallelism)
-    }
-    sources = {
-        stage.operators[0].uid: SourceProgress() for stage in graph.stages if stage.is_source
-    }
-    for uid in sources:
-        if uid in manifest.sources:
-            sources[uid] = _progress(manifest.sources[uid])
-    is_firing = manifest.job.get("is_firing", False)
-    return JobState(manifest.epoch, versions, sources, is_firing=is_firing)
-
-
-def _subtask(
-    stage: Stage, index: int, records: dict[str, OperatorRecord], manifest: Manifest
-) -> SubtaskVersion:
-    operators: dict[str, OperatorVersion] = {}
-    first, last = key_group_range(index, stage.parallelism, stage.max_parallelism)
-    for operator in stage.operators:
-        record = records.get(operator.uid)
-        if record is None:
-            continue
-        keyed = [subtask.keyed for subtask in record.subtasks if subtask.keyed is not None]
-        operators[operator.uid] = OperatorVersion(
-            keyed=tuple(
-                local_keyed_state(each)
-                for each in keyed
-                if each.first_key_group <= last and each.last_key_group >= first
-            ),
-            logic=tuple(map(local_handle, record.logic)),
-            lists=tuple(tuple(map(local_handle, files)) for files in record.lists),
-        )
-    # The epoch is part of the name: a worker that holds another version must not keep it.
-    name = f"restored-{manifest.job_id}-{manifest.checkpoint_id}-{stage.stage_id}-{index}"
-    return SubtaskVersion(name, operators, is_restored=True)
-
-
 def _plain_progress(progress: SourceProgress) -> dict[str, Any]:
     return {
         "state": progress.state,
@@ -189,21 +165,5 @@ def _plain_progress(progress: SourceProgress) -> dict[str, Any]:
     }
 
 
-def _progress(data: dict[str, Any]) -> SourceProgress:
-    """Unfinished splits are dealt out anew, from where they were: parallelism may have changed."""
-    unfinished = [(_split(split), position) for split, position in data["assigned"]]
-    return SourceProgress(
-        state=data["state"],
-        complete=data["complete"],
-        waiting=(*(split for split, _ in unfinished), *map(_split, data["waiting"])),
-        resumed={split.split_id: position for split, position in unfinished},
-        finished=data["finished"],
-    )
-
-
 def _plain_split(split: Split) -> list[Any]:
     return [split.split_id, split.data, split.start, split.concurrent]
-
-
-def _split(data: list[Any]) -> Split:
-    return Split(data[0], data[1], data[2], concurrent=data[3])

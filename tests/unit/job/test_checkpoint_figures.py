@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from penstock.checkpoint.manifest import (
     ChunkCodec,
     OperatorRecord,
@@ -9,11 +12,11 @@ from penstock.checkpoint.manifest import (
     StoredHandle,
     SubtaskRecord,
 )
+from penstock.checkpoint.statistics import SnapshotTimes, task_figures
 from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
 from penstock.graph.nodes import NodeKind
-from penstock.launch.checkpointing.figures import SnapshotTimes, task_figures
-from penstock.runtime.records import EpochTimes
+from penstock.job.snapshot import JobForCheckpoints
 
 STAGE = Stage(
     0,
@@ -25,7 +28,8 @@ STAGE = Stage(
         ChainedOperator(2, NodeKind.OPERATOR, "sum", False, "Sum", None, 0, None),
     ),
 )
-GRAPH = JobGraph("job", (STAGE,), ())
+FILES: Any = SimpleNamespace(pin=None, pin_again=None, unpin=None)
+TASKS = JobForCheckpoints(JobGraph("job", (STAGE,), ()), FILES, FILES).tasks
 NUMBER = 7
 
 
@@ -68,12 +72,12 @@ def plan(*operators: OperatorRecord) -> UploadPlan:
 
 def test_sizes_and_times_of_subtasks() -> None:
     """Triggered at 1000, epoch ended at 1200, files safe at 1500; the first subtask has none."""
-    times = SnapshotTimes(1_000, EpochTimes(1_200, {(0, 0): 3.4, (0, 1): 8.6}), 1_500)
+    times = SnapshotTimes(1_000, 1_200, 1_500, {(0, 0): 3.4, (0, 1): 8.6})
     uploaded = plan(
         operator("numbers", (handle(10, inline=True),), (handle(20, inline=True),)),
         operator("sum", (handle(500, created_by=3),), (handle(300), handle(900, created_by=6))),
     )
-    (task,) = task_figures(GRAPH, uploaded, NUMBER, times)
+    (task,) = task_figures(TASKS, uploaded, NUMBER, times)
     assert (task.task_id, task.name) == (STAGE.vertex_id, "Numbers -> Sum")
     first, second = task.subtasks
     # 500 bytes are in a file of checkpoint 3: part of the state, but not written again.
@@ -86,8 +90,8 @@ def test_sizes_and_times_of_subtasks() -> None:
 
 
 def test_a_clock_that_is_set_back_makes_no_negative_times() -> None:
-    times = SnapshotTimes(5_000, EpochTimes(1_200), 900)
-    (task,) = task_figures(GRAPH, plan(operator("sum", (handle(1),), ())), NUMBER, times)
+    times = SnapshotTimes(5_000, 1_200, 900)
+    (task,) = task_figures(TASKS, plan(operator("sum", (handle(1),), ())), NUMBER, times)
     for row in task.subtasks:
         assert row.start_delay_ms == row.async_ms == row.end_to_end_ms == 0
     # An operator without a record, as one without state may be, weighs nothing.

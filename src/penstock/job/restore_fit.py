@@ -1,7 +1,7 @@
 """Whether a snapshot fits a program: decided at once for all operators and states, before a record.
 
 State is matched by uid, then by name. What the program has is known from its graph, and from a
-probe of its functions (`state_probe`); without a probe the types of states are not compared here.
+probe of its functions (`restore.probe`); without a probe the types of states are not compared here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.keygroups import key_group_range
+from penstock.job.snapshot import key_schema
 from penstock.state.evolution import Verdict, evolve, incompatible_text
 from penstock.state.facts import PICKLE, StateFacts, table_kind
-from penstock.state.schema import PLAIN, schema_text
+from penstock.state.schema import PLAIN
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, OperatorRecord, StateRecord
@@ -121,15 +122,6 @@ def fit(
             )
         )
     return Fit(tuple(problems), tuple(operators))
-
-
-def key_schema(graph: JobGraph, stage: Stage) -> str:
-    """Returns the type of the keys of a stage as its program declared it; "" if it did not."""
-    for edge in graph.inputs_of(stage):
-        declared = getattr(edge.partitioning, "key_type", None)
-        if declared is not None:
-            return schema_text(declared)
-    return ""
 
 
 def _new(stage: Stage, operator: ChainedOperator, probed: Probed) -> OperatorFit:

@@ -7,14 +7,14 @@ rest in place. The job's driver asks `wanted` at the end of each epoch, and `off
 
 from __future__ import annotations
 
+import itertools
 import logging
 import queue
-import random  # noqa: TID251 - the composition root is where chance comes from
 import threading
-import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
 from penstock.checkpoint.coordination import events, facts, instructions
 from penstock.checkpoint.coordination.checkpoints import (
@@ -24,26 +24,21 @@ from penstock.checkpoint.coordination.checkpoints import (
 )
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.executor import execute
+from penstock.checkpoint.executor import Sinks, execute
+from penstock.checkpoint.journal import CheckpointJournal
 from penstock.checkpoint.snapshot_load import loaded_of
+from penstock.checkpoint.statistics import TaskShape, figures_of
+from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.core.fault_points import fault_span
-from penstock.core.job import JobStatus
-from penstock.launch.checkpointing.figures import TaskFigureBook
-from penstock.launch.checkpointing.journal import CheckpointJournal
-from penstock.launch.checkpointing.pinned_states import Offer, PinnedStates
-from penstock.launch.job_snapshot import to_snapshot
-from penstock.runtime.driver import SnapshotWish
+from penstock.core.job import JobStatus, SnapshotWish
 
 if TYPE_CHECKING:
     from penstock.checkpoint.figures import CheckpointFigures
     from penstock.checkpoint.files import CheckpointFiles, Uploaded
     from penstock.checkpoint.settings import CheckpointSettings
+    from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.clock import Clock
-    from penstock.graph.job_graph import JobGraph
-    from penstock.runtime.driver import JobDriver
-    from penstock.runtime.sinks import SinkCommits
-    from penstock.runtime.state_files import StateFiles
 
 _log = logging.getLogger("penstock.checkpoint")
 _LONGEST_WAIT_S: Final = 0.2
@@ -55,28 +50,73 @@ _HISTORY: Final = fault_span("checkpoint.history")
 Result = Future[CompletedCheckpoint]
 
 
-class CheckpointService:
-    """Takes the checkpoints and savepoints of one job, over all its attempts."""
+class Driver(Protocol):
+    """Runs an attempt."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the collaborators of one thread
+    def wake(self) -> None:
+        """Ends the present epoch soon: a snapshot is wanted."""
+
+    def fail(self, message: str) -> None:
+        """Fails the attempt."""
+
+
+class CheckpointedJob(Protocol):
+    """What checkpoints need of the job itself."""
+
+    @property
+    def tasks(self) -> tuple[TaskShape, ...]:
+        """Its tasks, for figures."""
+
+    @property
+    def sinks(self) -> Sinks:
+        """Its output."""
+
+    def capture(self, driver: Any) -> tuple[JobSnapshot, frozenset[str]]:
+        """Returns the state at the end of an epoch, and the local files in it, which are pinned."""
+
+    def pin_again(self, names: frozenset[str]) -> frozenset[str]:
+        """Pins local files that are pinned already once more."""
+
+    def unpin(self, names: frozenset[str]) -> None:
+        """Lets go of local files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The state at the end of an epoch, with the names of its files, which are pinned."""
+
+    event: events.EpochCompleted
+    pinned: frozenset[str]
+
+
+class CheckpointService:
+    """Takes the checkpoints and savepoints of one job, over all its attempts.
+
+    Args:
+        files: Its durable files.
+        settings: When and how checkpoints are taken.
+        job: The job itself.
+        clock: Its time.
+        random_delay: Draws the first delay between two numbers of milliseconds.
+    """
+
+    def __init__(
         self,
-        job_id: str,
-        graph: JobGraph,
-        settings: CheckpointSettings,
         files: CheckpointFiles,
-        sinks: SinkCommits,
-        local_files: StateFiles,
+        settings: CheckpointSettings,
+        job: CheckpointedJob,
         clock: Clock,
+        random_delay: Callable[[int, int], int],
     ) -> None:
-        self._job_id = job_id
-        self._graph = graph
+        self._job_id = files.job_id
         self._files = files
-        self._sinks = sinks
-        self._clock = clock
         self._settings = settings
+        self._job = job
+        self._clock = clock
+        self._random_delay = random_delay
         self._coordinator = CheckpointCoordinator(settings)
-        subtasks = sum(stage.parallelism for stage in graph.stages)
-        self.journal = CheckpointJournal(job_id, clock, settings.history_size, subtasks)
+        subtasks = sum(task.parallelism for task in job.tasks)
+        self.journal = CheckpointJournal(self._job_id, clock, settings.history_size, subtasks)
         self._events: queue.Queue[events.Event | Offer] = queue.Queue()
         self._lock = threading.Lock()
         """Guards what the job's threads and ours both change: the next five."""
@@ -86,18 +126,20 @@ class CheckpointService:
         self._requests: dict[str, Result] = {}
         self._stopped: Result = Future()
         self._recovery: Future[CompletedCheckpoint | None] | None = None
-        self._pins = PinnedStates(local_files)
+        self._request_numbers = itertools.count(1)
+        self._pins: dict[int, frozenset[str]] = {}
+        """Local files that checkpoints under way still read."""
         self._broken = ""
         self._tick_ms: int | None = None
-        self._driver: JobDriver | None = None
+        self._driver: Driver | None = None
         self._had_backlog = False
         self._is_closed = threading.Event()
         self.is_fenced = False  # True once another leader has taken over.
-        self._book = TaskFigureBook(graph, clock, self.journal.statistics)
-        self._background = ThreadPoolExecutor(1, f"penstock-snapshots-{job_id[:8]}")
+        name = self._job_id[:8]
+        self._background = ThreadPoolExecutor(1, f"penstock-snapshots-{name}")
         self._is_committing = False
         self._thread = threading.Thread(
-            target=self._run, name=f"penstock-checkpoints-{job_id[:8]}", daemon=True
+            target=self._run, name=f"penstock-checkpoints-{name}", daemon=True
         )
 
     # -- called by the job --------------------------------------------------------------------
@@ -108,13 +150,13 @@ class CheckpointService:
             self._events.put(restored)
         self._thread.start()
 
-    def attempt_started(self, driver: JobDriver) -> None:
+    def attempt_started(self, driver: Driver) -> None:
         """An attempt of the job runs."""
         with self._lock:
             self._stopped = Future()
         self._driver = driver
         low, high = self._settings.first_delay_range_ms
-        self._events.put(events.Started(random.randint(low, high)))
+        self._events.put(events.Started(self._random_delay(low, high)))
 
     def recover(self, message: str) -> CompletedCheckpoint | None:
         """An attempt failed: returns where to start the next one."""
@@ -160,7 +202,7 @@ class CheckpointService:
         )
 
     def _request(self, make: Callable[[str], events.Event]) -> Result:
-        request_id = uuid.uuid4().hex  # noqa: TID251 - names nothing that is kept
+        request_id = f"request-{next(self._request_numbers)}"
         result: Result = Future()
         with self._lock:
             self._check_open()
@@ -212,16 +254,14 @@ class CheckpointService:
         """Returns what is asked for at the end of an epoch."""
         return self._wish
 
-    def offer(self, driver: JobDriver, *, stopped: bool) -> None:
+    def offer(self, driver: Any, *, stopped: bool) -> None:
         """Takes the state of the job at the end of an epoch."""
         with self._lock:
             # A stop that was asked for just now is for the end of the next epoch.
             if self._wish is not None and (stopped or not self._wish.stop):
                 self._wish = None
-        state = driver.state
-        snapshot = to_snapshot(self._graph, state, self._sinks.snapshot(), driver.epoch_times)
-        pinned = self._pins.offered(state.versions.values())
-        self._events.put(Offer(events.EpochCompleted(state.epoch, snapshot, stopped), pinned))
+        snapshot, pinned = self._job.capture(driver)
+        self._events.put(Offer(events.EpochCompleted(snapshot.epoch, snapshot, stopped), pinned))
 
     def wait_stopped(self) -> None:
         """Waits until the savepoint that the job stops with counts and its output is visible.
@@ -265,7 +305,9 @@ class CheckpointService:
                 del self._wanted_ids[number]
             if not self._wanted_ids:
                 self._wish = None
-        self._pins.assign(offer.pinned, chosen)
+        for number in chosen:
+            self._pins[number] = self._job.pin_again(offer.pinned)
+        self._job.unpin(offer.pinned)
 
     def _next_event(self) -> events.Event | Offer | None:
         wait_s = _LONGEST_WAIT_S
@@ -285,7 +327,7 @@ class CheckpointService:
             for instruction in self._coordinator.handle(event, now_ms):
                 # A committer of the user's may not return.
                 self._is_committing = isinstance(instruction, instructions.CommitSinks)
-                answer = execute(instruction, self._files, self._sinks, self)
+                answer = execute(instruction, self._files, self._job.sinks, self)
                 self._is_committing = False
                 if answer is not None:
                     self._events.put(answer)
@@ -304,7 +346,10 @@ class CheckpointService:
 
     def figures(self, instruction: instructions.Upload, uploaded: Uploaded) -> CheckpointFigures:
         """Returns what a checkpoint took, now that all its files are safe."""
-        return self._book.figures(instruction, uploaded)
+        record = self.journal.statistics.find(instruction.checkpoint_id)
+        triggered_ms = None if record is None else record.triggered_ms
+        plan = uploaded if isinstance(uploaded, UploadPlan) else uploaded.plan
+        return figures_of(self._job.tasks, instruction, plan, triggered_ms, self._clock.wall_ms())
 
     def steer(  # noqa: PLR0912 - one case for each instruction
         self, instruction: instructions.Steering
@@ -320,7 +365,7 @@ class CheckpointService:
                     self._wanted_ids.pop(checkpoint_id, None)
                     if not self._wanted_ids:
                         self._wish = None
-                self._pins.release(checkpoint_id)
+                self._unpin(checkpoint_id)
             case instructions.CompleteRequest():
                 self._answer(instruction)
             case instructions.Announce(fact):
@@ -356,6 +401,10 @@ class CheckpointService:
         if self._driver is not None:
             self._driver.wake()
 
+    def _unpin(self, checkpoint_id: int) -> None:
+        if (pinned := self._pins.pop(checkpoint_id, None)) is not None:
+            self._job.unpin(pinned)
+
     def _fail_job(self, message: str) -> None:
         if self._driver is not None:
             self._driver.fail(message)
@@ -375,7 +424,7 @@ class CheckpointService:
 
     def _announce(self, fact: facts.Fact) -> None:
         if isinstance(fact, facts.CheckpointCompleted | facts.CheckpointFailed):
-            self._pins.release(fact.checkpoint_id)
+            self._unpin(fact.checkpoint_id)
         if isinstance(fact, facts.CheckpointCompleted):
             self._files.forget(fact.checkpoint_id)
         try:

@@ -19,19 +19,21 @@ import msgspec
 from penstock.checkpoint.errors import (
     CheckpointError,
     ObjectExistsError,
+    ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.paths import METADATA, savepoint_name
+from penstock.checkpoint.paths import CLAIM, METADATA, savepoint_name
 from penstock.checkpoint.publisher import write_metadata
+from penstock.checkpoint.snapshot import JobSnapshot
+from penstock.checkpoint.storage.content import Content
 from penstock.checkpoint.upload_plan import plan_savepoint
 from penstock.checkpoint.uploads import read_inline, run_upload
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from penstock.checkpoint.manifest import Manifest
-    from penstock.checkpoint.snapshot import JobSnapshot
+    from penstock.checkpoint.manifest import Manifest, StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.checkpoint.storage.urls import Storages
@@ -151,3 +153,58 @@ def _new_directory(storage: CheckpointStorage, job_id: str, new_uuid: Callable[[
         f"no new savepoint directory could be made in {storage.url}: {_TRIES} random names were "
         "taken. Choose another target."
     )
+
+
+# -- stored snapshots as a source of others -------------------------------------------------------
+
+
+def job_snapshot(loaded: LoadedSnapshot) -> JobSnapshot:
+    """Returns a stored snapshot in the form in which a job hands one over."""
+    manifest = loaded.manifest
+    return JobSnapshot(
+        epoch=manifest.epoch,
+        operators=manifest.operators,
+        sources=manifest.sources,
+        sinks=manifest.sinks,
+        job=manifest.job,
+    )
+
+
+def stored_files(storages: Storages, loaded: LoadedSnapshot) -> OpenContent:
+    """Returns what finds the bytes of a stored snapshot's handles."""
+    places = {
+        (handle.name, handle.sha256): handle
+        for handle in loaded.manifest.handles
+        if handle.path is not None
+    }
+
+    def open_content(handle: StoredHandle) -> Content:
+        if handle.inline is not None:
+            return Content.of_bytes(handle.inline)
+        stored = places.get((handle.name, handle.sha256))
+        if stored is None:
+            raise ObjectMissingError(f"{loaded.directory} names no file {handle.name!r}.")
+        storage, key = loaded.locate(storages, stored)
+        return storage.content(key, handle.size_bytes, handle.sha256)
+
+    return open_content
+
+
+def claim_snapshot(storages: Storages, directory: str, job_id: str) -> None:
+    """Makes a job the owner of a snapshot, by a marker put if absent; the same job may ask again.
+
+    Raises:
+        CheckpointError: Another job owns it.
+    """
+    storage = storages.at(directory)
+    content = Content.of_bytes(job_id.encode())
+    try:
+        storage.put_if_absent(CLAIM, content)
+    except ObjectExistsError:
+        owner = storage.read(CLAIM)
+        if owner != job_id.encode():
+            raise CheckpointError(
+                f"{directory} is claimed by job {owner.decode('utf-8', 'replace')[:64]!r} and can "
+                f"not be claimed by {job_id} too: that job deletes it when it is done with it. "
+                "Restore with claim mode NO_CLAIM."
+            ) from None

@@ -1,1 +1,0 @@
-"""Savepoints: written, copied, claimed."""

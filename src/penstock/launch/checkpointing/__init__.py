@@ -1,1 +1,0 @@
-"""Drives the checkpoint coordinator of a running job."""
