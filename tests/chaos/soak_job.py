@@ -19,7 +19,7 @@ from penstock.datastream.connectors import FileSink, PythonSource, RollingPolicy
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.launch.local import set_launcher, start_job
+from penstock.job.start import set_launcher, start_job
 
 JOB_ID = "50a4" + 28 * "0"
 SPLITS = 2

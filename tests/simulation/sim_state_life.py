@@ -36,6 +36,7 @@ def small_thresholds(rng: random.Random, backend: str) -> dict[str, Any]:
         "min_bytes": rng.choice([2_000, 20_000, 100_000]),
         "base_share": rng.choice([0.5, 1.0, 4.0]),
         "full_bytes": rng.choice([300, 3_000, 256 << 10]),
+        "merged_bytes": rng.choice([500, 256 << 10]),
         "max_covered": rng.choice([1, 3, 64]),
     }
     if backend == "hashmap":

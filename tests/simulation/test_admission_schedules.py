@@ -1,4 +1,4 @@
-"""The bound of an epoch on machines with noise, load, folds and functions that change.
+"""The bound of an epoch on machines with noise, load, folds, pauses and functions that change.
 
 A machine takes `price + fixed + cost * records`, times its load and some noise. The best bound is
 known to the test, and not to the decider: with it, records get what price and fixed part leave of
@@ -17,6 +17,7 @@ from penstock.runtime.admission import LARGEST, Admission
 
 TARGET_MS = 1_000
 EPOCHS = 40
+FOLD_MS = 200
 LEARNING = 5
 """Epochs after a change of the machine that are not judged."""
 
@@ -33,7 +34,8 @@ def phases(seed: int, decide: Callable[..., Admission]) -> Iterator[Phase]:
     """Runs a job on a machine that changes five times."""
     rng = random.Random(seed)
     price, fixed = rng.choice([60, 150, 300, 700]), rng.choice([0, 20, 100, 200])
-    noise, folds, spikes = (rng.choice(each) for each in ((0.05, 0.1, 0.2), (0, 0.15), (0, 0.05)))
+    noise, folds = rng.choice([0.05, 0.1, 0.2]), rng.choice([0, 0.15, 0.5])
+    pauses, spikes, lulls = (rng.choice(each) for each in ((0, 0.15), (0, 0.05), (0, 0.05)))
     cost = 10 ** rng.uniform(-3.3, 3.3)  # From 2 million records a second to one in 2 seconds.
     admission = Admission(target_ms=TARGET_MS)
     for number in range(6):
@@ -42,7 +44,7 @@ def phases(seed: int, decide: Callable[..., Admission]) -> Iterator[Phase]:
             cost = min(max(cost * rng.choice([1, 1, 10, 0.1, 3, 0.3]), 2e-4), 3_000)
         if rng.random() < 0.2:
             admission = Admission(target_ms=TARGET_MS)
-        rest, each = (price + fixed) * load, cost * load
+        rest, each = (price + fixed + FOLD_MS * folds) * load, cost * load
         best = min(max(max(TARGET_MS - rest, TARGET_MS / 2) / each, 1), LARGEST)
         best_ms = rest + each * best
         records = spent_ms = within = 0.0
@@ -51,9 +53,14 @@ def phases(seed: int, decide: Callable[..., Admission]) -> Iterator[Phase]:
             work_ms = (fixed + cost * bound) * load * max(0.3, rng.gauss(1, noise))
             if rng.random() < spikes:
                 work_ms *= 3
+            # Where other programs pause, a loaded machine is fast for a moment.
+            if rng.random() < lulls:
+                work_ms *= 0.12
             own_ms = price * load * max(0.3, rng.gauss(1, noise))
-            fold_ms = 3_000 if rng.random() < folds else 0
-            admission = decide(admission, bound, work_ms + own_ms + fold_ms, work_ms)
+            # A slice of a fold is work of a subtask; what the driver does now and then is not.
+            work_ms += FOLD_MS * load if rng.random() < folds else 0
+            pause_ms = 3_000 if rng.random() < pauses else 0
+            admission = decide(admission, bound, work_ms + own_ms + pause_ms, work_ms)
             if epoch >= LEARNING:
                 records += bound
                 spent_ms += rest + each * bound
@@ -76,10 +83,10 @@ def proportional(
 @pytest.mark.parametrize("first_seed", range(0, 200, 50))
 def test_rate_and_duration_stay_near_the_best(first_seed: int) -> None:
     seen = [phase for seed in range(first_seed, first_seed + 50) for phase in phases(seed, fitted)]
-    assert sum(phase.rate >= 0.8 for phase in seen) >= 0.98 * len(seen)
-    assert sum(phase.within for phase in seen) >= 0.99 * len(seen)
-    assert min(phase.rate for phase in seen) >= 0.4
-    assert min(phase.within for phase in seen) >= 0.75
+    assert sum(phase.rate >= 0.8 for phase in seen) >= 0.96 * len(seen)
+    assert sum(phase.rate < 0.4 for phase in seen) <= 0.01 * len(seen)
+    assert sum(phase.within for phase in seen) >= 0.985 * len(seen)
+    assert min(phase.within for phase in seen) >= 0.5
 
 
 def test_work_that_is_taken_as_proportional_falls_behind() -> None:

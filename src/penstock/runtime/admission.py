@@ -3,9 +3,10 @@
 An epoch under backlog should take about the target. Its duration is a line over the records that it
 reads, `price + fixed + cost * records`:
 
-* The *price* is what subtasks do not work on records: scheduling, commits, folds. It is the median
-  of the last epochs, so a fold now and then does not count.
-* *fixed* and *cost* are fitted to the work of the last epochs. Where these were of one size, they
+* The *price* is what subtasks do not do: scheduling, commits of sinks. It is the median of the
+  last epochs, so a pause now and then does not count.
+* *fixed* and *cost* are fitted to the work of the last epochs, which includes writing the state
+  that records changed, and a slice of a fold now and then. Where these were of one size, they
   cannot be told apart; then *fixed* stays as it was. Bounds sway up and down for that reason.
 
 What the price and the fixed part leave of the target is for records, and half of the target always
@@ -34,6 +35,8 @@ _SURPRISE: Final = 1.8
 _OUTRAGEOUS: Final = 4
 """Times the target from which the next epoch is smaller without a confirmation."""
 
+_SETTLED: Final = 4
+"""Epochs that the line explains before it is believed more than one epoch that is faster."""
 _EPOCHS: Final = 16
 _DECAY: Final = 0.85
 _PRICES: Final = 5
@@ -165,6 +168,9 @@ class Admission:
             # The very first epoch starts processes.
             prices = (*prices, max(duration_ms - work_ms, 0.0))[-_PRICES:]
         new = (records, work_ms)
+        known = self.fixed_ms + self.cost_ms * records
+        if self.doubtful is None and len(self.samples) >= _SETTLED and work_ms * _SURPRISE < known:
+            return replace(self, prices=prices, doubtful=new)
         if self.doubtful is None:
             tries = [((*self.samples, new), (new,)), ((new,), ())]
         else:

@@ -243,7 +243,7 @@ class JobDriver:
         self.admission = self.admission.after_epoch(
             records,
             duration,
-            sum(work_by_level(self._graph, reports, commits=False)),
+            sum(work_by_level(self._graph, reports)),
             backlog=backlog,
             cut_short=not any(each.backlog and not each.cut_short for each in reports),
             moved_bytes=sum(report.bytes_read + report.bytes_sent for report in reports),

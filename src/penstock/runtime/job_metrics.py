@@ -251,9 +251,7 @@ def _work_behind(graph: JobGraph, reports: Iterable[SubtaskReport]) -> list[floa
     return [sum(longest[level + 1 :]) for level in range(len(longest))]
 
 
-def work_by_level(
-    graph: JobGraph, reports: Iterable[SubtaskReport], *, commits: bool = True
-) -> list[float]:
+def work_by_level(graph: JobGraph, reports: Iterable[SubtaskReport]) -> list[float]:
     """Returns how long each level, one after the other, worked, in ms: as its slowest task.
 
     A task runs its subtasks one after the other.
@@ -261,8 +259,7 @@ def work_by_level(
     by_task: list[dict[int, float]] = [{} for _ in graph.levels]
     for report in reports:
         level = by_task[graph.stages[report.stage_id].level]
-        ms = report.busy_ms if commits else report.busy_ms - report.commit_ms
-        level[report.attempt_id] = level.get(report.attempt_id, 0.0) + ms
+        level[report.attempt_id] = level.get(report.attempt_id, 0.0) + report.busy_ms
     return [max(level.values(), default=0.0) for level in by_task]
 
 

@@ -41,7 +41,8 @@ class FoldPolicy:
         min_bytes: Deltas together below this never fold because of their size.
         base_share: Deltas fold once they are this share of the base.
         full_bytes: Deltas from this size on, or from `full_share` of the base, are merged no more.
-        full_share: See `full_bytes`; it bounds their number.
+        full_share: See `full_bytes`; it bounds their number, as far as `merged_bytes` lets it.
+        merged_bytes: Most bytes that a commit merges, unless the smallest two deltas have more.
         max_covered: Versions that a merged delta still leads on from; a worker that is further
             behind reads the base.
     """
@@ -52,6 +53,7 @@ class FoldPolicy:
     base_share: float = 1.0
     full_bytes: int = 256 << 10
     full_share: float = 1 / 64
+    merged_bytes: int = 256 << 10
     max_covered: int = 64
 
     def is_due(self, version: KeyedStateVersion) -> bool:
@@ -71,7 +73,7 @@ class FoldPolicy:
     def small_deltas(self, version: KeyedStateVersion) -> tuple[FileHandle, ...]:
         """Returns the newest deltas, behind the last one that is full."""
         base = sum(handle.size_bytes for handle in version.base)
-        full = max(self.full_bytes, base * self.full_share)
+        full = max(self.full_bytes, min(base * self.full_share, self.merged_bytes))
         first = len(version.deltas)
         while first > 0 and version.deltas[first - 1].size_bytes < full:
             first -= 1
@@ -114,25 +116,24 @@ class DeltaChain:
         mergeable = replace(version, deltas=version.deltas[self.frozen :])
         small = self._policy.small_deltas(mergeable)
         if len(small) > 1 and self._policy.are_many(mergeable):
-            first = len(version.deltas) - len(small) + first_to_merge(small)
-            version = self._merged(version, payload, first)
+            oldest = len(version.deltas) - len(small)
+            first, end = run_to_merge(small, self._policy.merged_bytes)
+            version = self._merged(version, oldest + first, oldest + end)
         return version, handle.size_bytes
 
-    def _merged(self, version: KeyedStateVersion, newest: Payload, first: int) -> KeyedStateVersion:
-        """Returns the same version with its deltas from `first` on in one file."""
-        older = [self.read(handle) for handle in version.deltas[first:-1]]
-        reached = [
-            _mark(version_id, handle)
-            for version_id, handle in zip(version.delta_ids, version.deltas, strict=True)
-        ]
-        merged = merge([*older, newest], reached[first:], self._policy.max_covered)
+    def _merged(self, version: KeyedStateVersion, first: int, end: int) -> KeyedStateVersion:
+        """Returns the same version with its deltas from `first` to before `end` in one file."""
+        ids, deltas = version.delta_ids[first:end], version.deltas[first:end]
+        reached = [_mark(each, handle) for each, handle in zip(ids, deltas, strict=True)]
+        payloads = [self.read(handle) for handle in deltas]
+        merged = merge(payloads, reached, self._policy.max_covered)
         handle = self._area.write(
             f"{version.version_id}{_MERGED}", merged.encode(self._uid, self._pickles)
         )
         return replace(
             version,
-            deltas=(*version.deltas[:first], handle),
-            delta_ids=(*version.delta_ids[:first], version.version_id),
+            deltas=(*version.deltas[:first], handle, *version.deltas[end:]),
+            delta_ids=(*version.delta_ids[:first], ids[-1], *version.delta_ids[end:]),
         )
 
     def missing(
@@ -168,18 +169,27 @@ def _mark(version_id: str, delta: FileHandle) -> str:
     return f"{version_id} {delta.sha256}"
 
 
-def first_to_merge(deltas: Sequence[FileHandle]) -> int:
-    """Returns where the newest run of deltas of like size begins; it is merged.
+def run_to_merge(deltas: Sequence[FileHandle], most_bytes: int) -> tuple[int, int]:
+    """Returns where the run of deltas that is merged begins, and where it ends.
 
-    A delta joins the run unless it outweighs all newer ones twice, so sizes in a chain fall at
-    least geometrically and each byte is rewritten a logarithmic number of times.
+    It is the oldest run of several deltas of at most `most_bytes` together, among the newest ones
+    of like size; where all are larger, the smallest two neighbours. A delta is of like size unless
+    it outweighs all newer ones twice, so each byte is rewritten a logarithmic number of times.
     """
-    first = len(deltas) - 2
-    newer = deltas[-1].size_bytes
-    while first >= 0 and (deltas[first].size_bytes <= 2 * newer or first == len(deltas) - 2):
-        newer += deltas[first].size_bytes
+    sizes = [delta.size_bytes for delta in deltas]
+    first, newer = len(sizes) - 2, sizes[-1]
+    while first > 0 and sizes[first - 1] <= 2 * (newer + sizes[first]):
+        newer += sizes[first]
         first -= 1
-    return first + 1
+    for start in range(first, len(sizes) - 1):
+        end, total = start + 1, sizes[start]
+        while end < len(sizes) and total + sizes[end] <= most_bytes:
+            total += sizes[end]
+            end += 1
+        if end > start + 1:
+            return start, end
+    start = min(range(first, len(sizes) - 1), key=lambda each: sizes[each] + sizes[each + 1])
+    return start, start + 2
 
 
 def merge(payloads: Sequence[Payload], ids: Sequence[str], max_covered: int) -> Payload:

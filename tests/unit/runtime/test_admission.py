@@ -63,6 +63,15 @@ def test_one_slow_epoch_is_no_reason_and_a_second_one_is() -> None:
     assert after(settled, 1.0).max_records == settled.max_records // 4
 
 
+def test_one_fast_epoch_is_no_reason_and_a_second_one_is() -> None:
+    """Where other programs pause, a busy machine is eight times as fast for a moment."""
+    settled = after(Admission(), 0.01, epochs=10)
+    lull = after(settled, 0.00125)
+    assert lull.max_records == settled.max_records
+    assert after(lull, 0.01).max_records <= settled.max_records * 1.6
+    assert after(lull, 0.00125).max_records > settled.max_records * 4
+
+
 def test_epochs_do_not_shrink_when_smaller_ones_were_not_shorter() -> None:
     # Of 2,000 ms only the part for records, 0.001 ms each, could be saved: half of the target.
     admission = after(Admission(max_records=500_000), 0.001, epochs=40, fixed_ms=1_500)

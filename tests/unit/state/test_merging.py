@@ -14,7 +14,7 @@ from penstock.core.clock import EpochClock
 from penstock.core.file_area import FileArea
 from penstock.core.handles import FileHandle
 from penstock.state.backend import create_backend
-from penstock.state.delta_chain import first_to_merge, merge
+from penstock.state.delta_chain import merge, run_to_merge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,10 +41,18 @@ def handles(*sizes: int) -> list[FileHandle]:
 
 
 def test_runs_of_like_size_are_merged() -> None:
-    assert first_to_merge(handles(5, 5, 5, 5)) == 0
-    assert first_to_merge(handles(100, 5, 5, 5)) == 1
-    assert first_to_merge(handles(30, 5, 5, 5)) == 0
-    assert first_to_merge(handles(1000, 100, 10, 1)) == 2
+    assert run_to_merge(handles(5, 5, 5, 5), 1_000) == (0, 4)
+    assert run_to_merge(handles(100, 5, 5, 5), 1_000) == (1, 4)
+    assert run_to_merge(handles(30, 5, 5, 5), 1_000) == (0, 4)
+    assert run_to_merge(handles(1000, 100, 10, 1), 1_000) == (2, 4)
+
+
+def test_a_run_is_no_longer_than_what_a_commit_may_merge() -> None:
+    assert run_to_merge(handles(5, 5, 5, 5), 15) == (0, 3)
+    # The oldest that has a neighbour it fits beside.
+    assert run_to_merge(handles(9, 9, 5, 5, 5), 12) == (2, 4)
+    # None fits: the smallest two neighbours.
+    assert run_to_merge(handles(9, 7, 5, 6, 8), 10) == (2, 4)
 
 
 def test_deltas_stay_few_and_are_rewritten_few_times(tmp_path: Path) -> None:
@@ -100,6 +108,31 @@ def test_what_a_commit_merges_is_bounded(tmp_path: Path) -> None:
         1_003_999,
         0,
     ]
+
+
+def test_many_deltas_of_some_size_are_merged_over_several_commits(tmp_path: Path) -> None:
+    """All of them in one commit would be a pause of seconds for states of small entries."""
+    area = CountingArea(tmp_path)
+    limits = {"full_bytes": 20_000, "merged_bytes": 20_000, "min_bytes": 1 << 30}
+    state = make("hashmap", area, max_deltas=16, **limits)
+    versions = []
+    for number in range(100):
+        for key in range(300):
+            state.value_table("v").put((number * 7 + key) % 2_000, None, number)
+        area.names.clear()
+        versions.append(state.commit(f"v{number}"))
+        read = {delta.name: delta.size_bytes for each in versions[-2:] for delta in each.deltas}
+        assert sum(read[name] for name in area.names) <= 20_000
+        assert sum(delta.size_bytes < 20_000 for delta in versions[-1].deltas) <= 16
+    assert len(versions[-1].deltas) < 50
+    for version in (versions[40], versions[-1]):
+        fresh = make("hashmap", area)
+        fresh.restore((version,))
+        last = int(version.version_id.removeprefix("v"))
+        expected = {
+            (number * 7 + key) % 2_000: number for number in range(last + 1) for key in range(300)
+        }
+        assert {key: fresh.value_table("v").get(key) for key in expected} == expected
 
 
 def test_a_worker_inside_a_merged_stretch_still_catches_up(tmp_path: Path) -> None:
