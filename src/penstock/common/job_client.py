@@ -232,7 +232,7 @@ class JobClient:
         return figures_of(self._ability("facts")())
 
     def add_listener(self, listener: Any) -> None:
-        """Has a listener told of what happens from now on; see the environment's method."""
+        """Adds a listener for future events of the job; see the environment's method."""
         self._ability("listeners").add(listener)
 
     @property

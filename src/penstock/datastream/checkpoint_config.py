@@ -130,7 +130,7 @@ class CheckpointConfig:
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Says what becomes of checkpoints when the job is cancelled or fails."""
+        """Sets whether checkpoints are retained when the job is cancelled or fails."""
         mode = checked_enum(
             retention_mode, ExternalizedCheckpointRetention, "the checkpoint retention"
         )

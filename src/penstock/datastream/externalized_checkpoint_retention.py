@@ -12,7 +12,7 @@ __getattr__ = names_of(__name__)
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What becomes of checkpoints when a job ends."""
+    """Whether checkpoints are retained when a job ends."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1

@@ -46,7 +46,7 @@ def as_table(records: list[Any]) -> str:
 
 
 def settings_html(title: str, configuration: Configuration) -> str:
-    """Returns a table of the settings that somebody has set, with who did."""
+    """Returns a table of the settings that are not defaults, with their sources."""
     rows = "".join(
         f"<tr><td>{escape(key)}</td><td>{escape(shown_value(key, setting.value))}</td>"
         f"<td>{escape(str(setting))}</td></tr>"

@@ -299,13 +299,13 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return JobClient(job)
 
     def add_listener(self, listener: Any) -> None:
-        """Has a listener told of the jobs that are executed from now on.
+        """Adds a listener for jobs that are executed later.
 
         Args:
             listener: A `StreamingQueryListener` of Spark's, for which an epoch is a batch and
                 which finds our figures under `observedMetrics["penstock"]`; or any object with
                 `on_checkpoint_completed(record)`, `on_checkpoint_failed(record)` or
-                `on_restart(event)`. One that raises is logged and told nothing more.
+                `on_restart(event)`. If a listener raises, it is removed.
 
         Example:
             >>> class Checkpoints:
