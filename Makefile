@@ -55,6 +55,7 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest tests/test_tidy.py tests/test_structure.py tests/test_imports.py
+	@found=$$($(BIN)/pytest --collect-only -qq tests) || { echo "$$found" | tail -60; exit 1; }
 
 bench: $(READY)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)

@@ -22,7 +22,7 @@ from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.verify import verify_snapshot
 from penstock.jobmanager.dispatching import OperationStatus
-from penstock.jobmanager.operations import SavepointDisposals
+from penstock.jobmanager.operations import BaseDispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,19 +47,24 @@ def crafted(tmp_path: Path, victim: Path) -> str:
     return directory
 
 
+class Disposing(BaseDispatcher):
+    def is_running(self, job_id: str) -> bool:
+        return False
+
+
 def disposed(path: str) -> str | None:
     """Disposes of a savepoint as the job manager does; returns the error."""
-    disposals = SavepointDisposals({}, lambda _: False)
+    disposing = Disposing({}, lambda: "0" * 32)
     try:
-        disposals.dispose(path, "0" * 32)
+        disposing.dispose_savepoint(path)
         while True:
-            operation = disposals.operation("0" * 32)
+            operation = disposing.disposal("0" * 32)
             assert operation is not None
             if operation.status is not OperationStatus.IN_PROGRESS:
                 return operation.error
             threading.Event().wait(0.01)
     finally:
-        disposals.close()
+        disposing.end_disposals()
 
 
 def test_disposal_follows_no_folder_that_is_a_link(crafted: str, victim: Path) -> None:

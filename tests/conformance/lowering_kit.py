@@ -19,7 +19,8 @@ from penstock.datastream.aggregates import (
 )
 from penstock.datastream.connectors.file_system import BulkFormat, FileSource, StreamFormat
 from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.launch import engine, local
+from penstock.job import engine
+from penstock.launch import local
 from penstock.runtime import source_logic
 from penstock.runtime.lowering import lower
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 
 import pytest
-from penstock.launch.checkpointing.journal import CheckpointJournal
 
 from penstock.checkpoint.coordination.facts import (
     CheckpointFailed,
     CheckpointFailure,
     FailureReason,
 )
+from penstock.checkpoint.journal import CheckpointJournal
 from penstock.core.clock import SystemClock
 
 
