@@ -103,9 +103,11 @@ def test_an_epoch_that_does_not_end_says_where_it_is(
     assert "ask_the_model" in task.stack
     assert "chain.py" not in task.stack, "the engine's own frames say nothing"
     document = job_view(job.facts(), 0)["overdue"]
-    assert document["epoch"] == 1
+    # On a busy machine the time of the first epoch may be over before the record that takes long.
+    epoch = document["epoch"]
+    assert epoch == job.last_epoch + 1
     assert "ask_the_model" in document["tasks"][0]["stack"]
-    assert any("Epoch 1 has run for" in each for each in warnings(caplog))
+    assert any(f"Epoch {epoch} has run for" in each for each in warnings(caplog))
     released.set()
     job.wait()
     # Once, and again when the duration has doubled: few, however long it took.
