@@ -1,4 +1,4 @@
-"""Finds processes of Spark below a job's and kills one: an executor or a Python worker."""
+"""Finds processes of Spark of a job's session and kills one: an executor or a Python worker."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ WORKER = "pyspark.worker"
 
 
 def processes(job: subprocess.Popen[bytes], words: str) -> list[int]:
-    """Processes below the job's whose command line holds these words."""
-    parents: dict[int, int] = {}
-    commands: dict[int, str] = {}
+    """Processes of the job's session whose command line holds these words, oldest first.
+
+    Workers whose daemon was killed have another parent, and numbers of processes begin again.
+    """
+    found: list[tuple[int, int]] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 status = (entry / "stat").read_text().rpartition(")")[2].split()
-                commands[int(entry.name)] = (entry / "cmdline").read_text()
+                command = (entry / "cmdline").read_text()
             except OSError:
                 continue
-            parents[int(entry.name)] = int(status[1])
-
-    def is_below(pid: int) -> bool:
-        while pid in parents and pid != job.pid:
-            pid = parents[pid]
-        return pid == job.pid
-
-    return [pid for pid, command in commands.items() if words in command and is_below(pid)]
+            session, started = int(status[3]), int(status[19])
+            if session == job.pid and words in command:
+                found.append((started, int(entry.name)))
+    return [pid for _, pid in sorted(found)]
 
 
 def kill_one(job: subprocess.Popen[bytes], words: str) -> int:
@@ -49,10 +47,10 @@ def kill_one(job: subprocess.Popen[bytes], words: str) -> int:
     while job.poll() is None:
         if found := processes(job, words):
             try:
-                os.kill(max(found), signal.SIGKILL)
+                os.kill(found[-1], signal.SIGKILL)
             except ProcessLookupError:
                 continue
-            return max(found)
+            return found[-1]
         assert time.monotonic() < deadline, f"no process runs {words}"
         time.sleep(0.005)
     return 0
