@@ -22,27 +22,11 @@ from penstock.common import Types, WatermarkStrategy
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.runtime import subtask
+from tiny_limits import TINY_LIMITS
 
 ROUNDS = 160
 RECORDS = 60
 KEYS = 40
-
-SMALL: dict[str, dict[str, Any]] = {
-    "hashmap": {"max_deltas": 3, "min_bytes": 4_000, "full_bytes": 1_000},
-    "rocksdb": {
-        "max_deltas": 3,
-        "full_bytes": 1_000,
-        "memory_bytes": 40_000,
-        "replay_bytes": 8_000,
-        "merge_bytes": 2_000,
-        "timers_in_memory": 10,
-        "fold_slice_ms": 0,
-        "block_cache_bytes": 1 << 20,
-        "log_bytes": 4_000,
-        "manifest_bytes": 2_000,
-        "stretches": 3,
-    },
-}
 
 
 class Turnover(KeyedProcessFunction):
@@ -74,7 +58,7 @@ class Turnover(KeyedProcessFunction):
 def test_a_job_of_constant_state_levels_off(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = functools.partial(subtask.create_backend, **SMALL[backend])
+    small = functools.partial(subtask.create_backend, **TINY_LIMITS[backend])
     monkeypatch.setattr(subtask, "create_backend", small)
     Tap.limit, Turnover.seen = 0, 0
     options = {

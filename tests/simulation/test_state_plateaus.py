@@ -23,6 +23,7 @@ from penstock.state.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from tiny_limits import TINY_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,23 +34,6 @@ KEYS_AN_EPOCH = 4
 LIFE = 10
 """Epochs after which keys are gone."""
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "hashmap": {"max_deltas": 3, "min_bytes": 4_000, "full_bytes": 1_000},
-    "rocksdb": {
-        "max_deltas": 3,
-        "full_bytes": 1_000,
-        "memory_bytes": 40_000,
-        "replay_bytes": 8_000,
-        "merge_bytes": 2_000,
-        "timers_in_memory": 10,
-        "fold_slice_ms": 0,
-        "block_cache_bytes": 1 << 20,
-        "log_bytes": 4_000,
-        "manifest_bytes": 2_000,
-        "stretches": 3,
-    },
-}
-
 
 class Worker:
     """One state, and what is left of its versions where others look after the files."""
@@ -57,7 +41,7 @@ class Worker:
     def __init__(self, backend: str, directory: Path) -> None:
         self.area = FileArea(directory, 300)
         self.clock = EpochClock(1_000)
-        self.state: Any = create_backend(backend, **SETTINGS[backend]).create_state(
+        self.state: Any = create_backend(backend, **TINY_LIMITS[backend]).create_state(
             0, 127, 128, self.area, self.clock, "op"
         )
         self.retained: list[Any] = []

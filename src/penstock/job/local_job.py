@@ -206,7 +206,7 @@ class LocalJob(Job):
         engine = open_engine(self.graph, settings)
         self.engine_facts = engine_facts(settings.master, engine.spark)
         resources = JobResources(engine, settings, self.job_id, self._clock)
-        self.storage_facts = functools.partial(storage_facts, resources.effects)
+        self.storage_facts = functools.partial(storage_facts, resources.checkpoint_files)
         self._resources = resources
         try:
             if self._cancelled.is_set():
@@ -245,7 +245,9 @@ class LocalJob(Job):
             except Exception as error:
                 if self._cancelled.is_set():
                     return JobStatus.CANCELED
-                resources.service.is_fenced |= is_superseded(resources.effects.confirm_lead)
+                resources.service.is_fenced |= is_superseded(
+                    resources.checkpoint_files.confirm_lead
+                )
                 if resources.service.is_fenced or isinstance(error, LASTING_DAMAGE):
                     raise
                 decision = self.settings.restart_strategy.failed(

@@ -266,11 +266,11 @@ def failure_of(
     return FailureRecord(time_ms, name, shown, task, subtask, attempt, restored_id)
 
 
-def storage_facts(effects: CheckpointFiles) -> StorageFacts:
+def storage_facts(files: CheckpointFiles) -> StorageFacts:
     """Returns what was asked of checkpoint storage."""
-    counts = effects.storages.counts
+    counts = files.storages.counts
     return StorageFacts(
-        counts.requests(), counts.retries, counts.fenced_writes, effects.orphans.orphan_bytes
+        counts.requests(), counts.retries, counts.fenced_writes, files.orphans.orphan_bytes
     )
 
 

@@ -49,7 +49,7 @@ class JobResources:
     Attributes:
         engine: Runs epochs.
         sinks: Commits what they wrote.
-        effects: Does to storage what checkpoints ask for.
+        checkpoint_files: Does to storage what checkpoints ask for.
         service: Takes checkpoints.
     """
 
@@ -74,9 +74,11 @@ class JobResources:
             self._records,
         )
         storages = Storages(settings.storage_options)
-        self.effects = CheckpointFiles(identity, checkpoints, clock, storages)
+        self.checkpoint_files = CheckpointFiles(identity, checkpoints, clock, storages)
         job = JobForCheckpoints(engine.graph, self.sinks, self._files)
-        self.service = CheckpointService(self.effects, checkpoints, job, clock, random.randint)
+        self.service = CheckpointService(
+            self.checkpoint_files, checkpoints, job, clock, random.randint
+        )
 
     def start(self, graph: JobGraph) -> JobState | None:
         """Starts checkpoints; returns the state that the job, as written, starts from."""
@@ -84,23 +86,23 @@ class JobResources:
         self._mark = RunningMark(directory)
         remove_dead_attempts(directory)
         state = None
-        start = fitting_start(graph, self._settings, self.effects)
+        start = fitting_start(graph, self._settings, self.checkpoint_files)
         if start is not None:
             state = self._restored(start.loaded)
             self.engine.check_restored(state)
             # Last, since it leaves a mark: what does not fit must not be claimed.
-            start.adopt(self.effects, self._job_id)
+            start.adopt(self.checkpoint_files, self._job_id)
         self.service.start(None if start is None else start.restored)
         return state
 
     def restored(self, checkpoint: CompletedCheckpoint) -> JobState:
         """Returns the state in a checkpoint of the job, its files fetched."""
-        return self._restored(load_entry(self.effects.storages, entry_of(checkpoint)))
+        return self._restored(load_entry(self.checkpoint_files.storages, entry_of(checkpoint)))
 
     def _restored(self, loaded: LoadedSnapshot) -> JobState:
         state = restored_state(self.engine.graph, loaded.manifest)
         with _RESTORE:
-            self.effects.fetch(loaded)
+            self.checkpoint_files.fetch(loaded)
         self.sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)
         return state
 
@@ -159,7 +161,7 @@ class JobResources:
 
     def close(self, status: JobStatus) -> None:
         """Lets go of everything, now that the job has ended so."""
-        self.effects.pointer.ending = "" if status is JobStatus.SUSPENDED else status.name
+        self.checkpoint_files.pointer.ending = "" if status is JobStatus.SUSPENDED else status.name
         self.service.close(status)
         if self._records is not None:
             self._records.close()

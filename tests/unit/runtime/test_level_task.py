@@ -41,10 +41,10 @@ def test_each_subtask_has_one_task(most: int) -> None:
 
 
 def test_subtasks_of_one_task_work_one_after_the_other() -> None:
-    # Attempt 7 ran two subtasks, 30 and 20 ms; attempt 8 one, 40 ms.
+    # Attempt 7 ran two subtasks, 30 and 20 ms; attempt 8 one, 40 ms. Commits of state are work.
     reports = [
-        SubtaskReport(0, 0, 7, busy_ms=30),
-        SubtaskReport(0, 1, 8, busy_ms=40),
-        SubtaskReport(0, 2, 7, busy_ms=20),
+        SubtaskReport(0, 0, 7, busy_ms=30, commit_ms=10),
+        SubtaskReport(0, 1, 8, busy_ms=40, commit_ms=1),
+        SubtaskReport(0, 2, 7, busy_ms=20, commit_ms=5),
     ]
     assert work_by_level(levels(3), reports) == [50]
