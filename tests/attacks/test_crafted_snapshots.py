@@ -15,12 +15,12 @@ from crafted_snapshots import handle, write_snapshot
 
 from penstock.checkpoint.clean_up.deletion import delete_entry, delete_shared, delete_snapshot
 from penstock.checkpoint.downloads import download_files
-from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import ManifestKind
 from penstock.checkpoint.savepoints import stored_files
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.verify import verify_snapshot
+from penstock.files.errors import FilesError
+from penstock.files.urls import Storages
 from penstock.jobmanager.dispatching import OperationStatus
 from penstock.jobmanager.operations import BaseDispatcher
 
@@ -131,11 +131,11 @@ def test_nothing_is_read_through_a_link(crafted: str, tmp_path: Path) -> None:
     (problem,) = verify_snapshot(storages, crafted).problems
     assert "symbolic link" in problem.text
     loaded = load_snapshot(storages, crafted)
-    with pytest.raises(CheckpointError, match="symbolic link"):
+    with pytest.raises(FilesError, match="symbolic link"):
         download_files(storages, loaded, tmp_path / "state")
     assert not list((tmp_path / "state").iterdir())
     content = stored_files(storages, loaded)(loaded.manifest.handles[0])
-    with pytest.raises(CheckpointError, match="symbolic link"):
+    with pytest.raises(FilesError, match="symbolic link"):
         list(content.pieces("a copy"))
 
 
@@ -143,7 +143,7 @@ def test_a_listing_shows_nothing_behind_a_link(tmp_path: Path, victim: Path) -> 
     write_snapshot(victim.parent / "private", handle("a", b""))
     (tmp_path / "evil").mkdir()
     (tmp_path / "evil" / "sub").symlink_to(victim.parent)
-    with pytest.raises(CheckpointError) as caught:
+    with pytest.raises(FilesError) as caught:
         load_snapshot(Storages(), str(tmp_path / "evil"))
     assert "private" not in str(caught.value)
 
@@ -168,7 +168,7 @@ def test_a_folder_exchanged_all_the_time_is_never_followed(tmp_path: Path, victi
     loaded = load_snapshot(Storages(), str(tmp_path / "evil"))
     with exchanging(sub, link):
         for _ in range(3_000):
-            with contextlib.suppress(CheckpointError):
+            with contextlib.suppress(FilesError):
                 loaded.storage.delete("sub/thesis.txt")
     assert victim.read_bytes() == SECRET
 

@@ -11,27 +11,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.retry import RetryingStorage
-from penstock.checkpoint.storage.scoped import ScopedStorage
-from penstock.checkpoint.storage.urls import Storages
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.urls import Storages
+from penstock.files.wrappers import RetryingStorage, ScopedStorage
 from penstock.testing.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Storage
 
 _numbers = itertools.count()
 
 
-def fsspec_storage() -> CheckpointStorage:
+def fsspec_storage() -> Storage:
     return Storages().at(f"memory://suite-{os.getpid()}-{next(_numbers)}/job")
 
 
-ROWS: dict[str, Callable[[Path], CheckpointStorage]] = {
+ROWS: dict[str, Callable[[Path], Storage]] = {
     "local": lambda path: LocalStorage(str(path / "checkpoints")),
     "simulated-disk": lambda path: LocalStorage("/data", SimulatedDisk()),
     "memory": lambda path: MemoryStorage(),
@@ -75,7 +74,7 @@ def s3_storages(s3_endpoint: str) -> Storages:
 
 
 @pytest.fixture(params=[*ROWS, "s3"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     if request.param == "s3":
         storages: Storages = request.getfixturevalue("s3_storages")
         made = storages.at(f"s3://suite/run-{next(_numbers)}")

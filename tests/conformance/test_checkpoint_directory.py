@@ -16,10 +16,8 @@ from recovery_kit import environment
 
 from penstock.checkpoint.clean_up.orphans import OrphanSweep, list_orphans
 from penstock.checkpoint.coordination import state
-from penstock.checkpoint.errors import StorageError
 from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage.urls import Storages
 from penstock.common import Encoder
 from penstock.connectors.file_sink.parts import FileCommitter
 from penstock.core.clock import SystemClock
@@ -27,6 +25,8 @@ from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.datastream.connectors import FileSink, PythonSource
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.files.errors import StorageError
+from penstock.files.urls import Storages
 
 if TYPE_CHECKING:
     from pathlib import Path

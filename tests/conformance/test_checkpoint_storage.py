@@ -13,21 +13,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.errors import (
-    ContentError,
-    ObjectExistsError,
-    ObjectMissingError,
-    StorageError,
-)
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.retry import RetryingStorage
+from penstock.files.contract import Content
+from penstock.files.errors import ContentError, ObjectExistsError, ObjectMissingError, StorageError
+from penstock.files.memory import MemoryStorage
+from penstock.files.wrappers import RetryingStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Storage
 
 HAS_DIRECTORIES = {"local", "simulated-disk", "fsspec"}
 NO_ATOMIC_CREATE = "fsspec has no exclusive creation that all of its file systems share"
@@ -41,7 +36,7 @@ def sha256(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 10_000], ids=len)
-def test_what_is_put_is_read(storage: CheckpointStorage, data: bytes) -> None:
+def test_what_is_put_is_read(storage: Storage, data: bytes) -> None:
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(data))
     assert storage.read("job/chk-1/a") == data
     assert storage.read("job/chk-1/a", size_bytes=len(data), sha256=sha256(data)) == data
@@ -49,7 +44,7 @@ def test_what_is_put_is_read(storage: CheckpointStorage, data: bytes) -> None:
     assert storage.exists("job/chk-1/a")
 
 
-def test_a_name_is_written_once(storage: CheckpointStorage, row: str) -> None:
+def test_a_name_is_written_once(storage: Storage, row: str) -> None:
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"first"))
     with pytest.raises(ObjectExistsError, match="exists already"):
         storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"second"))
@@ -65,7 +60,7 @@ def test_retries_accept_only_what_is_theirs() -> None:
 
 
 def test_of_many_writers_one_wins(
-    storage: CheckpointStorage, row: str, request: pytest.FixtureRequest
+    storage: Storage, row: str, request: pytest.FixtureRequest
 ) -> None:
     if not storage.capabilities.atomic_create:
         assert row == "fsspec"
@@ -88,7 +83,7 @@ def test_of_many_writers_one_wins(
     assert storage.read("job/shared/contended") == b"%d" % winners[0] * 1000
 
 
-def test_wrong_content_is_not_written(storage: CheckpointStorage) -> None:
+def test_wrong_content_is_not_written(storage: Storage) -> None:
     """A local file that changed since its handle was made must not reach a checkpoint."""
     for wrong in (
         Content(5, sha256(b"other"), lambda: iter((b"hello",))),
@@ -101,7 +96,7 @@ def test_wrong_content_is_not_written(storage: CheckpointStorage) -> None:
     assert list(storage.list("job/chk-1")) == []
 
 
-def test_a_source_that_breaks_leaves_nothing(storage: CheckpointStorage) -> None:
+def test_a_source_that_breaks_leaves_nothing(storage: Storage) -> None:
     def pieces() -> Iterator[bytes]:
         yield b"he"
         raise OSError(5, "Input/output error")
@@ -111,7 +106,7 @@ def test_a_source_that_breaks_leaves_nothing(storage: CheckpointStorage) -> None
     assert list(storage.list("job/chk-1")) == []
 
 
-def test_damage_is_found(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_damage_is_found(storage: Storage, tmp_path: Path) -> None:
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"hello"))
     for size, digest in ((5, sha256(b"other")), (4, sha256(b"hell")), (6, sha256(b"hello!"))):
         with pytest.raises(ContentError) as caught:
@@ -125,16 +120,14 @@ def test_damage_is_found(storage: CheckpointStorage, tmp_path: Path) -> None:
     storage.check("job/chk-1/a", 5, sha256(b"hello"))
 
 
-def test_download(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_download(storage: Storage, tmp_path: Path) -> None:
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"hello"))
     storage.download("job/chk-1/a", tmp_path / "copy", 5, sha256(b"hello"))
     assert (tmp_path / "copy").read_bytes() == b"hello"
     assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o600
 
 
-def test_put_from_a_file_and_copy_between_storages(
-    storage: CheckpointStorage, tmp_path: Path
-) -> None:
+def test_put_from_a_file_and_copy_between_storages(storage: Storage, tmp_path: Path) -> None:
     data = os.urandom(3_000_000)
     (tmp_path / "local").write_bytes(data)
     storage.put_if_absent(
@@ -150,7 +143,7 @@ def test_put_from_a_file_and_copy_between_storages(
 # -- what is not there ------------------------------------------------------------------------
 
 
-def test_missing_files(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_missing_files(storage: Storage, tmp_path: Path) -> None:
     assert storage.size("job/chk-1/none") is None
     assert not storage.exists("job/chk-9/none")
     with pytest.raises(ObjectMissingError):
@@ -162,7 +155,7 @@ def test_missing_files(storage: CheckpointStorage, tmp_path: Path) -> None:
     assert list(storage.list("job/chk-9")) == []
 
 
-def test_deleted_files_are_gone(storage: CheckpointStorage) -> None:
+def test_deleted_files_are_gone(storage: Storage) -> None:
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
     storage.put_if_absent("job/chk-1/b", Content.of_bytes(b"2"))
     storage.delete("job/chk-1/a")
@@ -171,9 +164,7 @@ def test_deleted_files_are_gone(storage: CheckpointStorage) -> None:
     assert storage.read("job/chk-1/b") == b"2"
 
 
-def test_a_late_writer_does_not_bring_a_directory_back(
-    storage: CheckpointStorage, row: str
-) -> None:
+def test_a_late_writer_does_not_bring_a_directory_back(storage: Storage, row: str) -> None:
     """The checkpoint was aborted; its slow writer finds no directory and makes none."""
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
     storage.delete("job/chk-1/a")
@@ -190,7 +181,7 @@ def test_a_late_writer_does_not_bring_a_directory_back(
 # -- directories and listing ------------------------------------------------------------------
 
 
-def test_listing(storage: CheckpointStorage) -> None:
+def test_listing(storage: Storage) -> None:
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
     storage.put_if_absent("job/shared/b", Content.of_bytes(b"22"))
     storage.make_directory("jobs")
@@ -201,7 +192,7 @@ def test_listing(storage: CheckpointStorage) -> None:
     assert everything == ["job/chk-1/a", "job/shared/b", "jobs/c"]
 
 
-def test_a_directory_with_files_is_not_removed(storage: CheckpointStorage) -> None:
+def test_a_directory_with_files_is_not_removed(storage: Storage) -> None:
     storage.put_if_absent("job/chk-1/a", Content.of_bytes(b"1"))
     storage.remove_directory("job/chk-1")
     storage.remove_directory("job")
@@ -209,7 +200,7 @@ def test_a_directory_with_files_is_not_removed(storage: CheckpointStorage) -> No
     assert storage.read("job/chk-1/a") == b"1"
 
 
-def test_an_exclusive_directory_is_new(storage: CheckpointStorage) -> None:
+def test_an_exclusive_directory_is_new(storage: Storage) -> None:
     storage.make_directory("target/savepoint-1", exclusive=True)
     storage.put_if_absent("target/savepoint-1/a", Content.of_bytes(b"1"))
     with pytest.raises(ObjectExistsError):
@@ -218,7 +209,7 @@ def test_an_exclusive_directory_is_new(storage: CheckpointStorage) -> None:
     storage.make_directory("target/savepoint-2", exclusive=True)
 
 
-def test_deferred_files_are_there_after_the_flush(storage: CheckpointStorage) -> None:
+def test_deferred_files_are_there_after_the_flush(storage: Storage) -> None:
     for name in "abc":
         storage.put_if_absent(f"job/shared/{name}", Content.of_bytes(name.encode()), deferred=True)
     storage.flush("job/shared")
@@ -243,7 +234,7 @@ def test_deferred_files_are_there_after_the_flush(storage: CheckpointStorage) ->
         "x" * 1025,
     ],
 )
-def test_no_key_leads_outside(storage: CheckpointStorage, key: str) -> None:
+def test_no_key_leads_outside(storage: Storage, key: str) -> None:
     content = Content.of_bytes(b"evil")
     attempts: list[Callable[[], object]] = [
         lambda: storage.put_if_absent(key, content),

@@ -15,12 +15,12 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.versioned import Committed, Rejected, VersionedRecord
+from penstock.files.errors import StorageError
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.records import open_record
 from penstock.jobmanager.high_availability.settings import ZooKeeperSettings
 from penstock.jobmanager.high_availability.zookeeper import INLINE_BYTES, ZooKeeper, ZooKeeperRecord
 

@@ -8,10 +8,10 @@ import pytest
 from recovery_kit import Faults, environment, failing_at, same
 from restore_kit import Tap, Visible, build, cancel, counts, run_to, wait_for
 
-from penstock.checkpoint.errors import StorageError
 from penstock.checkpoint.files import CheckpointFiles
 from penstock.common import JobStatus
 from penstock.core.errors import PenstockError
+from penstock.files.errors import StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.storage.records import open_record
 from penstock.core.versioned import Committed, Rejected, SwapRejectedError
+from penstock.files.records import open_record
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Storage
 
 NO_ATOMIC_CREATE = "fsspec has no exclusive creation that all of its file systems share"
 
 
-def test_swap(storage: CheckpointStorage, row: str, request: pytest.FixtureRequest) -> None:
+def test_swap(storage: Storage, row: str, request: pytest.FixtureRequest) -> None:
     if not storage.capabilities.cas:
         reason = f"{row} has no compare-and-set; records are numbered files there"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
@@ -38,7 +38,7 @@ def test_swap(storage: CheckpointStorage, row: str, request: pytest.FixtureReque
     assert second.data == b"two"
 
 
-def test_versioned_record(storage: CheckpointStorage) -> None:
+def test_versioned_record(storage: Storage) -> None:
     record = open_record(storage, "job/pointer")
     assert record.read() is None
     current = None
@@ -58,7 +58,7 @@ def test_versioned_record(storage: CheckpointStorage) -> None:
 
 
 def test_concurrent_increments_are_not_lost(
-    storage: CheckpointStorage, row: str, request: pytest.FixtureRequest
+    storage: Storage, row: str, request: pytest.FixtureRequest
 ) -> None:
     if not (storage.capabilities.atomic_create or storage.capabilities.cas):
         request.applymarker(pytest.mark.xfail(reason=NO_ATOMIC_CREATE, strict=True))

@@ -14,11 +14,11 @@ import sys
 import threading
 from pathlib import Path
 
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.records import open_record
 from penstock.core.configuration import Configuration
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Rejected
+from penstock.files.local import LocalStorage
+from penstock.files.records import open_record
 from penstock.jobmanager.high_availability.coordination import open_high_availability
 
 

@@ -15,11 +15,11 @@ from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import ChunkCodec, ManifestKind
 from penstock.checkpoint.pointer import PointerRecord
 from penstock.checkpoint.snapshot_load import load_completed, load_snapshot
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.records import open_record
-from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.verify import verify_snapshot
+from penstock.files.contract import Content
+from penstock.files.memory import MemoryStorage
+from penstock.files.records import open_record
+from penstock.files.urls import Storages
 
 JOB = "40dcc6d2ba90f13930abce295de8d038"
 FILES = Path(__file__).parent / "v1" / "files.json"

@@ -9,11 +9,11 @@ from sim_job import Job, Manifest, Snapshot
 from sim_work import SWEEP_MS, StorageWork
 
 from penstock.checkpoint.coordination import events, instructions
-from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.settings import ClaimMode
 from penstock.core.job import JobStatus
 from penstock.core.versioned import Committed, Rejected
+from penstock.files.errors import FilesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class SimDriver(StorageWork):
             found = self.pointer.read()
             event = self._found(found.pointer)
             last_id = self.counter.last()
-        except CheckpointError:
+        except FilesError:
             self.world.at(REBOOT_MS, self, self.boot)
             return
         if not isinstance(outcome, Committed):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from penstock.checkpoint.errors import ObjectExistsError, StorageError, UnknownOutcomeError
-from penstock.checkpoint.storage.contract import Entry
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
+from penstock.files.contract import Entry
+from penstock.files.errors import ObjectExistsError, StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

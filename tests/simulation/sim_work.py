@@ -17,19 +17,20 @@ from penstock.checkpoint.clean_up.orphans import find_orphans
 from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
-from penstock.checkpoint.errors import CheckpointError, FencedError, UnknownOutcomeError
+from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown, VersionedRecord
+from penstock.files.errors import FilesError, UnknownOutcomeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sim_world import World
 
-    from penstock.checkpoint.storage.contract import Entry
+    from penstock.files.contract import Entry
 
 SWEEP_MS = 200
 GRACE_MS = 100
@@ -98,7 +99,7 @@ class StorageWork:
                 reserved = self.counter.reserve(order.at_least)
             except FencedError as error:
                 return events.LeadershipLost(str(error))
-            except CheckpointError as error:
+            except FilesError as error:
                 return events.IdReservationFailed(str(error))
             self.world.checks.id_reserved(reserved)
             return events.IdReserved(reserved)
@@ -126,7 +127,7 @@ class StorageWork:
             path, file = new[-1]
             try:
                 self.world.store.put(path, file)
-            except CheckpointError as error:
+            except FilesError as error:
                 if self.world.chance(0.3):
                     self.handle(events.UploadFailed(number, str(error)))
                     return
@@ -153,7 +154,7 @@ class StorageWork:
             except UnknownOutcomeError as error:
                 self._private[number].append(manifest.metadata)
                 return events.MetadataUnknown(number, str(error))
-            except CheckpointError as error:
+            except FilesError as error:
                 if was_unknown:
                     return events.MetadataUnknown(number, str(error))
                 return events.MetadataFailed(number, str(error))
@@ -176,7 +177,7 @@ class StorageWork:
         def work() -> events.Event:
             try:
                 outcome = self.pointer.publish(pointer, version)
-            except CheckpointError as error:
+            except FilesError as error:
                 return events.PublicationFailed(number, str(error))
             return self._published(number, pointer, outcome)
 
@@ -217,7 +218,7 @@ class StorageWork:
                         lambda each=committable: self.world.checks.sink_commit(number, each),
                         UnknownOutcomeError,
                     )
-                except CheckpointError as error:
+                except FilesError as error:
                     return events.SinkCommitFailed(number, str(error))
                 names.add(committable.name)
             if self.job is not None:
@@ -241,7 +242,7 @@ class StorageWork:
                 if current is not None and current.leader_epoch > self.leader_epoch:
                     return events.LeadershipLost("another leader")
                 self.world.store.delete(path, self.leader_epoch)
-            except CheckpointError as error:
+            except FilesError as error:
                 failure = str(error)
         if failure:
             return events.DeletionFailed(number, failure)
@@ -272,7 +273,7 @@ class StorageWork:
     def sweep(self) -> None:
         """Looks for files that nobody names: first lists, later reads the pointer, then deletes."""
         current_id = self.coordinator.lowest_unfinished_id
-        with contextlib.suppress(CheckpointError):
+        with contextlib.suppress(FilesError):
             entries = self.world.store.list()
             self.world.at(
                 self.world.latency(), self, lambda: self._sweep_found(entries, current_id)
@@ -280,7 +281,7 @@ class StorageWork:
         self.world.at(SWEEP_MS, self, self.sweep)
 
     def _sweep_found(self, entries: list[Entry], current_id: int) -> None:
-        with contextlib.suppress(CheckpointError):
+        with contextlib.suppress(FilesError):
             named: set[str] = set()
             for entry in self.pointer.read().pointer.completed:
                 manifest = self.checkpoint(entry).details
@@ -316,7 +317,7 @@ class StorageWork:
                 pointer = pointer.subsuming(set(order.checkpoint_ids))
                 try:
                     outcome = self.pointer.publish(pointer, version)
-                except CheckpointError as error:
+                except FilesError as error:
                     return events.PointerRemovalUnknown(str(error))
             else:
                 pointer, unknown = self._unknown

@@ -19,7 +19,6 @@ from penstock.checkpoint.coordination.checkpoints import Phase
 from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
 from penstock.checkpoint.coordination.instructions import ReleaseSharedFiles
 from penstock.checkpoint.coordination.state import DeletionQueue, SinkBacklog
-from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.core.versioned import (
     Committed,
@@ -30,6 +29,7 @@ from penstock.core.versioned import (
     VersionedRecord,
     encode_record,
 )
+from penstock.files.errors import FilesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ def lock_without_epoch(patch: Patch) -> None:
 
 def delete_without_epoch(patch: Patch) -> None:
     def broken(self: Any, number: int, paths: list[str]) -> events.Event:
-        with contextlib.suppress(CheckpointError):
+        with contextlib.suppress(FilesError):
             for path in paths:
                 self.world.store.delete(path, self.leader_epoch)
         return events.DeletionCompleted(number)

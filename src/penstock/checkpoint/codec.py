@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.checkpoint.errors import StorageError
 from penstock.checkpoint.manifest import FORMAT_VERSION, Manifest
 from penstock.checkpoint.paths import created_by
-from penstock.checkpoint.storage.contract import check_key
 from penstock.core.envelope import DamagedError, seal, unseal
 from penstock.core.plain_data import from_extension, to_stored
+from penstock.files.contract import check_key
+from penstock.files.errors import StorageError
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import OperatorRecord, StoredHandle, StoredKeyedState

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.urls import Storages
 
 
 def download_files(

@@ -39,11 +39,12 @@ from penstock.checkpoint.coordination.instructions import (
     Upload,
     WriteMetadata,
 )
-from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import rejection_text
 from penstock.core.errors import PenstockError
 from penstock.core.fault_points import fault_span
 from penstock.core.versioned import Committed, Outcome, Unknown
+from penstock.files.errors import UnknownOutcomeError
 
 if TYPE_CHECKING:
     from penstock.checkpoint.figures import CheckpointFigures

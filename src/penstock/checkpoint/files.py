@@ -24,7 +24,7 @@ from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.pointer import JobPointer, PointerRecord, fence
+from penstock.checkpoint.pointer import JobPointer, JobRecords, PointerRecord, fence, open_records
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoints import (
@@ -35,15 +35,14 @@ from penstock.checkpoint.savepoints import (
 )
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.checkpoint.snapshot_load import entry_of, loaded_of
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.probe import probe_storage
-from penstock.checkpoint.storage.records import JobRecords, open_records
-from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
 from penstock.checkpoint.verify import verify_loaded
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Unknown
+from penstock.files.memory import MemoryStorage
+from penstock.files.probe import probe_storage
+from penstock.files.urls import Storages
 from penstock.version import __version__
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.checkpoint.errors import FencedError
 from penstock.core.envelope import DamagedError
 from penstock.core.versioned import Outcome, Rejected, Unknown, VersionedRecord
+from penstock.files.errors import UnknownOutcomeError
 
 
 class CheckpointIdCounter:

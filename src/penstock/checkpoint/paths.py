@@ -10,21 +10,16 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from penstock.checkpoint.errors import CheckpointError
-from penstock.core.errors import ConfigurationError
+from penstock.files.urls import canonical_url, split_url
 
 METADATA: Final = "_metadata"
 CLAIM: Final = "_claimed"
 _CHECKPOINT: Final = re.compile(r"chk-([1-9][0-9]*)")
 _JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://?(.*)", re.DOTALL)
-_SAME_SCHEME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _DATA_FILE: Final = re.compile(r"[0-9a-f]{64}-([1-9][0-9]*)-([A-Za-z0-9._-]+)")
 _SAFE_FILE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -99,52 +94,6 @@ def checkpoint_number(directory_name: str) -> int | None:
     """Returns 7 for `chk-7`, and None for other names."""
     found = _CHECKPOINT.fullmatch(directory_name)
     return None if found is None else int(found.group(1))
-
-
-def canonical_url(path: str) -> str:
-    """Returns one spelling of a directory given by a user: absolute, without a slash at the end.
-
-    Local directories are plain absolute paths; `file:` is taken off and nothing is percent-decoded,
-    as in Hadoop's paths. `s3a:` and `s3n:` are `s3:`.
-
-    Raises:
-        ConfigurationError: It is empty, climbs with `..`, or contains a password.
-    """
-    text = str(path)
-    if not text.strip() or "\0" in text:
-        raise ConfigurationError(
-            f"{text!r} is not a directory for checkpoints; give a path or URL."
-        )
-    found = _SCHEME.fullmatch(text)
-    if found is None or (found.group(1).lower() == "file"):
-        local = text if found is None else "/" + found.group(2).lstrip("/")
-        return posixpath.normpath(Path(local).expanduser().absolute().as_posix())
-    scheme = found.group(1).lower()
-    parts = [part for part in found.group(2).split("/") if part not in ("", ".")]
-    if not parts or ".." in parts:
-        raise ConfigurationError(
-            f"{text!r} names no place: after '{scheme}://' there must be a bucket or host and a "
-            "path without '..'."
-        )
-    if ":" in parts[0].rpartition("@")[0]:
-        # It would be written into every manifest and every error message.
-        raise ConfigurationError(
-            f"the {scheme} URL of a checkpoint directory contains a password. Give it by the "
-            "environment or the configuration of the file system instead."
-        )
-    return f"{_SAME_SCHEME.get(scheme, scheme)}://{'/'.join(parts)}"
-
-
-def split_url(url: str) -> tuple[str, str]:
-    """Splits an absolute place into its directory and the name of the file.
-
-    Raises:
-        CheckpointError: It has no directory above it.
-    """
-    directory, _, name = url.rpartition("/")
-    if not name or directory.endswith((":/", ":")):
-        raise CheckpointError(f"{url!r} is not the place of a file.")
-    return directory or "/", name
 
 
 def snapshot_directory(path: str) -> str:

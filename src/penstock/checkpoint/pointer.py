@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.checkpoint.errors import FencedError
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
+from penstock.files.errors import UnknownOutcomeError
+from penstock.files.records import open_record
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.paths import CheckpointLayout
     from penstock.core.versioned import RecordVersion, VersionedRecord
+    from penstock.files.contract import Storage
 
 _TRIES: Final = 20
 
@@ -294,3 +298,21 @@ def fence(take_over: Callable[[], Outcome], place: str) -> None:
             raise FencedError(f"the leader of epoch {leader} writes {place} now.")
     reason = outcome.reason if isinstance(outcome, Unknown) else "it changes all the time"
     raise UnknownOutcomeError(f"{place} could not be taken over: {reason}.")
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecords:
+    """Records of one job's checkpoints."""
+
+    pointer: VersionedRecord  # Completed checkpoints.
+    counter: VersionedRecord  # Ids of checkpoints.
+    close: Callable[[], None]  # Ends the connection.
+
+
+def open_records(
+    records: JobRecords | None, storage: Storage, layout: CheckpointLayout
+) -> tuple[VersionedRecord, VersionedRecord]:
+    """Returns pointer and counter of a job: given ones, or those in its checkpoint directory."""
+    if records is not None:
+        return records.pointer, records.counter
+    return open_record(storage, layout.pointer), open_record(storage, layout.counter)

@@ -15,22 +15,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.codec import encode_manifest
-from penstock.checkpoint.errors import ObjectExistsError
 from penstock.checkpoint.paths import METADATA, created_by
 from penstock.checkpoint.snapshot_load import LoadedSnapshot
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.scoped import ScopedStorage
+from penstock.files.contract import Content
+from penstock.files.errors import ObjectExistsError
+from penstock.files.wrappers import ScopedStorage
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.paths import CheckpointLayout
-    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.checkpoint.upload_plan import UploadPlan
+    from penstock.files.contract import Storage
 
 
-def prepare_directories(
-    storage: CheckpointStorage, layout: CheckpointLayout, checkpoint_id: int
-) -> None:
+def prepare_directories(storage: Storage, layout: CheckpointLayout, checkpoint_id: int) -> None:
     """Makes the directories of a checkpoint; the only place that makes them.
 
     So a writer that is late, after the checkpoint was aborted, finds no directory and stops.
@@ -40,9 +38,7 @@ def prepare_directories(
     storage.make_directory(layout.checkpoint(checkpoint_id))
 
 
-def write_metadata(
-    storage: CheckpointStorage, directory: str, manifest: Manifest
-) -> LoadedSnapshot:
+def write_metadata(storage: Storage, directory: str, manifest: Manifest) -> LoadedSnapshot:
     """P6: writes `_metadata`, once; afterwards it is durable and never changes.
 
     After an unknown outcome call it again with the same manifest: that finds out, and repeats the
@@ -82,7 +78,7 @@ def write_metadata(
 
 
 def abort_checkpoint(
-    storage: CheckpointStorage,
+    storage: Storage,
     layout: CheckpointLayout,
     checkpoint_id: int,
     plan: UploadPlan | None,
@@ -109,9 +105,7 @@ def abort_checkpoint(
     storage.remove_directory(directory)
 
 
-def delete_private_files(
-    storage: CheckpointStorage, directory: str, checkpoint_id: int
-) -> list[str]:
+def delete_private_files(storage: Storage, directory: str, checkpoint_id: int) -> list[str]:
     """Deletes the data files of a checkpoint without its manifest; returns their keys.
 
     They are known by the names that we give: the number of the checkpoint is in each. Should the

@@ -16,29 +16,29 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.checkpoint.errors import (
-    CheckpointError,
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import CLAIM, METADATA, savepoint_name
+from penstock.checkpoint.publisher import write_metadata
+from penstock.checkpoint.snapshot import JobSnapshot
+from penstock.checkpoint.upload_plan import plan_savepoint
+from penstock.checkpoint.uploads import read_inline, run_upload
+from penstock.files.contract import Content
+from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.paths import CLAIM, METADATA, savepoint_name
-from penstock.checkpoint.publisher import write_metadata
-from penstock.checkpoint.snapshot import JobSnapshot
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.upload_plan import plan_savepoint
-from penstock.checkpoint.uploads import read_inline, run_upload
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import Manifest, StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.storage.contract import CheckpointStorage
-    from penstock.checkpoint.storage.urls import Storages
     from penstock.checkpoint.upload_plan import UploadPlan
     from penstock.checkpoint.uploads import InlinePolicy, OpenContent
+    from penstock.files.contract import Storage
+    from penstock.files.urls import Storages
 
 _TRIES: Final = 10
 
@@ -47,7 +47,7 @@ _TRIES: Final = 10
 class UploadedSavepoint:
     """A savepoint whose data files are durable, and which does not exist before its `_metadata`."""
 
-    storage: CheckpointStorage
+    storage: Storage
     name: str  # Its directory there.
     manifest: Manifest  # What `_metadata` will say.
     plan: UploadPlan  # Its data files.
@@ -143,7 +143,7 @@ def discard_savepoint(uploaded: UploadedSavepoint) -> None:
     uploaded.storage.remove_directory(uploaded.name)
 
 
-def _new_directory(storage: CheckpointStorage, job_id: str, new_uuid: Callable[[], str]) -> str:
+def _new_directory(storage: Storage, job_id: str, new_uuid: Callable[[], str]) -> str:
     for _ in range(_TRIES):
         name = savepoint_name(job_id, new_uuid().replace("-", "")[-12:])
         with contextlib.suppress(ObjectExistsError):

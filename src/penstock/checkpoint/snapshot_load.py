@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.codec import decode_manifest
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
-from penstock.checkpoint.errors import CheckpointError, ContentError, ObjectMissingError
-from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory, split_url
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory
 from penstock.checkpoint.pointer import PointerEntry
 from penstock.core.envelope import DamagedError
+from penstock.files.errors import ContentError, ObjectMissingError
+from penstock.files.urls import split_url
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, StoredHandle
     from penstock.checkpoint.pointer import Pointer
-    from penstock.checkpoint.storage.contract import CheckpointStorage
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.contract import Storage
+    from penstock.files.urls import Storages
 
 LIMIT_METADATA_BYTES: Final = 1024 * 1024 * 1024
 
@@ -31,7 +33,7 @@ class LoadedSnapshot:
     size_bytes: int  # Length of `_metadata`.
     sha256: str  # Checksum of `_metadata`.
     # Bound to its directory: own files are read and deleted where `_metadata` was found.
-    storage: CheckpointStorage = field(repr=False, compare=False)
+    storage: Storage = field(repr=False, compare=False)
 
     def entry(self, *, is_owned: bool) -> PointerEntry:
         """Returns how a pointer names it."""
@@ -49,7 +51,7 @@ class LoadedSnapshot:
         assert handle.path is not None
         return handle.path if handle.shared else f"{self.directory}/{handle.path}"
 
-    def locate(self, storages: Storages, handle: StoredHandle) -> tuple[CheckpointStorage, str]:
+    def locate(self, storages: Storages, handle: StoredHandle) -> tuple[Storage, str]:
         """Returns storage and key of a file of this snapshot."""
         assert handle.path is not None
         if handle.shared:
@@ -149,7 +151,7 @@ def entry_of(checkpoint: CompletedCheckpoint) -> PointerEntry:
     return loaded_of(checkpoint).entry(is_owned=checkpoint.is_deletable)
 
 
-def _loaded(storage: CheckpointStorage, directory: str, data: bytes) -> LoadedSnapshot:
+def _loaded(storage: Storage, directory: str, data: bytes) -> LoadedSnapshot:
     what = f"{directory}/{METADATA}"
     manifest = decode_manifest(data, what)
     number = checkpoint_number(split_url(directory)[1]) if "/" in directory[1:] else None
@@ -162,7 +164,7 @@ def _loaded(storage: CheckpointStorage, directory: str, data: bytes) -> LoadedSn
     return LoadedSnapshot(directory, manifest, len(data), sha256, storage)
 
 
-def _not_a_snapshot(storage: CheckpointStorage, directory: str) -> str:
+def _not_a_snapshot(storage: Storage, directory: str) -> str:
     """Says what is wrong with a path, and which snapshots lie below it."""
     below = sorted(
         {

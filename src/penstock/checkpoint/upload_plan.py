@@ -25,7 +25,7 @@ from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
 if TYPE_CHECKING:
     from penstock.checkpoint.snapshot import JobSnapshot
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Storage
 
     Place = Callable[[StoredHandle, bool], tuple[str | None, StoredHandle]]
     """Takes a handle and whether it is to be shared; returns the key to write to (None: it is there
@@ -72,7 +72,7 @@ class UploadPlan:
 
 def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends on
     snapshot: JobSnapshot,
-    storage: CheckpointStorage,
+    storage: Storage,
     layout: CheckpointLayout,
     checkpoint_id: int,
     *,

@@ -12,22 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.errors import (
-    CheckpointError,
-    ObjectExistsError,
-    StorageError,
-    UnknownOutcomeError,
-)
+from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.parallel import run_all
-from penstock.checkpoint.storage.content import Content
+from penstock.files.contract import Content
+from penstock.files.errors import ObjectExistsError, StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.snapshot import JobSnapshot
-    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.checkpoint.upload_plan import ContentKey, UploadPlan
+    from penstock.files.contract import Storage
 
     OpenContent = Callable[[StoredHandle], Content]
 
@@ -87,7 +83,7 @@ def read_inline(
 
 
 def run_upload(
-    storage: CheckpointStorage,
+    storage: Storage,
     plan: UploadPlan,
     open_content: OpenContent,
     *,

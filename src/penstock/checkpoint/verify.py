@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.errors import CheckpointError, ContentError, ObjectMissingError
 from penstock.checkpoint.parallel import run_all
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.core.errors import PenstockError, StateError
+from penstock.files.errors import ContentError, FilesError, ObjectMissingError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from penstock.checkpoint.manifest import StoredHandle
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.urls import Storages
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def verify_snapshot(
     """Reads every file of the snapshot at a path and compares length and checksum."""
     try:
         loaded = load_snapshot(storages, path)
-    except (CheckpointError, StateError) as error:
+    except (FilesError, StateError) as error:
         return VerifyReport(path, None, 0, 0, 0, (Problem(path, str(error)),))
     return verify_loaded(storages, loaded, executor)
 

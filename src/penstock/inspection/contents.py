@@ -27,7 +27,7 @@ from penstock.state.schema import PLAIN
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import OperatorRecord, StateRecord
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.urls import Storages
     from penstock.inspection.reader import OperatorStateRow, StateRow
 
 

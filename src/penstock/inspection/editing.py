@@ -25,12 +25,12 @@ from penstock.checkpoint.savepoints import (
 )
 from penstock.checkpoint.snapshot import JobSnapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage.urls import configured_storages
 from penstock.checkpoint.uploads import InlinePolicy, local_files
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ProgramError
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM, MIN_MAX_PARALLELISM
+from penstock.files.urls import configured_storages
 from penstock.inspection.operator_editing import (
     FormerOperator,
     NewOperator,
@@ -45,8 +45,8 @@ from penstock.version import __version__
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import OperatorRecord, StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.storage.content import Content
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.contract import Content
+    from penstock.files.urls import Storages
 
 _INLINE_BYTES: Final = 20 * 1024
 _THREADS: Final = 4

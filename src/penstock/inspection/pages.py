@@ -17,7 +17,7 @@ import msgspec
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import METADATA, snapshot_directory
-from penstock.checkpoint.storage.urls import configured_storages
+from penstock.files.urls import configured_storages
 from penstock.inspection.contents import list_states
 from penstock.inspection.state_rows import RowsRequest
 

@@ -20,11 +20,11 @@ from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
-from penstock.checkpoint.storage.urls import configured_storages
 from penstock.core.errors import EnvironmentError_
 from penstock.core.file_area import FileArea
 from penstock.core.naming import install_extra
 from penstock.core.row import Row
+from penstock.files.urls import configured_storages
 from penstock.operators.windows import windows as _windows  # noqa: F401 - namespaces of window state
 from penstock.state.backend import read_entries
 from penstock.state.operator_snapshot import LogicState, read_logic
@@ -33,7 +33,7 @@ from penstock.state.pickles import Opaque, Pickles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle, SubtaskRecord
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.urls import Storages
 
 
 class StateRow(NamedTuple):

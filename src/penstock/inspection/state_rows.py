@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import PenstockError
+from penstock.files.urls import Storages
 from penstock.inspection.contents import keyed_entry, list_states, operator_entry
 from penstock.inspection.reader import Snapshot, open_snapshot
 

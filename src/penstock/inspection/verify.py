@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.clean_up.orphans import list_orphans
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.paths import METADATA, canonical_url, checkpoint_number, split_url
-from penstock.checkpoint.storage.urls import configured_storages
+from penstock.checkpoint.paths import METADATA, checkpoint_number
 from penstock.checkpoint.verify import VerifyReport, verify_snapshot
 from penstock.core.clock import SystemClock
+from penstock.files.errors import FilesError
+from penstock.files.urls import canonical_url, configured_storages, split_url
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.urls import Storages
 
 
 def verify_snapshots(path: str, *, orphans: bool = False) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _orphans(storages: Storages, job_directory: str) -> list[dict[str, Any]]:
     above = split_url(job_directory)[0]
     try:
         orphans = list_orphans(storages, job_directory, now_ms=SystemClock().wall_ms())
-    except CheckpointError as error:
+    except FilesError as error:
         raise CheckpointError(
             f"orphans in {job_directory} cannot be told from files in use: {error}"
         ) from error

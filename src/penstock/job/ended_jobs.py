@@ -20,15 +20,15 @@ from penstock.checkpoint.executor import execute
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.pointer import open_records
 from penstock.checkpoint.retention import RetentionPolicy, is_kept
 from penstock.checkpoint.settings import StorageKind
 from penstock.checkpoint.snapshot_load import loaded_of
 from penstock.checkpoint.start_point import own_start
-from penstock.checkpoint.storage.records import open_records
-from penstock.checkpoint.storage.urls import Storages
 from penstock.core.clock import SystemClock
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
+from penstock.files.urls import Storages
 from penstock.job.attempt_directories import remove_earlier_attempts
 from penstock.job.settings import read_settings
 from penstock.jobmanager.high_availability.coordination import open_job_records

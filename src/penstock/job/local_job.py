@@ -24,11 +24,12 @@ from concurrent import futures
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.errors import LASTING_DAMAGE, CheckpointError
+from penstock.checkpoint.errors import LASTING_DAMAGE
 from penstock.checkpoint.pointer import is_superseded
 from penstock.checkpoint.start_point import JobEndedError
 from penstock.core.errors import JobExecutionError, is_lasting
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
+from penstock.files.errors import FilesError
 from penstock.job.engine import open_engine
 from penstock.job.listeners import JobListeners
 from penstock.job.record import FailuresInARow, Job, engine_facts, storage_facts
@@ -331,7 +332,7 @@ def take_last_checkpoint(service: CheckpointService, driver: JobDriver) -> None:
             result.result(_POLL_S)
         except TimeoutError:
             continue
-        except CheckpointError:
+        except FilesError:
             result = None
             service.pause()
         else:

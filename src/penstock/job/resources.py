@@ -16,10 +16,10 @@ from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.service import CheckpointService
 from penstock.checkpoint.snapshot_load import entry_of, load_entry
-from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ProcessLostError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
+from penstock.files.urls import Storages
 from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
 from penstock.job.restore import fitting_start, restored_state
 from penstock.job.snapshot import JobForCheckpoints

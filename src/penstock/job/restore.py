@@ -16,16 +16,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.paths import canonical_url
 from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.start_point import find_start
-from penstock.checkpoint.storage.urls import configured_storages
 from penstock.connectors.source import Split
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
 from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
+from penstock.files.urls import canonical_url, configured_storages
 from penstock.graph.compile import compile_graph
 from penstock.graph.nodes import NodeKind
 from penstock.job.restore_fit import Fit, OperatorFit, Probed, fit, undeclared

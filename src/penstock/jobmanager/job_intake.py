@@ -9,12 +9,12 @@ import shutil
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage.urls import Storages
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.core.file_area import make_private
+from penstock.files.errors import FilesError
+from penstock.files.urls import Storages
 from penstock.jobmanager.dispatching import RefusedError
 from penstock.jobmanager.job_directory import (
     FILE_MODE,
@@ -142,7 +142,7 @@ def _check(settings: dict[str, str]) -> None:
         if start and "://" not in start:
             # What the program starts from elsewhere, with keys of its own perhaps, it sees itself.
             load_snapshot(Storages(), start)
-    except (ConfigurationError, CheckpointError, StateError) as error:
+    except (ConfigurationError, FilesError, StateError) as error:
         raise RefusedError(str(error)) from None
 
 

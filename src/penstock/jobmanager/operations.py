@@ -10,8 +10,8 @@ from typing import Any
 from penstock.checkpoint.clean_up.deletion import delete_snapshot
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import PenstockError
+from penstock.files.urls import Storages
 from penstock.jobmanager.dispatching import (
     Leadership,
     NotLeaderError,

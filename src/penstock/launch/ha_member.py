@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.paths import canonical_url
 from penstock.core.clock import SystemClock
 from penstock.core.tls import rest_scheme
+from penstock.files.urls import canonical_url
 from penstock.jobmanager.high_availability.cluster import ClusterJobs
 from penstock.jobmanager.high_availability.coordination import open_high_availability
 from penstock.rest.token_file import TLS_ADVICE, is_loopback

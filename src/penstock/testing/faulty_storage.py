@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.checkpoint.errors import StorageError, UnknownOutcomeError
-from penstock.checkpoint.storage.contract import CheckpointStorage, Entry
 from penstock.core.versioned import SwapUnknownError
+from penstock.files.contract import Entry, Storage
+from penstock.files.errors import StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.content import Content
     from penstock.core.versioned import Cell
+    from penstock.files.contract import Content
 
 __all__ = ["Fault", "FaultyStorage", "SimulatedCrash"]
 
@@ -44,7 +44,7 @@ class Fault(Enum):
     CRASH_AFTER = "the process dies after the effect"
 
 
-class FaultyStorage(CheckpointStorage):
+class FaultyStorage(Storage):
     """Another storage with faults.
 
     Args:
@@ -57,7 +57,7 @@ class FaultyStorage(CheckpointStorage):
         hit: Faults that were reached.
     """
 
-    def __init__(self, inner: CheckpointStorage, faults: Mapping[int, Fault] | None = None) -> None:
+    def __init__(self, inner: Storage, faults: Mapping[int, Fault] | None = None) -> None:
         self.inner = inner
         self.url = inner.url
         self.capabilities = inner.capabilities

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.checkpoint.storage.disk import DiskEntry
+from penstock.files.disk import DiskEntry
 
 if TYPE_CHECKING:
     import random
@@ -50,7 +50,7 @@ class _Directory:
 
 
 class SimulatedDisk:
-    """A file system in memory; see `penstock.checkpoint.storage.disk.Disk`.
+    """A file system in memory; see `penstock.files.disk.Disk`.
 
     Args:
         cut_at: Number of the call at which the power is cut, from 1.

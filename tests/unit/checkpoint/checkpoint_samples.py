@@ -19,7 +19,7 @@ from penstock.checkpoint.manifest import (
     SubtaskRecord,
 )
 from penstock.checkpoint.snapshot import JobSnapshot
-from penstock.checkpoint.storage.content import Content
+from penstock.files.contract import Content
 
 if TYPE_CHECKING:
     from collections.abc import Callable

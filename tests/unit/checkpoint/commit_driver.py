@@ -14,27 +14,28 @@ from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
 
 from penstock.checkpoint.clean_up.deletion import delete_shared, delete_snapshot
 from penstock.checkpoint.clean_up.orphans import OrphanSweep
-from penstock.checkpoint.errors import CheckpointError, FencedError, StorageError
+from penstock.checkpoint.errors import CheckpointError, FencedError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import Pointer, PointerRecord, ReadPointer
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_entry
-from penstock.checkpoint.storage.records import open_record
-from penstock.checkpoint.storage.retry import RetryingStorage
-from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, read_inline, run_upload
 from penstock.checkpoint.verify import verify_loaded
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
+from penstock.files.errors import FilesError, StorageError
+from penstock.files.records import open_record
+from penstock.files.urls import Storages
+from penstock.files.wrappers import RetryingStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.checkpoint.manifest import Manifest
     from penstock.checkpoint.paths import CheckpointLayout
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Storage
 
 LIVE = (("s1", "s2"), ("s1", "s2", "s3", "s4"), ("s123", "s4", "s5"), ("s123", "s456"))
 LAYOUT = layout_of(JOB)
@@ -48,7 +49,7 @@ def content_of(name: str) -> bytes:
 class Driver:
     """One leader of one job."""
 
-    root: CheckpointStorage
+    root: Storage
     leader_epoch: int = 1
     num_retained: int = 2
     threshold: int = 10
@@ -56,7 +57,7 @@ class Driver:
     attempts: int = 3
 
     def __post_init__(self) -> None:
-        def opener(url: str) -> CheckpointStorage:
+        def opener(url: str) -> Storage:
             assert url == self.root.url, url
             return self.root
 
@@ -83,8 +84,8 @@ class Driver:
         self.published: list[int] = []
         self.reserved: list[int] = []
 
-    def _local(self, url: str) -> CheckpointStorage:
-        from penstock.checkpoint.storage.local import LocalStorage
+    def _local(self, url: str) -> Storage:
+        from penstock.files.local import LocalStorage
 
         assert isinstance(self.root, LocalStorage)
         return LocalStorage(url, self.root._disk)
@@ -183,7 +184,7 @@ class Driver:
         for entry in self.known.pointer.subsumed:
             try:
                 one = self.loaded.get(entry.checkpoint_id) or load_entry(self.storages, entry)
-            except CheckpointError:
+            except FilesError:
                 done.append(entry.checkpoint_id)
                 continue
             if delete_snapshot(self.storages, one, self._confirm).is_complete:
@@ -229,7 +230,7 @@ def sweep(
     swept.close()
 
 
-def check_recovery(root: CheckpointStorage, before: Driver, tried: int) -> Driver:
+def check_recovery(root: Storage, before: Driver, tried: int) -> Driver:
     """Recovers with a new leader and checks the invariants; returns that leader.
 
     Args:

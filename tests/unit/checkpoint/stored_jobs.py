@@ -9,21 +9,21 @@ from commit_driver import LIVE, Driver
 
 from penstock.checkpoint.manifest import ManifestKind
 from penstock.checkpoint.savepoints import finish_savepoint, upload_savepoint
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.retry import RetryingStorage
 from penstock.checkpoint.uploads import InlinePolicy
+from penstock.files.local import LocalStorage
+from penstock.files.wrappers import RetryingStorage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.storage.contract import CheckpointStorage
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.contract import Storage
+    from penstock.files.urls import Storages
 
 DATA = b"savepoint data " * 100
 
 
-def once(inner: CheckpointStorage) -> CheckpointStorage:
+def once(inner: Storage) -> Storage:
     return RetryingStorage(inner, tries=1, sleep=lambda seconds: None)
 
 

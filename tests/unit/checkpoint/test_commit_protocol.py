@@ -15,11 +15,12 @@ from checkpoint_samples import JOB, sha256
 from commit_driver import LAYOUT, LIVE, Driver, check_recovery, content_of, sweep
 
 from penstock.checkpoint.clean_up.deletion import delete_snapshot
-from penstock.checkpoint.errors import CheckpointError, FencedError
+from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.paths import created_by
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.core.envelope import DamagedError
+from penstock.files.errors import FilesError
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
 from penstock.testing.faulty_storage import Fault, FaultyStorage, SimulatedCrash
 from penstock.testing.simulated_disk import PowerCut, SimulatedDisk
 
@@ -34,7 +35,7 @@ def run_job(driver: Driver, rounds: int = 4) -> int:
                 driver.checkpoint(LIVE[number % 4], number + 1)
             except FencedError:
                 raise
-            except CheckpointError:
+            except FilesError:
                 continue
     finally:
         tried = _last_tried(driver)
@@ -140,7 +141,7 @@ def test_files_of_a_checkpoint_that_failed_are_not_reused() -> None:
     driver = Driver(storage, attempts=1)
     driver.start()
     driver.checkpoint(("s1",), 1)
-    with pytest.raises(CheckpointError):
+    with pytest.raises(FilesError):
         driver.checkpoint(("s1", "s2"), 2)
     assert not [key for key in inner.files if "chk-2" in key]
     driver.checkpoint(("s1", "s2"), 3)
@@ -215,7 +216,7 @@ def test_one_failing_call_without_retries(fault: Fault) -> None:
         driver = Driver(FaultyStorage(inner, {index: fault}), attempts=1)
         try:
             tried = run_job(driver)
-        except CheckpointError:
+        except FilesError:
             assert driver.published == []
             tried = 0
         check_recovery(inner, driver, tried)
@@ -226,7 +227,7 @@ def test_the_process_dies_or_the_storage_is_gone_at_every_call(fault: Fault) -> 
     for index in range(1, CALLS + 1):
         inner = MemoryStorage()
         driver = Driver(FaultyStorage(inner, {index: fault}))
-        with contextlib.suppress(SimulatedCrash, CheckpointError):
+        with contextlib.suppress(SimulatedCrash, FilesError):
             run_job(driver)
         successor = check_recovery(inner, driver, _last_tried(driver))
         # After healing and sweep nothing is left that nobody names.
@@ -313,7 +314,7 @@ def test_a_damaged_newest_checkpoint_stops_recovery() -> None:
     key = LAYOUT.metadata(4)
     data, _ = storage.files[key]
     storage.files[key] = data[:-1] + b"\0", 0
-    with pytest.raises(CheckpointError, match=r"checkpoint 4: .*chk-4.*(?s:.)*Readable: 3"):
+    with pytest.raises(FilesError, match=r"checkpoint 4: .*chk-4.*(?s:.)*Readable: 3"):
         Driver(storage, leader_epoch=2).start()
 
 
@@ -323,7 +324,7 @@ def test_exchanged_metadata_stops_recovery() -> None:
     run_job(Driver(storage))
     three, four = LAYOUT.metadata(3), LAYOUT.metadata(4)
     storage.files[three], storage.files[four] = storage.files[four], storage.files[three]
-    with pytest.raises(CheckpointError, match="damaged or replaced"):
+    with pytest.raises(FilesError, match="damaged or replaced"):
         Driver(storage, leader_epoch=2).start()
 
 

@@ -28,11 +28,12 @@ from penstock.checkpoint.coordination.instructions import (
     Upload,
     WriteMetadata,
 )
-from penstock.checkpoint.errors import FencedError, StorageError, UnknownOutcomeError
+from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.executor import execute
 from penstock.checkpoint.figures import CheckpointFigures
-from penstock.checkpoint.storage.counts import StorageCounts
 from penstock.core.versioned import Committed, RecordVersion, Rejected, Unknown
+from penstock.files.errors import StorageError, UnknownOutcomeError
+from penstock.files.wrappers import StorageCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

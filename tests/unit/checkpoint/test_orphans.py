@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from penstock.checkpoint.clean_up.orphans import find_orphans, referenced_keys
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.contract import Entry
-from penstock.checkpoint.storage.memory import MemoryStorage
+from penstock.files.contract import Content, Entry
+from penstock.files.memory import MemoryStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 from checkpoint_samples import JOB
 
-from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import (
-    canonical_url,
     checkpoint_number,
     created_by,
     data_file_name,
     layout_of,
     savepoint_name,
     snapshot_directory,
-    split_url,
 )
 from penstock.core.errors import ConfigurationError
+from penstock.files.errors import FilesError
+from penstock.files.urls import canonical_url, split_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,5 +108,5 @@ def test_split_url() -> None:
     assert split_url("/a") == ("/", "a")
     assert split_url("s3://bucket/a") == ("s3://bucket", "a")
     for wrong in ("s3://bucket", "s3://bucket/", "/"):
-        with pytest.raises(CheckpointError):
+        with pytest.raises(FilesError):
             split_url(wrong)

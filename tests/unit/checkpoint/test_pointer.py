@@ -7,14 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from checkpoint_samples import ids
 
-from penstock.checkpoint.errors import FencedError, UnknownOutcomeError
+from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord, rejection_text
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.versioned import Cell, Committed, Rejected, decode_record
+from penstock.files.errors import UnknownOutcomeError
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.records import open_record
 from penstock.testing.faulty_storage import Fault, FaultyStorage
 from penstock.testing.simulated_disk import SimulatedDisk
 

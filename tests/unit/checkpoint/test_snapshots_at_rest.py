@@ -15,20 +15,16 @@ from stored_jobs import job_with_checkpoints, savepoint
 from penstock.checkpoint.clean_up.deletion import DeletionReport, delete_entry, delete_snapshot
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.downloads import download_files
-from penstock.checkpoint.errors import (
-    CheckpointError,
-    ContentError,
-    ObjectMissingError,
-    StorageError,
-)
+from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.savepoints import claim_snapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.urls import Storages
 from penstock.checkpoint.verify import verify_snapshot
 from penstock.core.envelope import DamagedError
+from penstock.files.contract import Content
+from penstock.files.errors import ContentError, ObjectMissingError, StorageError
+from penstock.files.local import LocalStorage
+from penstock.files.urls import Storages
 
 
 @pytest.fixture

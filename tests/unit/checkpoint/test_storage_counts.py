@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 
 from penstock.checkpoint.clean_up.orphans import OrphanSweep
-from penstock.checkpoint.errors import (
+from penstock.checkpoint.paths import layout_of
+from penstock.files.contract import Content
+from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.counts import StorageCounts
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.retry import RetryingStorage
-from penstock.checkpoint.storage.urls import Storages
+from penstock.files.memory import MemoryStorage
+from penstock.files.urls import Storages
+from penstock.files.wrappers import RetryingStorage, StorageCounts
 
 
 class Unreliable(MemoryStorage):

@@ -20,7 +20,7 @@ from checkpoint_samples import (
     sha256,
 )
 
-from penstock.checkpoint.errors import CheckpointError, ContentError, StorageError
+from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import Manifest, StoredHandle, SubtaskRecord
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.snapshot import (
@@ -29,7 +29,6 @@ from penstock.checkpoint.snapshot import (
     local_handle,
     local_keyed_state,
 )
-from penstock.checkpoint.storage.memory import MemoryStorage
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint, plan_savepoint
 from penstock.checkpoint.uploads import (
     InlinePolicy,
@@ -39,12 +38,14 @@ from penstock.checkpoint.uploads import (
     run_upload,
 )
 from penstock.core.handles import FileHandle
+from penstock.files.errors import ContentError, StorageError
+from penstock.files.memory import MemoryStorage
 from penstock.testing.faulty_storage import Fault, FaultyStorage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.checkpoint.storage.content import Content
+    from penstock.files.contract import Content
 
 LAYOUT = layout_of(JOB)
 LARGE = bytes(range(256)) * 100

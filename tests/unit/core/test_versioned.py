@@ -10,9 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError, NewerFormatError, seal
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import (
@@ -28,6 +25,9 @@ from penstock.core.versioned import (
     decode_record,
     encode_record,
 )
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.records import open_record
 from penstock.testing.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:

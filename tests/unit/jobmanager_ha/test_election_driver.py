@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.records import SwappedRecord
 from penstock.core.errors import StateError
 from penstock.core.versioned import Cell, VersionedRecord, encode_record
 from penstock.core.versioned import RecordVersion as Version
+from penstock.files.errors import StorageError
+from penstock.files.memory import MemoryStorage
+from penstock.files.records import SwappedRecord
 from penstock.jobmanager.election.decider import Election
 from penstock.jobmanager.election.driver import LeaderElection, lease_clock_ms
 from penstock.jobmanager.election.lease import LeaseTimes

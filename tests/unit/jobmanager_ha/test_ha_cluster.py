@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.records import open_record
+from penstock.files.errors import StorageError
+from penstock.files.memory import MemoryStorage
+from penstock.files.records import open_record
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError
 from penstock.jobmanager.high_availability.cluster import ClusterJobs

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import StateError
+from penstock.files.errors import StorageError
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.records import open_record
 from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
 from penstock.jobmanager.high_availability.job_store import HaJobStore, JobResult, StoredJob
 from penstock.jobmanager.job_records import SubmissionRecord
@@ -21,15 +21,14 @@ from penstock.jobmanager.job_records import SubmissionRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.checkpoint.storage.content import Content
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Content, Storage
 
 JOB = "0123456789abcdef" * 2
 OTHER = "f" * 32
 _ids = itertools.count(1)
 
 
-def store_on(storage: CheckpointStorage) -> HaJobStore:
+def store_on(storage: Storage) -> HaJobStore:
     record = open_record(storage, "default/execution-plans")
     return HaJobStore(storage, "default", record, lambda: f"{next(_ids):012x}" + "0" * 20)
 
@@ -47,7 +46,7 @@ def ended(status: str = "FINISHED", job_id: str = JOB) -> JobResult:
     return JobResult(job_id=job_id, status=status, name="words", started_ms=7, ended_ms=19)
 
 
-def plans(storage: CheckpointStorage) -> list[str]:
+def plans(storage: Storage) -> list[str]:
     names = [entry.key.rpartition("/")[2] for entry in storage.list("default")]
     return [name for name in names if name.startswith("submittedExecutionPlan")]
 

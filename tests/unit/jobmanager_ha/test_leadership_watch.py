@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.records import open_record
 from penstock.core.configuration import Configuration
+from penstock.files.memory import MemoryStorage
+from penstock.files.records import open_record
 from penstock.jobmanager.high_availability.coordination import (
     LEASE,
     CoordinationRecords,

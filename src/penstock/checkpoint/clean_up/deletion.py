@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.errors import CheckpointError, ObjectMissingError
-from penstock.checkpoint.paths import CLAIM, METADATA, split_url
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import CLAIM, METADATA
 from penstock.checkpoint.publisher import delete_private_files
 from penstock.checkpoint.snapshot_load import load_entry
 from penstock.core.envelope import DamagedError
+from penstock.files.errors import FilesError, ObjectMissingError
+from penstock.files.urls import split_url
 
 if TYPE_CHECKING:
     from penstock.checkpoint.pointer import PointerEntry
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.storage.contract import CheckpointStorage
-    from penstock.checkpoint.storage.urls import Storages
+    from penstock.files.contract import Storage
+    from penstock.files.urls import Storages
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def delete_shared(
 
 
 def _delete(
-    files: Mapping[str, tuple[CheckpointStorage, str]], confirm: Callable[[], None]
+    files: Mapping[str, tuple[Storage, str]], confirm: Callable[[], None]
 ) -> DeletionReport:
     deleted: list[str] = []
     failed: list[tuple[str, str]] = []
@@ -109,7 +111,7 @@ def _delete(
         confirm()
         try:
             storage.delete(key)
-        except CheckpointError as error:
+        except FilesError as error:
             failed.append((place, str(error)))
         else:
             deleted.append(place)

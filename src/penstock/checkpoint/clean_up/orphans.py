@@ -25,29 +25,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.clean_up.deletion import DeletionReport
-from penstock.checkpoint.errors import CheckpointError, ObjectMissingError
 from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.paths import (
     METADATA,
     CheckpointLayout,
-    canonical_url,
     checkpoint_number,
     created_by,
-    split_url,
     written_by,
 )
 from penstock.checkpoint.pointer import decode_pointer
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
-from penstock.checkpoint.storage.local import TEMPORARY_PREFIX
-from penstock.checkpoint.storage.records import open_record
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import PenstockError
+from penstock.files.errors import FilesError, ObjectMissingError
+from penstock.files.local import TEMPORARY_PREFIX
+from penstock.files.records import open_record
+from penstock.files.urls import canonical_url, split_url
 
 if TYPE_CHECKING:
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.storage.contract import CheckpointStorage, Entry
-    from penstock.checkpoint.storage.urls import Storages
     from penstock.core.clock import Clock
+    from penstock.files.contract import Entry, Storage
+    from penstock.files.urls import Storages
 
 DEFAULT_GRACE_MS: Final = 24 * 60 * 60 * 1000
 _EVERY_MS: Final = 60 * 60 * 1000
@@ -105,7 +104,7 @@ def find_orphans(  # noqa: PLR0913 - the facts of a pure decision
 
 
 def delete_orphans(
-    storage: CheckpointStorage, orphans: tuple[Orphan, ...], confirm: Callable[[], None]
+    storage: Storage, orphans: tuple[Orphan, ...], confirm: Callable[[], None]
 ) -> DeletionReport:
     """Deletes those that are deletable; a failure does not stop it."""
     deleted: list[str] = []
@@ -116,7 +115,7 @@ def delete_orphans(
         confirm()
         try:
             storage.delete(orphan.key)
-        except CheckpointError as error:
+        except FilesError as error:
             failed.append((orphan.key, str(error)))
         else:
             deleted.append(orphan.key)
@@ -126,9 +125,7 @@ def delete_orphans(
     return DeletionReport(tuple(deleted), tuple(failed))
 
 
-def referenced_keys(
-    storage: CheckpointStorage, retained: Iterable[LoadedSnapshot]
-) -> frozenset[str]:
+def referenced_keys(storage: Storage, retained: Iterable[LoadedSnapshot]) -> frozenset[str]:
     """Returns keys of this storage that some snapshots name."""
     start = f"{storage.url}/"
     keys = set()
@@ -172,7 +169,7 @@ class OrphanSweep:
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a sweep depends on
         self,
-        storage: CheckpointStorage,
+        storage: Storage,
         layout: CheckpointLayout,
         writer_id: str,
         grace_ms: int,
@@ -313,7 +310,7 @@ def list_orphans(storages: Storages, job_directory: str, *, now_ms: int) -> tupl
     )
 
 
-def _whole(storages: Storages, storage: CheckpointStorage, job_id: str) -> Iterator[LoadedSnapshot]:
+def _whole(storages: Storages, storage: Storage, job_id: str) -> Iterator[LoadedSnapshot]:
     for entry in storage.list(job_id):
         if entry.key.endswith(f"/{METADATA}"):
             with contextlib.suppress(DamagedError, ObjectMissingError):

@@ -21,7 +21,7 @@ from penstock.core.row import Row
 
 if TYPE_CHECKING:
     from penstock.connectors.files.range_reader import ByteWindow
-    from penstock.connectors.files.storage import InputFile, Storage
+    from penstock.connectors.files.storage import InputFile, InputStorage
     from penstock.connectors.source import SourceReader, Split
 
 _STATEFUL_CHARSETS: Final = ("utf-7", "hz", "iso2022")
@@ -138,7 +138,7 @@ class BulkFormat(ABC):
         raise NotColumnar(f"{type(self).__name__} has no columns")
 
     @abstractmethod
-    def splits(self, storage: Storage, file: InputFile, block_bytes: int) -> list[Split]:
+    def splits(self, storage: InputStorage, file: InputFile, block_bytes: int) -> list[Split]:
         """Cuts one file."""
 
     @abstractmethod

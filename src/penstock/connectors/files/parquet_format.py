@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
 from penstock.connectors.files.range_reader import check_unchanged
-from penstock.connectors.files.storage import InputFile, Storage, storage_of
+from penstock.connectors.files.storage import InputFile, InputStorage, storage_of
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
 from penstock.core.errors import InputError, JobExecutionError
@@ -48,7 +48,7 @@ class ParquetFormat(BulkFormat):
         lowered.arrow = columns
         return lowered
 
-    def splits(self, storage: Storage, file: InputFile, block_bytes: int) -> list[Split]:
+    def splits(self, storage: InputStorage, file: InputFile, block_bytes: int) -> list[Split]:
         with _ParquetFile(storage, file.path) as parquet:
             metadata = parquet.metadata
             names = parquet.names
@@ -87,7 +87,7 @@ def _split(file: InputFile, groups: list[int]) -> Split:
 class _ParquetFile:
     """An open Parquet file; pyarrow is only loaded when there is one."""
 
-    def __init__(self, storage: Storage, path: str) -> None:
+    def __init__(self, storage: InputStorage, path: str) -> None:
         parquet: Any = importlib.import_module("pyarrow.parquet")
         self._stream = storage.open(path)
         try:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Final, cast
 
 from penstock.connectors.files.formats import Block, Parsed, RecordParser, StreamFormat
-from penstock.connectors.files.storage import InputFile, Storage, storage_of
+from penstock.connectors.files.storage import InputFile, InputStorage, storage_of
 from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, UnsupportedError
 
@@ -215,7 +215,7 @@ class RangeReader(SourceReader):
             self._open_file = None
 
 
-def check_unchanged(storage: Storage, found: InputFile) -> None:
+def check_unchanged(storage: InputStorage, found: InputFile) -> None:
     """Fails when a file is not what it was when it was found."""
     now = storage.look_up(found.path)
     if now == found:
@@ -231,7 +231,7 @@ def check_unchanged(storage: Storage, found: InputFile) -> None:
 class OpenFile:
     """One file, seen through a window and a parser."""
 
-    def __init__(self, record_format: StreamFormat, storage: Storage, file: InputFile) -> None:
+    def __init__(self, record_format: StreamFormat, storage: InputStorage, file: InputFile) -> None:
         self._path = file.path
         self._window = open_window(record_format, storage, file.path)
         self.parser: RecordParser = record_format.create_parser()
@@ -344,7 +344,7 @@ class OpenFile:
         self._window.close()
 
 
-def open_window(record_format: StreamFormat, storage: Storage, path: str) -> ByteWindow:
+def open_window(record_format: StreamFormat, storage: InputStorage, path: str) -> ByteWindow:
     """Opens a file so that records of the format can be seen in it."""
     compressed, recoded = is_compressed(path), record_format.needs_transcoding
 

@@ -38,7 +38,7 @@ class InputFile:
         return f"{self.size_bytes} bytes, changed {version}"
 
 
-class Storage(ABC):
+class InputStorage(ABC):
     """What the file source asks of a file system."""
 
     @abstractmethod
@@ -74,7 +74,7 @@ def normalize(path: str) -> str:
     return os.path.abspath(os.path.expanduser(text))
 
 
-def storage_of(path: str) -> Storage:
+def storage_of(path: str) -> InputStorage:
     """Returns the storage that a normalized path belongs to."""
     return RemoteStorage(path) if "://" in path else LocalStorage()
 
@@ -84,7 +84,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-class LocalStorage(Storage):
+class LocalStorage(InputStorage):
     """Files that every worker finds under the same path."""
 
     def files(self, path: str, *, recursive: bool) -> list[InputFile]:
@@ -133,7 +133,7 @@ def _walk(root: str, *, recursive: bool) -> list[str]:
     return found
 
 
-class RemoteStorage(Storage):
+class RemoteStorage(InputStorage):
     """Everything with a scheme, through fsspec and the package that it needs for the scheme."""
 
     def __init__(self, path: str) -> None:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from penstock.checkpoint.errors import ObjectMissingError
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
+from penstock.files.errors import ObjectMissingError
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError, UnknownJobError
 from penstock.jobmanager.high_availability.job_store import JobResult, StoredJob

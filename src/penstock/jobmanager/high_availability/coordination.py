@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.paths import canonical_url
-from penstock.checkpoint.storage.probe import probe_storage
-from penstock.checkpoint.storage.records import JobRecords, open_record
-from penstock.checkpoint.storage.urls import Storages
+from penstock.checkpoint.pointer import JobRecords
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import VersionedRecord
+from penstock.files.probe import probe_storage
+from penstock.files.records import open_record
+from penstock.files.urls import Storages, canonical_url
 from penstock.jobmanager.election.decider import Election
 from penstock.jobmanager.election.driver import LeaderElection
 from penstock.jobmanager.election.lease import LeaseTimes, decode_lease
@@ -27,8 +27,8 @@ from penstock.jobmanager.high_availability.zookeeper import ZooKeeper, ZooKeeper
 from penstock.jobmanager.job_records import ATTEMPT_BITS
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.core.configuration import Configuration
+    from penstock.files.contract import Storage
 
 LEASE: Final = "leader/latch"
 """Name of the leader's lease."""
@@ -211,7 +211,7 @@ def find_leader_url(configuration: Configuration) -> str | None:
     return None if lease.is_released else lease.address or None
 
 
-def _check_safe(storage: CheckpointStorage, key: str) -> None:
+def _check_safe(storage: Storage, key: str) -> None:
     found = storage.capabilities
     if not (found.cas or found.atomic_create):
         raise ConfigurationError(

@@ -21,23 +21,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.checkpoint.errors import (
-    CheckpointError,
-    FencedError,
-    ObjectExistsError,
-    ObjectMissingError,
-)
+from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import fence
-from penstock.checkpoint.storage.content import Content
 from penstock.core.envelope import DamagedError, seal, unseal
 from penstock.core.errors import StateError
 from penstock.core.versioned import Rejected, Unknown
+from penstock.files.contract import Content
+from penstock.files.errors import FilesError, ObjectExistsError, ObjectMissingError
 from penstock.jobmanager.dispatching import NotLeaderError, RefusedError, UnknownJobError
 from penstock.jobmanager.job_records import SubmissionRecord  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.core.versioned import VersionedRecord
+    from penstock.files.contract import Storage
 
 
 _MAGIC: Final = b"\x93PENPLAN"
@@ -83,7 +79,7 @@ class HaJobStore:
 
     def __init__(
         self,
-        storage: CheckpointStorage,
+        storage: Storage,
         cluster_id: str,
         record: VersionedRecord,
         new_id: Callable[[], str],
@@ -274,7 +270,7 @@ class HaJobStore:
             )
 
     def _delete(self, name: str) -> None:
-        with contextlib.suppress(CheckpointError):
+        with contextlib.suppress(FilesError):
             self._storage.delete(f"{self._directory}/{name}")
 
 
@@ -321,7 +317,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 class JobResultStore:
     """Results of one cluster."""
 
-    def __init__(self, storage: CheckpointStorage, cluster_id: str) -> None:
+    def __init__(self, storage: Storage, cluster_id: str) -> None:
         self._storage = storage
         self._directory = f"job-result-store/{cluster_id}"
 

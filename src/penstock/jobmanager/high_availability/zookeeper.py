@@ -22,20 +22,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.checkpoint.errors import (
-    CheckpointError,
-    ObjectMissingError,
-    StorageError,
-    UnknownOutcomeError,
-)
-from penstock.checkpoint.storage.content import Content
 from penstock.core.envelope import MAGIC_BYTES, DamagedError, seal, unseal
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.core.naming import install_extra
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
+from penstock.files.contract import Content
+from penstock.files.errors import FilesError, ObjectMissingError, StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Storage
     from penstock.jobmanager.high_availability.settings import ZooKeeperSettings
 
 
@@ -79,7 +74,7 @@ class ZooKeeperRecord:
         self,
         zookeeper: ZooKeeper,
         path: str,
-        files: CheckpointStorage,
+        files: Storage,
         file_prefix: str,
         new_name: Callable[[], str],
     ) -> None:
@@ -133,7 +128,7 @@ class ZooKeeperRecord:
                 self._zookeeper.replace(self._path, node, expected.token.version)
         except SwapUnknownError:
             raise
-        except (CheckpointError, SwapRejectedError):
+        except (FilesError, SwapRejectedError):
             self._delete(name)
             raise
         if expected is not None:
@@ -152,7 +147,7 @@ class ZooKeeperRecord:
 
     def _delete(self, name: str | None) -> None:
         if name is not None:
-            with contextlib.suppress(CheckpointError):
+            with contextlib.suppress(FilesError):
                 self._files.delete(name)
 
 

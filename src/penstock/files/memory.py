@@ -7,15 +7,15 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.errors import ObjectExistsError, ObjectMissingError
-from penstock.checkpoint.storage.contract import Capabilities, CheckpointStorage, Entry, check_key
 from penstock.core.versioned import Cell, SwapRejectedError
+from penstock.files.contract import Capabilities, Entry, Storage, check_key
+from penstock.files.errors import ObjectExistsError, ObjectMissingError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.content import Content
+    from penstock.files.contract import Content
 
 
-class MemoryStorage(CheckpointStorage):
+class MemoryStorage(Storage):
     """Files in a dictionary; safe to share between threads.
 
     Args:

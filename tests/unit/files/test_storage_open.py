@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.checkpoint.errors import StorageError, UnknownOutcomeError
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.fsspec_files import FsspecStorage
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.retry import RetryingStorage
-from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ConfigurationError
+from penstock.files.contract import Content
+from penstock.files.errors import StorageError, UnknownOutcomeError
+from penstock.files.fsspec_files import FsspecStorage
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.urls import Storages
+from penstock.files.wrappers import RetryingStorage
 
 if TYPE_CHECKING:
     from pathlib import Path

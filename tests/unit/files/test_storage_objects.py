@@ -17,18 +17,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.errors import (
-    ContentError,
-    ObjectExistsError,
-    StorageError,
-    UnknownOutcomeError,
-)
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.objects import ObjectStorage, open_s3
-from penstock.checkpoint.storage.records import open_record
-from penstock.checkpoint.storage.urls import Storages
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import Committed, Rejected, Unknown
+from penstock.files.contract import Content
+from penstock.files.errors import ContentError, ObjectExistsError, StorageError, UnknownOutcomeError
+from penstock.files.objects import ObjectStorage, open_s3
+from penstock.files.records import open_record
+from penstock.files.urls import Storages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,7 +189,7 @@ def test_a_server_that_fails_leaves_the_outcome_unknown(
 def test_large_objects_are_written_in_parts(
     storage: ObjectStorage, network: Network, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.checkpoint.storage.objects._WHOLE_BYTES", 1_000_000)
+    monkeypatch.setattr("penstock.files.objects._WHOLE_BYTES", 1_000_000)
     data = os.urandom(12_000_000)
     pieces = [data[i : i + 1_000_000] for i in range(0, len(data), 1_000_000)]
     digest = hashlib.sha256(data).hexdigest()

@@ -6,22 +6,28 @@ A bucket or host is opened once and then kept. Every storage is asked up to thre
 from __future__ import annotations
 
 import functools
+import posixpath
+import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.paths import canonical_url, split_url
-from penstock.checkpoint.storage.counts import StorageCounts
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.retry import RetryingStorage
-from penstock.checkpoint.storage.scoped import ScopedStorage
 from penstock.core.config_file import load_configuration
+from penstock.core.errors import ConfigurationError
+from penstock.files.errors import StorageError
+from penstock.files.local import LocalStorage
+from penstock.files.wrappers import RetryingStorage, ScopedStorage, StorageCounts
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.contract import CheckpointStorage
     from penstock.core.configuration import Configuration
+    from penstock.files.contract import Storage
 
-    Opener = Callable[[str], CheckpointStorage]
+    Opener = Callable[[str], Storage]
+
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://?(.*)", re.DOTALL)
+_SAME_SCHEME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
 class Storages:
@@ -41,13 +47,13 @@ class Storages:
         options: Mapping[str, str] | None = None,
         *,
         openers: Mapping[str, Opener] | None = None,
-        retrying: Callable[[CheckpointStorage], CheckpointStorage] | None = None,
+        retrying: Callable[[Storage], Storage] | None = None,
     ) -> None:
         self._options = dict(options or {})
         self._openers = dict(openers or {})
         self.counts = StorageCounts()
         self._retrying = retrying or functools.partial(RetryingStorage, counts=self.counts)
-        self._roots: dict[str, CheckpointStorage] = {}
+        self._roots: dict[str, Storage] = {}
         self._lock = threading.Lock()
 
     def adding(self, scheme: str, opener: Opener) -> Storages:
@@ -57,7 +63,7 @@ class Storages:
         added.counts = self.counts
         return added
 
-    def at(self, directory: str) -> CheckpointStorage:
+    def at(self, directory: str) -> Storage:
         """Returns the storage bound to a directory, as given by a user.
 
         Raises:
@@ -72,7 +78,7 @@ class Storages:
         root = self._root(scheme, f"{scheme}://{authority}")
         return self._retrying(ScopedStorage(root, prefix) if prefix else root)
 
-    def locate_shared(self, url: str) -> tuple[CheckpointStorage, str]:
+    def locate_shared(self, url: str) -> tuple[Storage, str]:
         """Returns storage and key of a shared file given by its absolute place.
 
         The storage is that of the job: `shared` itself must not be a link, else whoever writes a
@@ -82,21 +88,21 @@ class Storages:
         above, shared = split_url(directory)
         return self.at(above), f"{shared}/{name}"
 
-    def _root(self, scheme: str, url: str) -> CheckpointStorage:
+    def _root(self, scheme: str, url: str) -> Storage:
         """Returns the storage of a bucket or host; it has connections and is kept."""
         with self._lock:
             if url not in self._roots:
                 self._roots[url] = self._open(scheme, url)
             return self._roots[url]
 
-    def _open(self, scheme: str, url: str) -> CheckpointStorage:
+    def _open(self, scheme: str, url: str) -> Storage:
         if scheme in self._openers:
             return self._openers[scheme](url)
         if scheme == "s3":
-            from penstock.checkpoint.storage.objects import open_s3
+            from penstock.files.objects import open_s3
 
             return open_s3(url, self._options)
-        from penstock.checkpoint.storage.fsspec_files import open_fsspec
+        from penstock.files.fsspec_files import open_fsspec
 
         return open_fsspec(url)
 
@@ -104,3 +110,49 @@ class Storages:
 def configured_storages(configuration: Configuration | None = None) -> Storages:
     """Returns storage as a configuration describes it, by default the one in force here."""
     return Storages((configuration or load_configuration()).to_dict())
+
+
+def canonical_url(path: str) -> str:
+    """Returns one spelling of a directory given by a user: absolute, without a slash at the end.
+
+    Local directories are plain absolute paths; `file:` is taken off and nothing is percent-decoded,
+    as in Hadoop's paths. `s3a:` and `s3n:` are `s3:`.
+
+    Raises:
+        ConfigurationError: It is empty, climbs with `..`, or contains a password.
+    """
+    text = str(path)
+    if not text.strip() or "\0" in text:
+        raise ConfigurationError(
+            f"{text!r} is not a directory for checkpoints; give a path or URL."
+        )
+    found = _SCHEME.fullmatch(text)
+    if found is None or (found.group(1).lower() == "file"):
+        local = text if found is None else "/" + found.group(2).lstrip("/")
+        return posixpath.normpath(Path(local).expanduser().absolute().as_posix())
+    scheme = found.group(1).lower()
+    parts = [part for part in found.group(2).split("/") if part not in ("", ".")]
+    if not parts or ".." in parts:
+        raise ConfigurationError(
+            f"{text!r} names no place: after '{scheme}://' there must be a bucket or host and a "
+            "path without '..'."
+        )
+    if ":" in parts[0].rpartition("@")[0]:
+        # It would be written into every manifest and every error message.
+        raise ConfigurationError(
+            f"the {scheme} URL of a checkpoint directory contains a password. Give it by the "
+            "environment or the configuration of the file system instead."
+        )
+    return f"{_SAME_SCHEME.get(scheme, scheme)}://{'/'.join(parts)}"
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """Splits an absolute place into its directory and the name of the file.
+
+    Raises:
+        StorageError: It has no directory above it.
+    """
+    directory, _, name = url.rpartition("/")
+    if not name or directory.endswith((":/", ":")):
+        raise StorageError(f"{url!r} is not the place of a file.")
+    return directory or "/", name

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from penstock.checkpoint.storage.content import PIECE_BYTES
+from penstock.files.contract import PIECE_BYTES
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600

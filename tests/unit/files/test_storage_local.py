@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.errors import (
+from penstock.files.contract import Content
+from penstock.files.disk import SystemDisk
+from penstock.files.errors import (
     CapabilityError,
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.disk import SystemDisk
-from penstock.checkpoint.storage.local import LocalStorage
+from penstock.files.local import LocalStorage
 from penstock.testing.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.checkpoint.errors import StorageError
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.local import LocalStorage
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.probe import probe_storage
-from penstock.checkpoint.storage.urls import Storages
+from penstock.files.contract import Content
+from penstock.files.errors import StorageError
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.probe import probe_storage
+from penstock.files.urls import Storages
 from penstock.testing.faulty_storage import Fault, FaultyStorage
 
 if TYPE_CHECKING:

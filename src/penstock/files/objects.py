@@ -16,22 +16,22 @@ import secrets
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from penstock.checkpoint.errors import (
-    CheckpointError,
+from penstock.core.errors import ConfigurationError
+from penstock.core.naming import install_extra
+from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
+from penstock.files.contract import Capabilities, Entry, Storage, check_key
+from penstock.files.errors import (
+    FilesError,
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage.contract import Capabilities, CheckpointStorage, Entry, check_key
-from penstock.core.errors import ConfigurationError
-from penstock.core.naming import install_extra
-from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-    from penstock.checkpoint.storage.content import Content
+    from penstock.files.contract import Content
 
 _WRITER: Final = "penstock-writer"
 _WHOLE_BYTES: Final = 32 * 1024 * 1024
@@ -52,7 +52,7 @@ _OPTIONS: Final = {
 }
 
 
-class ObjectStorage(CheckpointStorage):
+class ObjectStorage(Storage):
     """One bucket, or a part of one.
 
     Args:
@@ -201,7 +201,7 @@ class ObjectStorage(CheckpointStorage):
             ) from error
         if isinstance(error, FileNotFoundError):
             raise ObjectMissingError(text) from error
-        if isinstance(error, CheckpointError):
+        if isinstance(error, FilesError):
             raise error
         if unknown:
             raise UnknownOutcomeError(text) from error

@@ -16,28 +16,27 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from penstock.checkpoint.errors import (
+from penstock.core.errors import ConfigurationError
+from penstock.core.naming import install_extra
+from penstock.files.contract import PIECE_BYTES, Capabilities, Entry, Storage, check_key
+from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage.content import PIECE_BYTES
-from penstock.checkpoint.storage.contract import Capabilities, CheckpointStorage, Entry, check_key
-from penstock.checkpoint.storage.local import TEMPORARY_PREFIX
-from penstock.core.errors import ConfigurationError
-from penstock.core.naming import install_extra
+from penstock.files.local import TEMPORARY_PREFIX
 
 if TYPE_CHECKING:
     import datetime
 
-    from penstock.checkpoint.storage.content import Content
+    from penstock.files.contract import Content
 
 _APPEAR_WHOLE: Final = {"abfs", "abfss", "az", "gcs", "gs"}
 _READ_ONLY: Final = {"data", "git", "github", "http", "https", "reference", "tar", "zip"}
 
 
-class FsspecStorage(CheckpointStorage):
+class FsspecStorage(Storage):
     """One file system of fsspec, below a directory.
 
     Args:

@@ -10,20 +10,15 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.errors import (
-    CapabilityError,
-    CheckpointError,
-    ObjectExistsError,
-    StorageError,
-)
-from penstock.checkpoint.storage.content import Content
 from penstock.core.versioned import SwapRejectedError
+from penstock.files.contract import Content
+from penstock.files.errors import CapabilityError, FilesError, ObjectExistsError, StorageError
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Storage
 
 
-def probe_storage(storage: CheckpointStorage, directory: str, probe_id: str) -> None:
+def probe_storage(storage: Storage, directory: str, probe_id: str) -> None:
     """Checks that a directory can hold checkpoints.
 
     Args:
@@ -42,16 +37,16 @@ def probe_storage(storage: CheckpointStorage, directory: str, probe_id: str) -> 
             _probe(storage, key)
         finally:
             for written in (key, f"{key}-swapped"):
-                with contextlib.suppress(CheckpointError):
+                with contextlib.suppress(FilesError):
                     storage.delete(written)
-    except CheckpointError as error:
+    except FilesError as error:
         raise StorageError(
             f"{storage.url_of(directory)} cannot hold checkpoints: {error} Nothing was started.",
             retryable=False,
         ) from error
 
 
-def _probe(storage: CheckpointStorage, key: str) -> None:
+def _probe(storage: Storage, key: str) -> None:
     first = b"first"
     storage.put_if_absent(key, Content.of_bytes(first))
     if storage.read(key) != first:
@@ -66,7 +61,7 @@ def _probe(storage: CheckpointStorage, key: str) -> None:
             raise _careless(storage, "replaces an object that should have been left alone")
 
 
-def _careless(storage: CheckpointStorage, what: str) -> CapabilityError:
+def _careless(storage: Storage, what: str) -> CapabilityError:
     return CapabilityError(
         f"{storage.url} {what}: it ignores conditional requests, and two writers would destroy "
         "each other's work. Use a server that honours If-None-Match and If-Match."

@@ -9,22 +9,19 @@ keeps two apart: high availability must use another store.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.errors import (
-    CheckpointError,
+from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError, VersionedRecord
+from penstock.files.contract import Content
+from penstock.files.errors import (
+    FilesError,
     ObjectExistsError,
     ObjectMissingError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage.content import Content
-from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError, VersionedRecord
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.paths import CheckpointLayout
-    from penstock.checkpoint.storage.contract import CheckpointStorage
+    from penstock.files.contract import Storage
 
 KEPT_VERSIONS: Final = 8
 _DIGITS: Final = 19
@@ -34,7 +31,7 @@ _TRIES: Final = 10
 class SwappedRecord:
     """A record in one object of a storage with compare-and-set."""
 
-    def __init__(self, storage: CheckpointStorage, key: str) -> None:
+    def __init__(self, storage: Storage, key: str) -> None:
         self._storage = storage
         self._key = f"{key}/current"
 
@@ -52,7 +49,7 @@ class SwappedRecord:
 class NumberedRecord:
     """A record in files of rising numbers."""
 
-    def __init__(self, storage: CheckpointStorage, directory: str) -> None:
+    def __init__(self, storage: Storage, directory: str) -> None:
         self._storage = storage
         self._directory = directory
 
@@ -82,7 +79,7 @@ class NumberedRecord:
             raise SwapUnknownError(str(error)) from error
         # Somebody who slept through KEPT_VERSIONS changes could now create a number below the
         # current one. It would not count, and reading back shows the writer that it does not.
-        with contextlib.suppress(CheckpointError):
+        with contextlib.suppress(FilesError):
             for old in self._numbers():
                 if old <= number - KEPT_VERSIONS:
                     self._storage.delete(self._key(old))
@@ -95,26 +92,8 @@ class NumberedRecord:
         return f"{self._directory}/{number:0{_DIGITS}d}"
 
 
-def open_record(storage: CheckpointStorage, key: str) -> VersionedRecord:
+def open_record(storage: Storage, key: str) -> VersionedRecord:
     """Returns the record at a key, kept in the safest way that the storage has."""
     if storage.capabilities.cas:
         return VersionedRecord(SwappedRecord(storage, key))
     return VersionedRecord(NumberedRecord(storage, key))
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecords:
-    """Records of one job's checkpoints."""
-
-    pointer: VersionedRecord  # Completed checkpoints.
-    counter: VersionedRecord  # Ids of checkpoints.
-    close: Callable[[], None]  # Ends the connection.
-
-
-def open_records(
-    records: JobRecords | None, storage: CheckpointStorage, layout: CheckpointLayout
-) -> tuple[VersionedRecord, VersionedRecord]:
-    """Returns pointer and counter of a job: given ones, or those in its checkpoint directory."""
-    if records is not None:
-        return records.pointer, records.counter
-    return open_record(storage, layout.pointer), open_record(storage, layout.counter)

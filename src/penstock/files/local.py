@@ -22,19 +22,19 @@ import posixpath
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.errors import (
+from penstock.core.fault_points import fault_point
+from penstock.files.contract import Capabilities, Entry, Storage, check_key
+from penstock.files.disk import Disk, SystemDisk
+from penstock.files.errors import (
     CapabilityError,
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage.contract import Capabilities, CheckpointStorage, Entry, check_key
-from penstock.checkpoint.storage.disk import Disk, SystemDisk
-from penstock.core.fault_points import fault_point
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.content import Content
+    from penstock.files.contract import Content
 
 TEMPORARY_PREFIX: Final = ".tmp-"
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -47,7 +47,7 @@ _BEFORE_DELETE: Final = fault_point("storage.delete.before")
 _AFTER_DELETE: Final = fault_point("storage.delete.after")
 
 
-class LocalStorage(CheckpointStorage):
+class LocalStorage(Storage):
     """Files below one directory.
 
     Args:

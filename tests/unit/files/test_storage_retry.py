@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.checkpoint.errors import (
+from penstock.files.contract import Content
+from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage.content import Content
-from penstock.checkpoint.storage.memory import MemoryStorage
-from penstock.checkpoint.storage.retry import RetryingStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.wrappers import RetryingStorage
 
 CONTENT = Content.of_bytes(b"mine")
 Step = Callable[[], None]

@@ -1,4 +1,4 @@
-"""Tries again: a storage whose requests are repeated a few times before they count as failed.
+"""Storages around another one: a directory of it, and one that counts requests and tries again.
 
 Repeating a put is safe because a file has one content for ever: if the name is taken and holds
 exactly our bytes, an earlier attempt of ours arrived although its reply did not. A put whose
@@ -7,23 +7,25 @@ outcome stays unknown is reported as unknown, never as failed.
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.checkpoint.errors import (
-    CheckpointError,
+from penstock.files.contract import Entry, Storage, check_key
+from penstock.files.errors import (
+    FilesError,
     ObjectExistsError,
+    ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
 )
-from penstock.checkpoint.storage.contract import CheckpointStorage, Entry
-from penstock.checkpoint.storage.counts import StorageCounts
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.storage.content import Content
     from penstock.core.versioned import Cell
+    from penstock.files.contract import Content
 
 TRIES: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -32,12 +34,109 @@ _FACTOR: Final = 4.0
 Result = TypeVar("Result")
 
 
-class RetryingStorage(CheckpointStorage):
+class ScopedStorage(Storage):
+    """Everything below `prefix`."""
+
+    def __init__(self, inner: Storage, prefix: str) -> None:
+        self.inner = inner
+        self.capabilities = inner.capabilities
+        self.url = inner.url_of(prefix)
+        self._start = f"{check_key(prefix)}/"
+
+    def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        self.inner.put_if_absent(self._start + key, content, deferred=deferred)
+
+    def pieces(self, key: str) -> Iterator[bytes]:
+        return self.inner.pieces(self._start + key)
+
+    def size(self, key: str) -> int | None:
+        return self.inner.size(self._start + key)
+
+    def delete(self, key: str) -> None:
+        self.inner.delete(self._start + key)
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        for entry in self.inner.list(self._directory(prefix)):
+            yield Entry(entry.key[len(self._start) :], entry.size_bytes, entry.modified_ms)
+
+    def flush(self, directory: str) -> None:
+        self.inner.flush(self._directory(directory))
+
+    def make_directory(self, key: str, *, exclusive: bool = False) -> None:
+        self.inner.make_directory(self._directory(key), exclusive=exclusive)
+
+    def remove_directory(self, key: str) -> None:
+        self.inner.remove_directory(self._directory(key))
+
+    def load_tagged(self, key: str) -> Cell | None:
+        return self.inner.load_tagged(self._start + key)
+
+    def swap(self, key: str, data: bytes, tag: str | None) -> None:
+        self.inner.swap(self._start + key, data, tag)
+
+    def _directory(self, key: str) -> str:
+        return (self._start + check_key(key)) if key else self._start[:-1]
+
+
+class StorageCounts:
+    """Requests so far; any thread counts, any thread reads.
+
+    An outcome is `ok`, `exists` (the name is taken), `missing`, `unknown` (it may have taken
+    effect) or `failed`. Each try is a request, and each but the first also a retry.
+
+    Attributes:
+        retries: How often something was asked once more.
+        fenced_writes: How often a write was refused because another leader is at work.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: Counter[tuple[str, str]] = Counter()
+        self.retries = 0
+        self.fenced_writes = 0
+
+    def counted(self, operation: str, request: Callable[[], Result]) -> Result:
+        """Makes a request and counts it."""
+        outcome = "failed"
+        try:
+            result = request()
+            outcome = "ok"
+            return result
+        except ObjectExistsError:
+            outcome = "exists"
+            raise
+        except ObjectMissingError:
+            outcome = "missing"
+            raise
+        except UnknownOutcomeError:
+            outcome = "unknown"
+            raise
+        finally:
+            with self._lock:
+                self._requests[operation, outcome] += 1
+
+    def note_retry(self) -> None:
+        """Something is asked once more."""
+        with self._lock:
+            self.retries += 1
+
+    def note_fenced(self) -> None:
+        """A write was refused because another leader is at work."""
+        with self._lock:
+            self.fenced_writes += 1
+
+    def requests(self) -> dict[tuple[str, str], int]:
+        """Returns numbers of requests by operation and outcome."""
+        with self._lock:
+            return dict(self._requests)
+
+
+class RetryingStorage(Storage):
     """Another storage, asked up to `tries` times."""
 
     def __init__(
         self,
-        inner: CheckpointStorage,
+        inner: Storage,
         tries: int = TRIES,
         sleep: Callable[[float], None] = time.sleep,
         counts: StorageCounts | None = None,
@@ -50,7 +149,7 @@ class RetryingStorage(CheckpointStorage):
         self._sleep = sleep
         self._counts = counts or StorageCounts()
 
-    def pinned(self) -> CheckpointStorage:
+    def pinned(self) -> Storage:
         return RetryingStorage(self.inner.pinned(), self._tries, self._sleep, self._counts)
 
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
@@ -128,7 +227,7 @@ class RetryingStorage(CheckpointStorage):
         raise AssertionError("unreachable")
 
 
-def _final(unknown: UnknownOutcomeError | None, error: CheckpointError) -> CheckpointError:
+def _final(unknown: UnknownOutcomeError | None, error: FilesError) -> FilesError:
     if unknown is None or isinstance(error, UnknownOutcomeError):
         return error
     return UnknownOutcomeError(f"{unknown} Asking again failed: {error}")

@@ -1,1 +1,0 @@
-"""Checkpoint storage: one contract, and what fulfils it."""

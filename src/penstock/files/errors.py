@@ -1,0 +1,64 @@
+"""What goes wrong with stored files.
+
+    PenstockError
+    ├── FilesError
+    │   ├── StorageError             the request failed and changed nothing
+    │   │   ├── ObjectExistsError    put-if-absent found the name taken
+    │   │   ├── ObjectMissingError   the file, or the directory it should be in, does not exist
+    │   │   └── CapabilityError      this storage cannot do it at all
+    │   └── UnknownOutcomeError      the request may have taken effect: never delete, read again
+    └── StateError
+        └── DamagedError             bytes differ from what was written (core.envelope)
+            └── ContentError         a file has another length or checksum than its handle
+
+`UnknownOutcomeError` is not a `StorageError`: "unknown" is not "failed".
+"""
+
+from __future__ import annotations
+
+from penstock.core.envelope import DamagedError
+from penstock.core.errors import PenstockError
+
+
+class FilesError(PenstockError):
+    """A stored file cannot be written, found, read or removed."""
+
+
+class StorageError(FilesError):
+    """A request failed and changed nothing.
+
+    Attributes:
+        retryable: Whether the same request may succeed a moment later.
+    """
+
+    retryable = True
+
+    def __init__(self, message: str, *, retryable: bool = True) -> None:
+        super().__init__(message)
+        self.retryable = self.retryable and retryable
+
+
+class ObjectExistsError(StorageError):
+    """The name is taken."""
+
+    retryable = False
+
+
+class ObjectMissingError(StorageError):
+    """The file or its directory does not exist."""
+
+    retryable = False
+
+
+class CapabilityError(StorageError):
+    """The storage cannot do what is needed."""
+
+    retryable = False
+
+
+class UnknownOutcomeError(FilesError):
+    """A request may or may not have taken effect."""
+
+
+class ContentError(DamagedError):
+    """A file has another length or checksum than its handle says."""
