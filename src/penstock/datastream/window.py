@@ -28,18 +28,16 @@ from penstock.operators.windows.evictors import (
     TimestampedValue,
 )
 from penstock.operators.windows.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
+    DeltaTrigger,
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
     Trigger,
     TriggerResult,
-)
-from penstock.operators.windows.triggers_more import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    DeltaTrigger,
 )
 from penstock.operators.windows.windows import CountWindow, GlobalWindow, TimeWindow, Window
 

@@ -46,8 +46,7 @@ from penstock.operators.windows.functions import (
     ProcessWindowFunction,
 )
 from penstock.operators.windows.spec import WindowSpec
-from penstock.operators.windows.triggers import CountTrigger
-from penstock.operators.windows.triggers_more import ContinuousEventTimeTrigger
+from penstock.operators.windows.triggers import ContinuousEventTimeTrigger, CountTrigger
 from penstock.state.descriptors import (
     MapStateDescriptor,
 )

@@ -12,182 +12,68 @@ order are exactly those of the general path.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
-from penstock.operators.timers import TIMERS_AT_ONCE
 from penstock.operators.windows.assigners import AlignedWindows, missing_timestamp
-from penstock.operators.windows.operator import WindowLogic
-from penstock.operators.windows.triggers import PurgingTrigger
+from penstock.operators.windows.firing import TimedFiring
+from penstock.operators.windows.operator import WindowPath
 from penstock.operators.windows.window_state import Columns, has_many_keys
 from penstock.operators.windows.windows import TimeWindow, time_window
 
 if TYPE_CHECKING:
-    from penstock.operators.windows.spec import WindowSpec
-    from penstock.state.timers import TimerTable
+    from penstock.operators.windows.operator import WindowLogic
 
 
-# Firing of windows whose only timers are their last instant and their cleanup time.
-#
-# All windows due at one instant are worked on together: a window's times are looked at once, not
-# once per key. Evaluation and cleanup are those of the general path, without asking the trigger: it
-# would say FIRE at the last instant and nothing at any other time.
+class AlignedPath(WindowPath):
+    """Tumbling and sliding windows under `EventTimeTrigger` or `ProcessingTimeTrigger`."""
 
-KEYS_BETWEEN_LOOKS: Final = 64
-"""Windows of one time that fire before the next look at the clock."""
+    firing: TimedFiring
 
-
-class TimedLogic(WindowLogic):
-    """Base of the batch paths of time windows under their default trigger, purging or not."""
-
-    def __init__(self, spec: WindowSpec) -> None:
-        super().__init__(spec)
-        self.purges = isinstance(self.trigger, PurgingTrigger)
-        self.owns_records = True  # No record is in two windows.
-
-    def add_timers(self, keys: Iterable[Any], window: TimeWindow) -> None:
-        """Registers both timers of a window for some keys."""
-        add = self.cleanup_timers.add
-        last = window[1] - 1
-        cleanup = self.cleanup_time(window)
-        for key in keys:
-            add(last, key, window)
-        if cleanup not in (last, MAX_TIMESTAMP):
-            for key in keys:
-                add(cleanup, key, window)
-
-    def remove_timers(self, key: Any, window: TimeWindow) -> None:
-        """Deletes both timers of a window, as far as they have not fired."""
-        remove = self.cleanup_timers.remove
-        last = window[1] - 1
-        cleanup = self.cleanup_time(window)
-        remove(last, key, window)
-        if cleanup != last:
-            remove(cleanup, key, window)
-
-    def advance_watermark(self, watermark: int) -> None:
-        before, self.watermark = self.watermark, watermark
-        # Sets the time that functions see; event timers are fired here, not by the service.
-        self.timers.restore_watermark(watermark)
-        if not self.is_event_time or self._fire_due(self.cleanup_timers, watermark):
-            self.output.emit_watermark(watermark)
-        else:
-            self.watermark = before
-
-    def advance_processing_time(self, now_ms: int) -> None:
-        if not self.is_event_time:
-            self._fire_due(self.cleanup_timers, now_ms)
-
-    def _fire_due(self, table: TimerTable, until_ms: int) -> bool:
-        """Fires in time order; returns whether nothing up to then is left."""
-        has_fired = True
-        while has_fired and (time_ms := table.next_time()) is not None and time_ms <= until_ms:
-            has_fired = self._fire_instant(table, time_ms)
-        self.state.namespace = None
-        self.results.flush()
-        return has_fired
-
-    def _fire_instant(self, table: TimerTable, time_ms: int) -> bool:
-        """Fires timers of one time; returns whether there is time for more."""
-        due: defaultdict[TimeWindow, list[Any]] = defaultdict(list)
-        for key, window in table.due(time_ms, TIMERS_AT_ONCE):
-            due[window].append(key)
-        for window, keys in due.items():
-            self.state.prefetch(keys)
-            if self.merging is None:
-                self.contents.read_ahead(window, keys)
-            for start in range(0, len(keys), KEYS_BETWEEN_LOOKS):
-                if start and self.timers.is_slice_over():
-                    return False
-                self._fire_window(table, time_ms, window, keys[start : start + KEYS_BETWEEN_LOOKS])
-        return not self.timers.is_slice_over()
-
-    def _fire_window(
-        self, table: TimerTable, time_ms: int, window: TimeWindow, keys: list[Any]
-    ) -> None:
-        self.timers.fired += len(keys)
-        state, contents, merging = self.state, self.contents, self.merging
-        call, evaluate, remove_timer = self.call, self.results.evaluate, table.remove
-        fires = window[1] - 1 == time_ms
-        is_over = self.cleanup_time(window) == time_ms
-        is_last = is_over or (fires and self.purges)
-        # The function may change what it is given; contents that are seen again are copied.
-        elements_of = contents.elements if is_last and self.owns_records else contents.kept_elements
-        self.function_context.current = state.namespace = window
-        home: Any = window
-        for key in keys:
-            remove_timer(time_ms, key, window)
-            state.key = key
-            if merging is not None:
-                home = merging.home_of(key, window)
-                if home is None:
-                    continue
-            if fires and (elements := elements_of(key, home)):
-                evaluate(call, key, window, elements)
-            if is_last:
-                contents.remove(key, home)
-            if is_over:
-                self.clear_function_state(window)
-                if merging is not None:
-                    merging.forget(key, window)
-
-
-_CACHED_WINDOWS = 10_000
-
-
-class AlignedLogic(TimedLogic):
-    """What event time and processing time have in common."""
-
-    def __init__(self, spec: WindowSpec) -> None:
-        super().__init__(spec)
-        self.windows = cast("AlignedWindows", spec.assigner)
-        self.owns_records = self.windows.slide >= self.windows.size
-        self._is_all = spec.is_all
+    def __init__(self, logic: WindowLogic) -> None:
+        self.logic = logic
+        self.windows = windows = cast("AlignedWindows", logic.assigner)
+        self.firing = TimedFiring(logic, owns_records=windows.slide >= windows.size)
+        self._is_all = logic.parts.is_all
         self._has_many_keys = False
-        self._made: dict[int, TimeWindow] = {}
+        # One object per window, since tables compare by identity first.
+        self.window_at = lru_cache(10_000)(lambda start: time_window(start, windows.size))
 
-    def columns(self, keys: list[Any], values: list[Any]) -> Columns:
+    def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any]) -> None:
+        logic = self.logic
+        self._has_many_keys = has_many_keys(keys)
+        if not logic.is_event_time:
+            # The clock stands still within an epoch, so that all records have the same windows.
+            columns = self._columns(keys, values)
+            for window in self.windows.windows_of(logic.timers.current_processing_time()):
+                self._add_columns(window, columns)
+            return
+        if timestamps is None:
+            raise missing_timestamp(self.windows, values[0])
+        lowest, highest = min(timestamps), max(timestamps)
+        if lowest == NO_TIMESTAMP:
+            raise missing_timestamp(self.windows, values[timestamps.index(lowest)])
+        watermark = logic.watermark
+        # Clamped windows at the end of time may end before their records do.
+        any_behind = lowest <= watermark or watermark >= MAX_TIMESTAMP - 1
+        for window, columns in self._by_window(values, timestamps, keys, lowest, highest):
+            if not any_behind or window[1] - 1 > watermark:
+                self._add_columns(window, columns)
+        if any_behind:
+            self._add_behind(values, timestamps, keys)
+
+    def _columns(self, keys: list[Any], values: list[Any]) -> Columns:
         """Returns records of one window."""
         if self._is_all:
             return Columns(keys, values, {keys[0]: values})
         return Columns(keys, values, has_many_keys=self._has_many_keys)
 
-    def window_at(self, start: int) -> TimeWindow:
-        """Returns the window that starts there, one object each: tables compare by identity."""
-        window = self._made.get(start)
-        if window is None:
-            if len(self._made) >= _CACHED_WINDOWS:
-                self._made.clear()
-            window = self._made[start] = time_window(start, self.windows.size)
-        return window
-
-    def add_columns(self, window: TimeWindow, columns: Columns) -> None:
+    def _add_columns(self, window: TimeWindow, columns: Columns) -> None:
         """Adds records to a window that has not fired yet."""
-        self.add_timers(self.contents.add_columns(window, columns), window)
-
-
-class EventTimeAlignedLogic(AlignedLogic):
-    """Tumbling and sliding windows in event time, under `EventTimeTrigger`."""
-
-    def process_records(
-        self, values: list[Any], timestamps: list[int] | None, keys: list[Any]
-    ) -> None:
-        if timestamps is None:
-            raise missing_timestamp(self.assigner, values[0])
-        lowest, highest = min(timestamps), max(timestamps)
-        if lowest == NO_TIMESTAMP:
-            raise missing_timestamp(self.assigner, values[timestamps.index(lowest)])
-        self._has_many_keys = has_many_keys(keys)
-        watermark = self.watermark
-        # Clamped windows at the end of time may end before their records do.
-        any_behind = lowest <= watermark or watermark >= MAX_TIMESTAMP - 1
-        for window, columns in self._by_window(values, timestamps, keys, lowest, highest):
-            if not any_behind or window[1] - 1 > watermark:
-                self.add_columns(window, columns)
-        if any_behind:
-            self._add_behind(values, timestamps, keys)
+        self.firing.add_timers(self.logic.contents.add_columns(window, columns), window)
 
     def _by_window(
         self, values: list[Any], timestamps: list[int], keys: list[Any], lowest: int, highest: int
@@ -198,7 +84,7 @@ class EventTimeAlignedLogic(AlignedLogic):
         last = range(highest - (highest - offset) % slide, highest - size, -slide)
         # With gaps between windows, both ends may lie in none and a record between them in one.
         if first and first == last:
-            columns = self.columns(keys, values)
+            columns = self._columns(keys, values)
             for start in first:
                 yield self.window_at(start), columns
         elif size == slide:
@@ -219,7 +105,7 @@ class EventTimeAlignedLogic(AlignedLogic):
             return
         for number in set(numbers):
             inside = [other == number for other in numbers]
-            columns = self.columns(list(compress(keys, inside)), list(compress(values, inside)))
+            columns = self._columns(list(compress(keys, inside)), list(compress(values, inside)))
             yield self.window_at(number * size + offset), columns
 
     def _in_groups(
@@ -245,7 +131,7 @@ class EventTimeAlignedLogic(AlignedLogic):
             yield from self._by_sliding_record(values, timestamps, keys)
             return
         # Few windows: those that cover the batch share one grouping, the others filter it.
-        everything = self.columns(keys, values)
+        everything = self._columns(keys, values)
         for start in starts:
             end = start + size
             if start <= lowest and end > highest:
@@ -253,7 +139,9 @@ class EventTimeAlignedLogic(AlignedLogic):
                 continue
             inside = [start <= timestamp < end for timestamp in timestamps]
             if True in inside:
-                columns = self.columns(list(compress(keys, inside)), list(compress(values, inside)))
+                columns = self._columns(
+                    list(compress(keys, inside)), list(compress(values, inside))
+                )
                 yield self.window_at(start), columns
 
     def _by_sliding_record(
@@ -268,11 +156,12 @@ class EventTimeAlignedLogic(AlignedLogic):
                 of_keys.append(key)
                 of_values.append(value)
         for start, (of_keys, of_values) in split.items():
-            yield self.window_at(start), self.columns(of_keys, of_values)
+            yield self.window_at(start), self._columns(of_keys, of_values)
 
     def _add_behind(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         """Takes records into windows that have fired already, and says which are late."""
-        watermark, state, table = self.watermark, self.state, self.cleanup_timers
+        logic = self.logic
+        watermark, state, table = logic.watermark, logic.state, logic.cleanup_timers
         every = watermark >= MAX_TIMESTAMP - 1
         for value, timestamp, key in zip(values, timestamps, keys, strict=True):
             if timestamp > watermark and not every:
@@ -280,27 +169,13 @@ class EventTimeAlignedLogic(AlignedLogic):
             state.key = key
             is_skipped = True
             for window in self.windows.windows_of(timestamp):
-                cleanup = saturating_add(window[1] - 1, self.lateness)
+                cleanup = saturating_add(window[1] - 1, logic.lateness)
                 if cleanup <= watermark:
                     continue
                 is_skipped = False
                 if window[1] - 1 <= watermark:
-                    self.add_to_window(key, value, timestamp, window, window)
+                    logic.add_to_window(key, value, timestamp, window, window)
                     if cleanup != MAX_TIMESTAMP:
                         table.add(cleanup, key, window)
             if is_skipped:
-                self.skipped(value, timestamp)
-
-
-class ProcessingTimeAlignedLogic(AlignedLogic):
-    """Tumbling and sliding windows by the clock, which stands still within an epoch."""
-
-    def process_records(
-        self, values: list[Any], timestamps: list[int] | None, keys: list[Any]
-    ) -> None:
-        windows = self.windows.windows_of(self.timers.current_processing_time())
-        if windows:
-            self._has_many_keys = has_many_keys(keys)
-            columns = self.columns(keys, values)
-            for window in windows:
-                self.add_columns(window, columns)
+                logic.skipped(value, timestamp)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
@@ -156,6 +156,10 @@ class _Tumbling(AlignedWindows):
                 f"size is {self.size} ms. Give a larger size or a smaller offset."
             )
 
+    @classmethod
+    def of(cls, size: Any, offset: Any = None) -> Self:
+        return cls(size, offset)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size}, {self.offset})"
 
@@ -173,6 +177,10 @@ class _Sliding(AlignedWindows):
                 "Give positive spans and a smaller offset."
             )
 
+    @classmethod
+    def of(cls, size: Any, slide: Any, offset: Any = None) -> Self:
+        return cls(size, slide, offset)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size}, {self.slide}, {self.offset})"
 
@@ -180,33 +188,17 @@ class _Sliding(AlignedWindows):
 class TumblingEventTimeWindows(_Tumbling, _EventTime):
     """Windows of one size without gap or overlap, by the record's timestamp."""
 
-    @staticmethod
-    def of(size: Any, offset: Any = None) -> TumblingEventTimeWindows:
-        return TumblingEventTimeWindows(size, offset)
-
 
 class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
     """Windows of one size without gap or overlap, by the clock."""
-
-    @staticmethod
-    def of(size: Any, offset: Any = None) -> TumblingProcessingTimeWindows:
-        return TumblingProcessingTimeWindows(size, offset)
 
 
 class SlidingEventTimeWindows(_Sliding, _EventTime):
     """A window of `size` every `slide`, by the record's timestamp."""
 
-    @staticmethod
-    def of(size: Any, slide: Any, offset: Any = None) -> SlidingEventTimeWindows:
-        return SlidingEventTimeWindows(size, slide, offset)
-
 
 class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
     """A window of `size` every `slide`, by the clock."""
-
-    @staticmethod
-    def of(size: Any, slide: Any, offset: Any = None) -> SlidingProcessingTimeWindows:
-        return SlidingProcessingTimeWindows(size, slide, offset)
 
 
 class GlobalWindows(WindowAssigner):
@@ -258,6 +250,10 @@ class _FixedGap(SessionWindows):
                 f"{name} must satisfy gap > 0, but the gap is {self.gap} ms. Give a longer gap."
             )
 
+    @classmethod
+    def with_gap(cls, size: Any) -> Self:
+        return cls(size)
+
     def gap_of(self, element: Any) -> int:
         return self.gap
 
@@ -276,6 +272,10 @@ class _DynamicGap(SessionWindows):
                 f"{type(self).__name__} needs a SessionWindowTimeGapExtractor or a function of "
                 f"the record, not {extractor!r}."
             )
+
+    @classmethod
+    def with_dynamic_gap(cls, extractor: Any) -> Self:
+        return cls(extractor)
 
     def gap_of(self, element: Any) -> int:
         gap = to_ms(self._extract(element), f"the gap of {type(self).__name__}")
@@ -322,25 +322,13 @@ class _ProcessingTimeSessions(SessionWindows):
 class DynamicEventTimeSessionWindows(_DynamicGap, _EventTimeSessions):
     """Sessions by the records' timestamps; each record brings its own gap."""
 
-    @staticmethod
-    def with_dynamic_gap(extractor: Any) -> DynamicEventTimeSessionWindows:
-        return DynamicEventTimeSessionWindows(extractor)
-
 
 class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions):
     """Sessions by the clock; each record brings its own gap."""
 
-    @staticmethod
-    def with_dynamic_gap(extractor: Any) -> DynamicProcessingTimeSessionWindows:
-        return DynamicProcessingTimeSessionWindows(extractor)
-
 
 class EventTimeSessionWindows(_FixedGap, _EventTimeSessions):
     """Sessions by the records' timestamps, which end after a gap without records."""
-
-    @staticmethod
-    def with_gap(size: Any) -> EventTimeSessionWindows:
-        return EventTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(extractor: Any) -> DynamicEventTimeSessionWindows:
@@ -349,10 +337,6 @@ class EventTimeSessionWindows(_FixedGap, _EventTimeSessions):
 
 class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSessions):
     """Sessions by the clock, which end after a gap without records."""
-
-    @staticmethod
-    def with_gap(size: Any) -> ProcessingTimeSessionWindows:
-        return ProcessingTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(extractor: Any) -> DynamicProcessingTimeSessionWindows:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from penstock.operators.windows.window_state import Groups
     from penstock.state.tables import ValueTable
 
-__all__ = ["AggregateContents", "Buffer", "ContentsSpec", "ReduceContents"]
-
 
 class FoldedContents(Contents):
     """One value per window, made by folding records into it."""
@@ -225,7 +223,6 @@ class Aggregated(FoldedContents):
         return self._add(value, accumulator)
 
 
-_Aggregated = Aggregated
 _PLACE: Final = "what combines the records of a window"
 
 

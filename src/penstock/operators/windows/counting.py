@@ -7,21 +7,21 @@ records that fill them, as on the general path.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import defaultdict
+from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from penstock.operators.windows.operator import WindowLogic
+from penstock.operators.windows.operator import WindowPath
 from penstock.operators.windows.triggers import CountTrigger, PurgingTrigger
 from penstock.operators.windows.window_state import group_by_key, look_up, write_all
 from penstock.operators.windows.windows import GLOBAL_WINDOW, CountWindow
 
 if TYPE_CHECKING:
     from penstock.operators.windows.assigners import CountWindows
-    from penstock.operators.windows.spec import WindowSpec
+    from penstock.operators.windows.operator import WindowLogic
     from penstock.state.tables import ValueTable
-
-_CACHED_WINDOWS = 10_000
 
 
 class _Firing(NamedTuple):
@@ -34,58 +34,58 @@ class _Firing(NamedTuple):
     has_more: bool  # Whether there may be earlier ones in state.
 
 
-class Counting(WindowLogic):
+class CountingPath(WindowPath):
     """What count windows and the counted global window have in common."""
 
-    def process_records(
-        self, values: list[Any], timestamps: list[int] | None, keys: list[Any]
-    ) -> None:
+    namespace: Any = None
+    """Where the number of records per key is in `table`."""
+
+    def __init__(self, logic: WindowLogic, table: ValueTable) -> None:
+        self.logic = logic
+        self.table = table
+
+    def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any]) -> None:
         positions_of = group_by_key(keys, list(range(len(keys))))
         self.firings: list[_Firing] = []
         self.rest: defaultdict[Any, dict[Any, list[Any]]] = defaultdict(dict)
-        count_of = look_up(self.count_table(), positions_of, self.count_namespace)
+        count_of = look_up(self.table, positions_of, self.namespace)
         counts: dict[Any, int] = {}
         split = self.split
         for key, positions in positions_of.items():
             mine = [values[position] for position in positions]
             counts[key] = split(key, mine, positions, count_of(key) or 0)
         self.firings.sort(key=itemgetter(0))
+        state = self.logic.state
         for firing in self.firings:
-            self.fire(firing)
+            state.key, state.namespace = firing.key, firing.window
+            self.logic.evaluate(firing.key, firing.window, self.elements(firing))
+            if self.logic.frees_full:
+                self.logic.clear_function_state(firing.window)
         for window, groups in self.rest.items():
-            self.contents.add_groups(window, groups)
+            self.logic.contents.add_groups(window, groups)
         self.write_counts(counts)
-
-    count_namespace: Any = None
-
-    def count_table(self) -> ValueTable:
-        """Returns where the number of records per key is."""
-        raise NotImplementedError
 
     def write_counts(self, counts: dict[Any, int]) -> None:
         """Keeps the numbers that `split` returned."""
-        write_all(self.count_table(), self.count_namespace, counts)
+        write_all(self.table, self.namespace, counts)
 
+    @abstractmethod
     def split(self, key: Any, values: list[Any], positions: list[int], count: int) -> int:
         """Deals the records of a key out to `firings` and `rest`; returns the new count."""
-        raise NotImplementedError
 
-    def fire(self, firing: _Firing) -> None:
-        """Evaluates one window."""
-        raise NotImplementedError
+    @abstractmethod
+    def elements(self, firing: _Firing) -> list[Any]:
+        """Returns what the function of a full window is given."""
 
 
-class CountWindowLogic(Counting):
+class CountWindowPath(CountingPath):
     """Count windows under their default trigger; full windows are freed."""
 
-    def open(self) -> None:
-        super().open()
-        self._windows = cast("CountWindows", self.assigner)
-        self._made: dict[int, CountWindow] = {}
-        self._seen = self.state.value_table(self._windows.descriptor.name)
-
-    def count_table(self) -> ValueTable:
-        return self._seen
+    def __init__(self, logic: WindowLogic) -> None:
+        self._windows = windows = cast("CountWindows", logic.assigner)
+        super().__init__(logic, logic.state.value_table(windows.descriptor.name))
+        # One object per window, since tables compare by identity first.
+        self._window = lru_cache(10_000)(CountWindow)
 
     def split(self, key: Any, values: list[Any], positions: list[int], count: int) -> int:
         size, slide = self._windows.size, self._windows.slide
@@ -107,56 +107,37 @@ class CountWindowLogic(Counting):
                 self.rest[self._window(number)][key] = mine
         return count + added
 
-    def _window(self, number: int) -> CountWindow:
-        window = self._made.get(number)
-        if window is None:
-            if len(self._made) >= _CACHED_WINDOWS:
-                self._made.clear()
-            window = self._made[number] = CountWindow(number)
-        return window
-
-    def fire(self, firing: _Firing) -> None:
+    def elements(self, firing: _Firing) -> list[Any]:
         _, key, window, values, has_more = firing
-        contents, state = self.contents, self.state
-        state.key = key
-        state.namespace = window
+        contents = self.logic.contents
         if has_more:
             contents.add_groups(window, {key: values})
             elements = contents.elements(key, window)
             contents.remove(key, window)
         else:
             elements = contents.elements_of(values)
-        if self._windows.slide < self._windows.size:
-            elements = contents.copies(elements)
-        self.evaluate(key, window, elements)
-        self.clear_function_state(window)
+        return contents.copies(elements) if self._windows.slide < self._windows.size else elements
 
 
-class GlobalCountLogic(Counting):
+class GlobalCountPath(CountingPath):
     """The global window under a count trigger, which may purge."""
 
-    count_namespace = GLOBAL_WINDOW
+    namespace = GLOBAL_WINDOW
 
-    def __init__(self, spec: WindowSpec) -> None:
-        super().__init__(spec)
-        self._purges = isinstance(self.trigger, PurgingTrigger)
-        nested = self.trigger.nested_trigger if self._purges else self.trigger  # type: ignore[attr-defined]
+    def __init__(self, logic: WindowLogic) -> None:
+        trigger = logic.trigger
+        self._purges = isinstance(trigger, PurgingTrigger)
+        nested = trigger.nested_trigger if isinstance(trigger, PurgingTrigger) else trigger
         self._count = cast("CountTrigger", nested).count
-
-    def open(self) -> None:
-        super().open()
-        descriptor = self.trigger_context.own_descriptor(CountTrigger(self._count).descriptor)
-        self._counts = self.state.value_table(descriptor.name)
-
-    def count_table(self) -> ValueTable:
-        return self._counts
+        descriptor = logic.trigger_context.own_descriptor(CountTrigger(self._count).descriptor)
+        super().__init__(logic, logic.state.value_table(descriptor.name))
 
     def write_counts(self, counts: dict[Any, int]) -> None:
         # The trigger keeps no count of 0 either.
-        write_all(self._counts, GLOBAL_WINDOW, {k: count for k, count in counts.items() if count})
+        write_all(self.table, GLOBAL_WINDOW, {k: count for k, count in counts.items() if count})
         for key, count in counts.items():
             if not count:
-                self._counts.remove(key, GLOBAL_WINDOW)
+                self.table.remove(key, GLOBAL_WINDOW)
 
     def split(self, key: Any, values: list[Any], positions: list[int], count: int) -> int:
         start, end = 0, max(1, self._count - count)
@@ -169,15 +150,12 @@ class GlobalCountLogic(Counting):
             self.rest[GLOBAL_WINDOW][key] = values[start:]
         return count + len(values) - start
 
-    def fire(self, firing: _Firing) -> None:
+    def elements(self, firing: _Firing) -> list[Any]:
         _, key, window, values, _ = firing
-        contents, state = self.contents, self.state
-        state.key = key
-        state.namespace = window
+        contents = self.logic.contents
         contents.add_groups(window, {key: values})
-        if self._purges:
-            elements = contents.elements(key, window)
-            contents.remove(key, window)
-        else:
-            elements = contents.kept_elements(key, window)
-        self.evaluate(key, window, elements)
+        if not self._purges:
+            return contents.kept_elements(key, window)
+        elements = contents.elements(key, window)
+        contents.remove(key, window)
+        return elements

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
-from penstock.operators.windows.triggers_more import delta_function
+from penstock.operators.windows.triggers import delta_function
 from penstock.operators.windows.windows import to_ms
 
 if TYPE_CHECKING:

@@ -1,11 +1,16 @@
-"""The window operator, record by record: assigner x trigger x evictor x function.
+"""The window operator: assigner x trigger x evictor x contents x function.
 
-This is the general path, which takes every program; `choice.py` says which programs run by whole
-batches instead, with equal results.
+Read this package from here down. `WindowParts` is what the program said; `WindowLogic` runs it,
+record by record:
 
-1. A record is assigned to windows; windows that are over are skipped.
-2. It is added to their contents, and the trigger says whether to evaluate and whether to purge.
+1. A record is assigned to windows (`assigners.py`); windows that are over are skipped.
+2. It is added to their contents (`contents.py`), and the trigger (`triggers.py`) says whether to
+   evaluate and whether to purge.
 3. Timers call the trigger again; at the cleanup time everything of the window goes.
+
+`spec.py` chooses a `WindowPath` where whole batches give the same results: `aligned.py` for
+tumbling and sliding windows, `sessions.py`, and `counting.py`. The first two fire with `firing.py`,
+which does not ask the trigger.
 
 Invariant: while the trigger or a function runs, the keyed state's key and namespace are those of
 the window. Contents of a merging window lie under its state window instead, by explicit arguments.
@@ -13,16 +18,20 @@ the window. Contents of a merging window lie under its state window instead, by 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, ProgramError
 from penstock.core.naming import shorten
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
-from penstock.operators.adapters import close_function, open_function
+from penstock.operators.adapters import as_instance, check_methods, close_function, open_function
 from penstock.operators.errors import function_error, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
-from penstock.operators.windows.assigners import CountWindows, MergingWindowAssigner
+from penstock.operators.logic import OperatorSpec
+from penstock.operators.windows.assigners import CountWindows, MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.contents import AggregateContents, Buffer
 from penstock.operators.windows.contexts import (
     AssignerContext,
     OperatorEvictorContext,
@@ -33,17 +42,25 @@ from penstock.operators.windows.contexts import (
     call_of,
     clear_of,
 )
-from penstock.operators.windows.evictors import TimestampedValue
-from penstock.operators.windows.functions import PairFunction, PairRecords
+from penstock.operators.windows.evictors import Evictor, TimestampedValue
+from penstock.operators.windows.functions import (
+    AllWindowFunction,
+    PairContents,
+    PairFunction,
+    PairRecords,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from penstock.operators.windows.merging import TABLE as MERGING_TABLE
 from penstock.operators.windows.merging import MergingWindowSet
-from penstock.operators.windows.triggers import CONTINUE, TriggerResult
+from penstock.operators.windows.triggers import CONTINUE, Trigger, TriggerResult
 from penstock.operators.windows.window_state import EVICTABLE_TABLE, RecordContents
 from penstock.state.keyed import ASSIGNER
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch
-    from penstock.operators.windows.spec import WindowSpec
+    from penstock.operators.windows.window_state import ContentsSpec
 
 OnTime = Callable[[int, Any, Any], TriggerResult]
 """`on_event_time` or `on_processing_time` of a trigger."""
@@ -51,20 +68,127 @@ OnTime = Callable[[int, Any, Any], TriggerResult]
 LATE_COUNTER = "numLateRecordsDropped"
 
 
-class WindowLogic(FunctionLogic):
-    """Windows of any kind."""
+@dataclass(frozen=True, slots=True)
+class WindowParts(OperatorSpec):
+    """Assigner, trigger, evictor, contents and function of a windowed operation.
 
-    def __init__(self, spec: WindowSpec) -> None:
-        pairs = spec.function
+    `window_all` is the same: its records all carry one key and it runs with parallelism 1.
+    """
+
+    is_keyed = True
+    assigner: WindowAssigner  # Which windows a record belongs to.
+    trigger: Trigger | None = None  # When a window is evaluated; None for the assigner's default.
+    evictor: Evictor | None = None  # Which records leave a window when it is evaluated, or None.
+    # How long a window takes records after the watermark has passed it.
+    allowed_lateness_ms: int = 0
+    # Side output of late records (an `OutputTag` or its id), or None to drop them.
+    late_tag: Any = None
+    contents: ContentsSpec = field(default_factory=Buffer)  # What a window holds.
+    # A window function of one of four kinds, a `PairFunction`, or None to emit what the contents
+    # make.
+    function: Any = None
+    is_all: bool = False  # Whether all records carry one key, which need not be looked at.
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.assigner, WindowAssigner):
+            raise ProgramError(
+                f"window(...) was given {self.assigner!r}; it takes a WindowAssigner, for example "
+                "TumblingEventTimeWindows.of(Time.minutes(1))."
+            )
+        if self.trigger is not None and not isinstance(self.trigger, Trigger):
+            raise ProgramError(f"trigger(...) was given {self.trigger!r}; it takes a Trigger.")
+        if self.evictor is not None and not isinstance(self.evictor, Evictor):
+            raise ProgramError(f"evictor(...) was given {self.evictor!r}; it takes an Evictor.")
+        for part in (self.assigner, self.trigger, self.evictor):
+            check_methods(part)
+        if self.allowed_lateness_ms < 0:
+            raise ProgramError(
+                f"the allowed lateness is {self.allowed_lateness_ms} ms; it must not be negative."
+            )
+        self._check_merging()
+        self._check_function()
+
+    def _check_merging(self) -> None:
+        if not isinstance(self.assigner, MergingWindowAssigner):
+            return
+        trigger = self.used_trigger
+        if not trigger.can_merge():
+            raise ProgramError(
+                f"{self.assigner!r} merges windows, which {trigger!r} does not support. "
+                "Use a trigger whose can_merge() is True, or windows that do not merge."
+            )
+        if isinstance(self.contents, AggregateContents):
+            function = self.contents.function
+            if not callable(getattr(function, "merge", None)):
+                raise ProgramError(
+                    f"{type(function).__name__} needs merge(acc_a, acc_b) for {self.assigner!r}."
+                )
+
+    def _check_function(self) -> None:
+        function = self.function
+        if isinstance(self.contents, PairContents) != isinstance(function, PairFunction):
+            raise ProgramError(
+                "PairContents and PairFunction belong together: they are the two halves of a join "
+                "or a co-group."
+            )
+        if function is not None and not isinstance(function, PairFunction):
+            as_instance(
+                function,
+                WindowFunction,
+                ProcessWindowFunction,
+                AllWindowFunction,
+                ProcessAllWindowFunction,
+            )
+
+    @property
+    def used_trigger(self) -> Trigger:
+        """The trigger that runs: the program's or the assigner's default."""
+        return self.assigner.get_default_trigger(None) if self.trigger is None else self.trigger
+
+
+class WindowFiring(Protocol):
+    """Fires windows without asking the trigger, with the results of the general path."""
+
+    def advance_watermark(self, watermark: int) -> bool:
+        """Fires up to a watermark; returns whether nothing up to it is left."""
+
+    def advance_processing_time(self, now_ms: int) -> None:
+        """Fires up to now."""
+
+
+class WindowPath(ABC):
+    """Adds whole batches to windows, with the results of the general path."""
+
+    firing: WindowFiring | None = None
+    """How the windows fire, if not by asking the trigger."""
+
+    @abstractmethod
+    def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any]) -> None:
+        """Adds records; there is at least one."""
+
+
+class WindowLogic(FunctionLogic):
+    """Windows of any kind, on the general path or on a faster one.
+
+    Args:
+        parts: What the program said.
+        path: Makes the path by which batches are added; None for the general one.
+    """
+
+    def __init__(
+        self, parts: WindowParts, path: Callable[[WindowLogic], WindowPath] | None = None
+    ) -> None:
+        pairs = parts.function
         self._pairs = pairs if isinstance(pairs, PairFunction) else None
-        super().__init__(spec.function if self._pairs is None else self._pairs.function)
-        self.spec = spec
-        self.assigner = spec.assigner
-        self.trigger = spec.used_trigger
-        self.evictor = spec.evictor
-        self.lateness = spec.allowed_lateness_ms
-        self._frees_full = isinstance(spec.assigner, CountWindows) and spec.trigger is None
-        self.is_event_time = spec.assigner.is_event_time()
+        super().__init__(parts.function if self._pairs is None else self._pairs.function)
+        self.parts = parts
+        self.assigner = parts.assigner
+        self.trigger = parts.used_trigger
+        self.evictor = parts.evictor
+        self.lateness = parts.allowed_lateness_ms
+        self._make_path = path
+        self.frees_full = isinstance(parts.assigner, CountWindows) and parts.trigger is None
+        self.is_event_time = parts.assigner.is_event_time()
 
     # -- life cycle ---------------------------------------------------------------------------
 
@@ -81,7 +205,7 @@ class WindowLogic(FunctionLogic):
         if isinstance(self.assigner, MergingWindowAssigner):
             table = state.value_table(MERGING_TABLE)
             self.merging = MergingWindowSet(self.assigner, table)
-        self.results = Results(self, self.spec.late_tag)
+        self.results = Results(self, self.parts.late_tag)
         self.late_records = context.metrics.counter(LATE_COUNTER)
         runtime_context = WindowRuntimeContext(context, ASSIGNER)
         self._assigner_context = AssignerContext(timers, runtime_context)
@@ -92,15 +216,18 @@ class WindowLogic(FunctionLogic):
         )
         self.call = call_of(self.function, self._pairs, self.function_context)
         self.clear_function = clear_of(self.function, self.function_context)
+        path = None if self._make_path is None else self._make_path(self)
+        self._add = self.add_each if path is None else path.add
+        self._firing = None if path is None else path.firing
         super().open()
 
     def _open_contents(self) -> None:
-        self.contents = self._evaluated = self.spec.contents.open(self.context)
+        self.contents = self.evaluated = self.parts.contents.open(self.context)
         if self.evictor is not None:
             # An evictor wants to see records, so they are kept raw and folded at each firing.
             self.contents = RecordContents(self.context, EVICTABLE_TABLE)
         with user_code(self.context, what="open()"):
-            open_function(self._evaluated.function(), WindowRuntimeContext(self.context))
+            open_function(self.evaluated.function(), WindowRuntimeContext(self.context))
 
     def _open_function(self) -> None:
         with user_code(self.context, what="open()"):
@@ -112,7 +239,7 @@ class WindowLogic(FunctionLogic):
 
     def close(self) -> None:
         super().close()
-        close_function(self._evaluated.function())
+        close_function(self.evaluated.function())
 
     # -- records ------------------------------------------------------------------------------
 
@@ -121,16 +248,14 @@ class WindowLogic(FunctionLogic):
             return
         keys = keys_of(self, batch)
         self.state.prefetch(keys)
-        if isinstance(self._evaluated, PairRecords):
-            self._evaluated.side = input_index
-        self.process_records(batch.values, batch.timestamps, keys)
+        if isinstance(self.evaluated, PairRecords):
+            self.evaluated.side = input_index
+        self._add(batch.values, batch.timestamps, keys)
         self.state.namespace = None
         self.results.flush()
 
-    def process_records(
-        self, values: list[Any], timestamps: list[int] | None, keys: list[Any]
-    ) -> None:
-        """Processes a batch; record by record unless a subclass knows better."""
+    def add_each(self, values: list[Any], timestamps: list[int] | None, keys: list[Any]) -> None:
+        """Adds records one by one: the general path."""
         state = self.state
         if timestamps is None:
             timestamps = [NO_TIMESTAMP] * len(values)
@@ -185,7 +310,7 @@ class WindowLogic(FunctionLogic):
         if self.evictor is None:
             self.contents.add(key, home, value)
         else:
-            self.contents.add(key, home, (self._evaluated.kept(value), timestamp))
+            self.contents.add(key, home, (self.evaluated.kept(value), timestamp))
         self.state.namespace = window
         result = self.trigger.on_element(value, timestamp, window, self.trigger_context)
         if result is not CONTINUE:
@@ -218,7 +343,10 @@ class WindowLogic(FunctionLogic):
 
     def advance_watermark(self, watermark: int) -> None:
         before, self.watermark = self.watermark, watermark
-        has_fired = self.timers.advance_watermark(watermark, self.on_event_timer)
+        if self._firing is None:
+            has_fired = self.timers.advance_watermark(watermark, self.on_event_timer)
+        else:
+            has_fired = self._firing.advance_watermark(watermark)
         self.results.flush()
         if has_fired:
             self.output.emit_watermark(watermark)
@@ -226,15 +354,18 @@ class WindowLogic(FunctionLogic):
             self.watermark = before
 
     def advance_processing_time(self, now_ms: int) -> None:
-        self.timers.advance_processing_time(now_ms, self.on_processing_timer)
+        if self._firing is None:
+            self.timers.advance_processing_time(now_ms, self.on_processing_timer)
+        else:
+            self._firing.advance_processing_time(now_ms)
         self.results.flush()
 
     def on_event_timer(self, time_ms: int, key: Any, namespace: Any) -> None:
         self._on_timer(self.trigger.on_event_time, time_ms, key, namespace, self.is_event_time)
 
     def on_processing_timer(self, time_ms: int, key: Any, namespace: Any) -> None:
-        is_own_domain = not self.is_event_time
-        self._on_timer(self.trigger.on_processing_time, time_ms, key, namespace, is_own_domain)
+        cleans_up = not self.is_event_time
+        self._on_timer(self.trigger.on_processing_time, time_ms, key, namespace, cleans_up)
 
     def _on_timer(self, ask: OnTime, time_ms: int, key: Any, window: Any, cleans_up: bool) -> None:
         home = self._home_of(key, window)
@@ -274,7 +405,7 @@ class WindowLogic(FunctionLogic):
             self.merging.persist()
 
     def clear_function_state(self, window: Any) -> None:
-        """Tells the window function that a window is gone."""
+        """Calls `clear` of the window function."""
         if self.clear_function is not None:
             self.function_context.current = window
             with user_code(self.context, what=f"clear() of {window!r}"):
@@ -287,16 +418,14 @@ class WindowLogic(FunctionLogic):
             self._fire(key, window, home)
         if result.is_purge():
             self.contents.remove(key, home)
-        if self._frees_full and result.is_fire():
+        if self.frees_full and result.is_fire():
             # No timer would ever clean a count window up, and nothing is added to a full one.
             self.clear_window(key, window, home)
 
     def _fire(self, key: Any, window: Any, home: Any) -> None:
         if self.evictor is not None:
             self._evict_and_fire(key, window, home)
-            return
-        elements = self.contents.kept_elements(key, home)
-        if elements:
+        elif elements := self.contents.kept_elements(key, home):
             self.evaluate(key, window, elements)
 
     def _evict_and_fire(self, key: Any, window: Any, home: Any) -> None:
@@ -308,8 +437,7 @@ class WindowLogic(FunctionLogic):
             return
         evictor.evict_before(records, len(records), window, self._evictor_context)
         values = contents.copies([value for value, _ in records])
-        elements = self._evaluated.elements_of(values)
-        if elements:
+        if elements := self.evaluated.elements_of(values):
             self.evaluate(key, window, elements)
         evictor.evict_after(records, len(records), window, self._evictor_context)
         contents.replace(key, home, [(value, timestamp) for value, timestamp in records])

@@ -1,7 +1,7 @@
 """The two halves of a lowered window aggregate.
 
     source stage: PartialAggregator   records -> partials (key, pane, number of records, part)
-    window stage: PartialWindowLogic  partials -> windows, firing as ever
+    window stage: PartialPath        partials -> windows, firing as ever
 
 A *pane* is the longest interval of which all windows consist; a tumbling window is one pane. The
 aggregator may keep a pane back as long as its channel's watermark has not reached the end of any
@@ -25,7 +25,6 @@ from penstock.core.columns import ColumnBatch, ColumnName, NotColumnar
 from penstock.core.records import Batch
 from penstock.core.times import NO_TIMESTAMP
 from penstock.operators.errors import user_code
-from penstock.operators.function_logic import keys_of
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.windows.aggregates import (
     AvgAggregate,
@@ -34,15 +33,15 @@ from penstock.operators.windows.aggregates import (
     singles_of,
     take,
 )
-from penstock.operators.windows.aligned import EventTimeAlignedLogic
+from penstock.operators.windows.aligned import AlignedPath
 from penstock.operators.windows.assigners import AlignedWindows, missing_timestamp
 from penstock.operators.windows.contents import AggregateContents, Aggregated
+from penstock.operators.windows.operator import WindowLogic, WindowParts
 
 if TYPE_CHECKING:
     from penstock.operators.functions import AggregateFunction
     from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.aggregates import Single
-    from penstock.operators.windows.spec import WindowSpec
 
 
 # Groups Arrow columns by pane and key, where Arrow computes exactly what Python would.
@@ -386,32 +385,27 @@ class PartialWindowSpec(OperatorSpec):
     """A window operator whose input is partials."""
 
     is_keyed = True
-    window: WindowSpec  # The operator as the program said it.
+    window: WindowParts  # The operator as the program said it.
 
     def build(self) -> OperatorLogic:
-        return PartialWindowLogic(self.window)
+        return WindowLogic(self.window, PartialPath)
 
 
-class PartialWindowLogic(EventTimeAlignedLogic):
-    """Windows of partials; state, timers and results are those of the row path."""
+class PartialPath(AlignedPath):
+    """Adds partials to windows; state, timers and results are those of the row path."""
 
-    def _open_contents(self) -> None:
-        super()._open_contents()
-        given = self.spec.contents
-        assert isinstance(given, AggregateContents)
+    def __init__(self, logic: WindowLogic) -> None:
+        super().__init__(logic)
+        assert isinstance(logic.parts.contents, AggregateContents)
         self._panes = _panes_of(self.windows)
-        evaluated = self._evaluated.function()
-        self.contents = self._evaluated = _PartContents(self.context, evaluated)
-        self._inside = self.context.metrics.counter(RECORDS_INSIDE)
+        contents = _PartContents(logic.context, logic.evaluated.function())
+        logic.contents = logic.evaluated = self._contents = contents
+        self._inside = logic.context.metrics.counter(RECORDS_INSIDE)
 
-    def process(self, batch: Batch, input_index: int = 0) -> None:
-        if not batch.values:
-            return
-        keys = keys_of(self, batch)
-        self.state.prefetch(keys)
+    def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any]) -> None:
         by_target: dict[Target, tuple[list[Any], list[Any], list[int]]] = {}
-        self._inside.inc(sum(count for _, count, _ in batch.values) - len(batch.values))
-        for (target, count, part), key in zip(batch.values, keys, strict=True):
+        self._inside.inc(sum(count for _, count, _ in values) - len(values))
+        for (target, count, part), key in zip(values, keys, strict=True):
             found = by_target.get(target)
             if found is None:
                 found = by_target[target] = ([], [], [])
@@ -420,19 +414,17 @@ class PartialWindowLogic(EventTimeAlignedLogic):
             found[2].append(count)
         for target, (of_keys, parts, counts) in by_target.items():
             self._add_to(target, of_keys, parts, counts)
-        self.state.namespace = None
-        self.results.flush()
 
     def _add_to(self, target: Target, keys: list[Any], parts: list[Any], counts: list[int]) -> None:
         starts = target if isinstance(target, tuple) else self._panes.windows_of(target)
         is_late = True
         for start in starts:
             window = self.window_at(start)
-            if window[1] - 1 > self.watermark:
+            if window[1] - 1 > self.logic.watermark:
                 is_late = False
-                self.add_timers(self.contents.add_each(window, keys, parts), window)
+                self.firing.add_timers(self._contents.add_each(window, keys, parts), window)
         if is_late:
-            self.late_records.inc(sum(counts))
+            self.logic.late_records.inc(sum(counts))
 
 
 class _PartContents(Aggregated):

@@ -15,18 +15,16 @@ from penstock.operators.windows.assigners import (
 from penstock.operators.windows.functions import ProcessWindowFunction
 from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
+    DeltaTrigger,
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
     Trigger,
     TriggerResult,
-)
-from penstock.operators.windows.triggers_more import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    DeltaTrigger,
 )
 from penstock.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 

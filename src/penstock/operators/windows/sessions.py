@@ -18,15 +18,16 @@ from penstock.core.errors import PenstockError
 from penstock.core.naming import shorten
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
 from penstock.operators.errors import function_error
-from penstock.operators.windows.aligned import TimedLogic
 from penstock.operators.windows.assigners import missing_timestamp
+from penstock.operators.windows.firing import TimedFiring
 from penstock.operators.windows.merging import TABLE
+from penstock.operators.windows.operator import WindowPath
 from penstock.operators.windows.window_state import group_by_key, look_up, write_all
 from penstock.operators.windows.windows import TimeWindow
 
 if TYPE_CHECKING:
     from penstock.operators.windows.assigners import SessionWindows
-    from penstock.operators.windows.spec import WindowSpec
+    from penstock.operators.windows.operator import WindowLogic
 
 _FOR_EVER = MAX_TIMESTAMP + 1
 
@@ -66,33 +67,32 @@ class _Session:
                 self.absorbed.append(other.before)
 
 
-class SessionLogic(TimedLogic):
+class SessionPath(WindowPath):
     """Sessions in event time or processing time, with a fixed or a dynamic gap."""
 
-    def __init__(self, spec: WindowSpec) -> None:
-        super().__init__(spec)
-        self._sessions = cast("SessionWindows", spec.assigner)
+    firing: TimedFiring
 
-    def open(self) -> None:
-        super().open()
-        self._mappings = self.state.value_table(TABLE)
+    def __init__(self, logic: WindowLogic) -> None:
+        self._logic = logic
+        self.firing = TimedFiring(logic)
+        self._assigner = cast("SessionWindows", logic.assigner)
+        self._mappings = logic.state.value_table(TABLE)
 
-    def process_records(
-        self, values: list[Any], timestamps: list[int] | None, keys: list[Any]
-    ) -> None:
-        if not self.is_event_time:
-            timestamps = [self.timers.current_processing_time()] * len(values)
+    def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any]) -> None:
+        logic = self._logic
+        if not logic.is_event_time:
+            timestamps = [logic.timers.current_processing_time()] * len(values)
         elif timestamps is None:
-            raise missing_timestamp(self.assigner, values[0])
+            raise missing_timestamp(self._assigner, values[0])
         elif NO_TIMESTAMP in timestamps:
-            raise missing_timestamp(self.assigner, values[timestamps.index(NO_TIMESTAMP)])
+            raise missing_timestamp(self._assigner, values[timestamps.index(NO_TIMESTAMP)])
         ends = self._ends(values, timestamps)
         if max(ends) > MAX_TIMESTAMP:
             # Clamped windows have other lengths; they are rare enough.
-            super().process_records(values, timestamps, keys)
+            logic.add_each(values, timestamps, keys)
             return
         # Windows that end here or before have fired already.
-        self._past = self.watermark + 1 if self.is_event_time else MIN_TIMESTAMP
+        self._past = logic.watermark + 1 if logic.is_event_time else MIN_TIMESTAMP
         self._late: list[int] = []
         one_by_one: list[int] = []
         positions_of = group_by_key(keys, list(range(len(keys))))
@@ -117,10 +117,10 @@ class SessionLogic(TimedLogic):
         self._take_one_by_one(one_by_one, values, timestamps, keys)
 
     def _ends(self, values: list[Any], timestamps: list[int]) -> list[int]:
-        gap = getattr(self._sessions, "gap", None)
+        gap = getattr(self._assigner, "gap", None)
         if gap is not None:
             return [timestamp + gap for timestamp in timestamps]
-        gap_of, value = self._sessions.gap_of, None
+        gap_of, value = self._assigner.gap_of, None
         ends = []
         try:
             for value, timestamp in zip(values, timestamps, strict=True):
@@ -128,14 +128,14 @@ class SessionLogic(TimedLogic):
         except PenstockError:
             raise
         except Exception as error:
-            raise function_error(error, self.context, shorten(value)) from error
+            raise function_error(error, self._logic.context, shorten(value)) from error
         return ends
 
     def _open_session(self, key: Any, start: int, end: int, value: Any) -> None:
         """Adds the only record of a key that has no session."""
         window = TimeWindow(start, end)
-        self.contents.add_groups(window, {key: [value]})
-        self.add_timers((key,), window)
+        self._logic.contents.add_groups(window, {key: [value]})
+        self.firing.add_timers((key,), window)
         self._changed[key] = ((window, window),)
 
     def _gather(
@@ -178,7 +178,8 @@ class SessionLogic(TimedLogic):
         met = [session for session in sessions if session.start <= end and session.end >= start]
         if not met:
             window = TimeWindow(start, end)
-            if self.is_event_time and self.cleanup_time(window) <= self.watermark:
+            logic = self._logic
+            if logic.is_event_time and logic.cleanup_time(window) <= logic.watermark:
                 self._late.append(position)
                 return None
             session = _Session(start, end, window, None)
@@ -208,8 +209,8 @@ class SessionLogic(TimedLogic):
                 has_changed = True
                 window = TimeWindow(session.start, session.end)
                 for old in (*session.absorbed, *(() if before is None else (before,))):
-                    self.remove_timers(key, old)
-                self.add_timers((key,), window)
+                    self.firing.remove_timers(key, old)
+                self.firing.add_timers((key,), window)
             self._add_parts(key, session)
             mapping.append((window, session.home))
         if has_changed:
@@ -217,12 +218,12 @@ class SessionLogic(TimedLogic):
             self._changed[key] = tuple(mapping)
 
     def _add_parts(self, key: Any, session: _Session) -> None:
-        contents, home = self.contents, session.home
+        contents, home = self._logic.contents, session.home
         for part in session.parts:
             if type(part) is tuple:
                 for other in part:
                     self._add_parts(key, other)
-                self.state.key = key
+                self._logic.state.key = key
                 contents.merge(key, home, [other.home for other in part])
             elif part:
                 contents.add_groups(home, {key: part})
@@ -234,8 +235,6 @@ class SessionLogic(TimedLogic):
         late = set(self._late)
         for position in sorted(positions + self._late):
             if position in late:
-                self.skipped(values[position], timestamps[position])
+                self._logic.skipped(values[position], timestamps[position])
             else:
-                super().process_records(
-                    [values[position]], [timestamps[position]], [keys[position]]
-                )
+                self._logic.add_each([values[position]], [timestamps[position]], [keys[position]])
