@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
-from penstock.core.copies import unchanged
 from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_instance
 from penstock.operators.errors import user_code
-from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
+from penstock.operators.function_logic import FunctionLogic, under_keys
 from penstock.operators.functions import (
     BroadcastContext,
     BroadcastProcessFunction,
@@ -31,8 +30,8 @@ from penstock.operators.functions import (
 )
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.process import Element, KeyedProcessLogic, ProcessLogic
-from penstock.operators.results import SideOutputs, deliver, spread
 from penstock.operators.runtime_context import TimeOnlyService
+from penstock.operators.simple import FlatMapLogic
 from penstock.state.descriptors import MapStateDescriptor
 from penstock.state.tables import NO_KEY
 
@@ -100,52 +99,15 @@ class KeyedCoProcessSpec(OperatorSpec):
         return KeyedCoProcessLogic(self.function)
 
 
-class CoFlatMapLogic(FunctionLogic):
-    """Runs flat maps over two inputs, with the key set when they are keyed."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._sides = SideOutputs(unchanged)
-        self._calls = self.calls()
+class CoFlatMapLogic(FlatMapLogic):
+    """Runs flat maps over two inputs."""
 
     def calls(self) -> tuple[Callable[[Any], Any], ...]:
-        """Returns the user's method for each input."""
         return (self.function.flat_map1, self.function.flat_map2)
-
-    def process(self, batch: Batch, input_index: int = 0) -> None:
-        call = self._calls[input_index]
-        records = iter(batch.values)
-        immutable, snapshot = self.context.immutable, self.context.snapshot
-        values: list[Any] = []
-        append = values.append
-        ends: list[int] = []
-        mark = ends.append
-        with user_code(self.context, batch.values, records):
-            if self.context.keyed_state is None:
-                for value in records:
-                    result = call(value)
-                    if result is not None:
-                        for item in result:
-                            append(item if type(item) in immutable else snapshot(item))
-                    mark(len(values))
-            else:
-                state, keys = keyed_state_of(self), keys_of(self, batch)
-                state.prefetch(keys)
-                for key, value in zip(keys, records, strict=True):
-                    state.key = key
-                    result = call(value)
-                    if result is not None:
-                        for item in result:
-                            append(item if type(item) in immutable else snapshot(item))
-                    mark(len(values))
-        timestamps = batch.timestamps
-        if timestamps is not None:
-            timestamps = spread(timestamps, ends, len(values))
-        deliver(self.output, self._sides, values, timestamps)
 
 
 class CoMapLogic(FunctionLogic):
-    """Runs maps over two inputs, with the key set when they are keyed."""
+    """Runs maps over two inputs, with the key of each record current if there are keys."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -155,21 +117,12 @@ class CoMapLogic(FunctionLogic):
         call = self._calls[input_index]
         immutable, snapshot = self.context.immutable, self.context.snapshot
         records = iter(batch.values)
+        given = under_keys(self, batch, records)
         with user_code(self.context, batch.values, records):
-            if self.context.keyed_state is None:
-                results = [
-                    result if type(result := call(value)) in immutable else snapshot(result)
-                    for value in records
-                ]
-            else:
-                results = []
-                append = results.append
-                state, keys = keyed_state_of(self), keys_of(self, batch)
-                state.prefetch(keys)
-                for key, value in zip(keys, records, strict=True):
-                    state.key = key
-                    result = call(value)
-                    append(result if type(result) in immutable else snapshot(result))
+            results = [
+                result if type(result := call(value)) in immutable else snapshot(result)
+                for value in given
+            ]
         timestamps = batch.timestamps
         if None in results:
             pairs = zip(results, timestamps or repeat(0), strict=False)

@@ -18,6 +18,8 @@ from penstock.operators.runtime_context import (
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock.core.records import Batch
     from penstock.state.keyed import KeyedState
 
@@ -106,3 +108,20 @@ def keys_of(logic: OperatorLogic, batch: Batch) -> list[Any]:
             "straight from key_by."
         )
     return batch.keys
+
+
+def under_keys(logic: OperatorLogic, batch: Batch, records: Iterator[Any]) -> Iterator[Any]:
+    """Returns the records of a batch; if there are keys, each becomes current before its record."""
+    if logic.context.keyed_state is None:
+        return records
+    state, keys = logic.context.keyed_state, keys_of(logic, batch)
+    state.prefetch(keys)
+    return _each_under_its_key(state, keys, records)
+
+
+def _each_under_its_key(
+    state: KeyedState, keys: list[Any], records: Iterator[Any]
+) -> Iterator[Any]:
+    for key, value in zip(keys, records, strict=True):
+        state.key = key
+        yield value

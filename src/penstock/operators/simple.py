@@ -10,7 +10,7 @@ import dis
 import inspect
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import compress
@@ -21,7 +21,7 @@ from penstock.core.records import Batch
 from penstock.core.row import Row
 from penstock.operators.adapters import as_filter, as_flat_map, as_map
 from penstock.operators.errors import user_code
-from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
+from penstock.operators.function_logic import FunctionLogic, under_keys
 from penstock.operators.functions import Function
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.results import SideOutputs, deliver, spread
@@ -167,7 +167,7 @@ class MapSpec(_SimpleSpec):
         as_map(self.function)
 
     def build(self) -> OperatorLogic:
-        return KeyedMapLogic(self.function) if self.is_keyed else MapLogic(self.function)
+        return MapLogic(self.function)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class FlatMapSpec(_SimpleSpec):
         as_flat_map(self.function)
 
     def build(self) -> OperatorLogic:
-        return KeyedFlatMapLogic(self.function) if self.is_keyed else FlatMapLogic(self.function)
+        return FlatMapLogic(self.function)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class FilterSpec(_SimpleSpec):
         as_filter(self.function)
 
     def build(self) -> OperatorLogic:
-        return KeyedFilterLogic(self.function) if self.is_keyed else FilterLogic(self.function)
+        return FilterLogic(self.function)
 
 
 RESULTS_NONE: Final = "numResultsNone"
@@ -197,7 +197,7 @@ RESULTS_NONE: Final = "numResultsNone"
 
 
 class MapLogic(FunctionLogic):
-    """Without a key."""
+    """Runs a map, with the key of each record current if there are keys."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -214,16 +214,17 @@ class MapLogic(FunctionLogic):
         function, context = self._call, self.context
         immutable, snapshot = context.immutable, context.snapshot
         records = iter(batch.values)
+        given = under_keys(self, batch, records)
         # A comprehension, not list(map(...)): that would take a StopIteration of the user's
         # function for the end of the batch and lose the rest in silence.
         with user_code(context, batch.values, records):
             if self._copies:
                 values = [
                     result if type(result := function(value)) in immutable else snapshot(result)
-                    for value in records
+                    for value in given
                 ]
             else:
-                values = [function(value) for value in records]
+                values = [function(value) for value in given]
         self.count_nones(values)
         self.output.emit(Batch(values, batch.timestamps))
 
@@ -234,28 +235,8 @@ class MapLogic(FunctionLogic):
             nones.inc(sum(value is None for value in values))
 
 
-class KeyedMapLogic(MapLogic):
-    """With the key set before each call."""
-
-    def process(self, batch: Batch, input_index: int = 0) -> None:
-        state, keys = keyed_state_of(self), keys_of(self, batch)
-        function = self._call
-        records = iter(batch.values)
-        immutable, snapshot = self.context.immutable, self.context.snapshot
-        values: list[Any] = []
-        append = values.append
-        state.prefetch(keys)
-        with user_code(self.context, batch.values, records):
-            for key, value in zip(keys, records, strict=True):
-                state.key = key
-                result = function(value)
-                append(result if type(result) in immutable else snapshot(result))
-        self.count_nones(values)
-        self.output.emit(Batch(values, batch.timestamps))
-
-
 class FilterLogic(FunctionLogic):
-    """Without a key."""
+    """Runs a filter, with the key of each record current if there are keys."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -264,59 +245,40 @@ class FilterLogic(FunctionLogic):
     def process(self, batch: Batch, input_index: int = 0) -> None:
         function = self._call
         records = iter(batch.values)
-        if batch.timestamps is None:
-            with user_code(self.context, batch.values, records):
-                values = [value for value in records if function(value)]
-            self.output.emit(Batch(values))
-            return
+        given, timestamps = under_keys(self, batch, records), batch.timestamps
         with user_code(self.context, batch.values, records):
-            kept = [function(value) for value in records]
-        self.output.emit(
-            Batch(list(compress(batch.values, kept)), list(compress(batch.timestamps, kept)))
-        )
-
-
-class KeyedFilterLogic(FilterLogic):
-    """With the key set before each call."""
-
-    def process(self, batch: Batch, input_index: int = 0) -> None:
-        state, keys = keyed_state_of(self), keys_of(self, batch)
-        function = self._call
-        records = iter(batch.values)
-        kept: list[Any] = []
-        append = kept.append
-        state.prefetch(keys)
-        with user_code(self.context, batch.values, records):
-            for key, value in zip(keys, records, strict=True):
-                state.key = key
-                append(function(value))
-        timestamps = batch.timestamps
-        self.output.emit(
-            Batch(
-                list(compress(batch.values, kept)),
-                None if timestamps is None else list(compress(timestamps, kept)),
-            )
-        )
+            if timestamps is None:
+                values = [value for value in given if function(value)]
+            else:
+                kept = [function(value) for value in given]
+                values = list(compress(batch.values, kept))
+                timestamps = list(compress(timestamps, kept))
+        self.output.emit(Batch(values, timestamps))
 
 
 class FlatMapLogic(FunctionLogic):
-    """Without a key."""
+    """Runs flat maps, with the key of each record current if there are keys."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        self._call = as_flat_map(self.function)
+        self._calls = self.calls()
         self._sides = SideOutputs(unchanged)
 
+    def calls(self) -> tuple[Callable[[Any], Any], ...]:
+        """Returns the user's function for each input."""
+        return (as_flat_map(self.function),)
+
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        function = self._call
+        function = self._calls[input_index]
         records = iter(batch.values)
+        given = under_keys(self, batch, records)
         immutable, snapshot = self.context.immutable, self.context.snapshot
         values: list[Any] = []
         append = values.append
         timestamps = batch.timestamps
         with user_code(self.context, batch.values, records):
             if timestamps is None:
-                for value in records:
+                for value in given:
                     result = function(value)
                     if result is not None:
                         for item in result:
@@ -324,39 +286,12 @@ class FlatMapLogic(FunctionLogic):
             else:
                 ends: list[int] = []
                 mark = ends.append
-                for value in records:
+                for value in given:
                     result = function(value)
                     if result is not None:
                         for item in result:
                             append(item if type(item) in immutable else snapshot(item))
                     mark(len(values))
-        if timestamps is not None:
-            timestamps = spread(timestamps, ends, len(values))
-        deliver(self.output, self._sides, values, timestamps)
-
-
-class KeyedFlatMapLogic(FlatMapLogic):
-    """With the key set before each call."""
-
-    def process(self, batch: Batch, input_index: int = 0) -> None:
-        state, keys = keyed_state_of(self), keys_of(self, batch)
-        function = self._call
-        records = iter(batch.values)
-        immutable, snapshot = self.context.immutable, self.context.snapshot
-        values: list[Any] = []
-        append = values.append
-        ends: list[int] = []
-        mark = ends.append
-        state.prefetch(keys)
-        with user_code(self.context, batch.values, records):
-            for key, value in zip(keys, records, strict=True):
-                state.key = key
-                result = function(value)
-                if result is not None:
-                    for item in result:
-                        append(item if type(item) in immutable else snapshot(item))
-                mark(len(values))
-        timestamps = batch.timestamps
         if timestamps is not None:
             timestamps = spread(timestamps, ends, len(values))
         deliver(self.output, self._sides, values, timestamps)
