@@ -55,14 +55,16 @@ class CountingPath(WindowPath):
             mine = [values[position] for position in positions]
             counts[key] = split(key, mine, positions, count_of(key) or 0)
         self.firings.sort(key=itemgetter(0))
-        state = self.logic.state
+        logic, elements = self.logic, self.elements
+        state, evaluate = logic.state, logic.evaluate
         for firing in self.firings:
-            state.key, state.namespace = firing.key, firing.window
-            self.logic.evaluate(firing.key, firing.window, self.elements(firing))
-            if self.logic.frees_full:
-                self.logic.clear_function_state(firing.window)
+            _, key, window, _, _ = firing
+            state.key, state.namespace = key, window
+            evaluate(key, window, elements(firing))
+            if logic.frees_full:
+                logic.clear_function_state(window)
         for window, groups in self.rest.items():
-            self.logic.contents.add_groups(window, groups)
+            logic.contents.add_groups(window, groups)
         self.write_counts(counts)
 
     def write_counts(self, counts: dict[Any, int]) -> None:
