@@ -36,6 +36,7 @@ JOBS = {
     "ids and uploads": [
         Fault("checkpoint.id.after", "kill", 2),
         Fault("storage.write", "torn:half", 2, "/shared/"),
+        Fault("storage.link.after", "kill", 1, "/shared/"),
         Fault("checkpoint.upload.after", "exit", 1),
         Fault("job.restore.before", "kill", 1),
     ],
@@ -75,7 +76,7 @@ def test_killed_at_each_step(tmp_path: Path, name: str) -> None:
     for fault in JOBS[name]:
         assert run.suffer(fault), f"{fault.name} was not reached: {log_of(tmp_path)}"
     run.finish()
-    assert tally.kills == 4
+    assert tally.kills == len(JOBS[name])
 
 
 def test_every_point_is_reached(tmp_path: Path) -> None:

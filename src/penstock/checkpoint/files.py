@@ -167,7 +167,8 @@ class CheckpointFiles:
         run_upload(
             self._storage,
             plan,
-            self._open_content,
+            # Not those of savepoints: they belong to people, who may change what they find there.
+            local_files(self._job.state_directory, may_link=True),
             executor=self._threads,
             is_cancelled=lambda: number in self._aborted,
         )

@@ -44,12 +44,18 @@ class InlinePolicy:
     max_state_bytes: int = JOB_MANAGER_STATE_BYTES
 
 
-def local_files(directory: str | Path) -> OpenContent:
-    """Returns what finds the bytes of local handles in the job's state directory."""
+def local_files(directory: str | Path, *, may_link: bool = False) -> OpenContent:
+    """Returns what finds the bytes of local handles in the job's state directory.
+
+    Args:
+        directory: Where they are.
+        may_link: Whether a storage on the same volume may link them; see `Content.of_file`.
+    """
     folder = Path(directory)
 
     def open_content(handle: StoredHandle) -> Content:
-        return Content.of_file(folder / handle.name, handle.size_bytes, handle.sha256)
+        path = folder / handle.name
+        return Content.of_file(path, handle.size_bytes, handle.sha256, may_link=may_link)
 
     return open_content
 

@@ -43,6 +43,8 @@ class Content:
     sha256: str  # Hex digest.
     # Starts reading from the beginning; a retry calls it again.
     open: Callable[[], Iterator[bytes]]
+    # A file of this process with these bytes and no others: a storage on its volume may link it.
+    link: Path | None = None
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Content:
@@ -50,9 +52,20 @@ class Content:
         return cls(len(data), hashlib.sha256(data).hexdigest(), lambda: iter((data,)))
 
     @classmethod
-    def of_file(cls, path: Path, size_bytes: int, sha256: str) -> Content:
-        """A local file that must still be what its handle says."""
-        return cls(size_bytes, sha256, lambda: _pieces_of_file(path))
+    def of_file(
+        cls, path: Path, size_bytes: int, sha256: str, *, may_link: bool = False
+    ) -> Content:
+        """A local file that must still be what its handle says.
+
+        Args:
+            path: The file.
+            size_bytes: Its length.
+            sha256: Its checksum.
+            may_link: Whether nothing ever writes to it again, and the checksum was made of what
+                was written to it: then a storage need not read it.
+        """
+        link = path if may_link else None
+        return cls(size_bytes, sha256, lambda: _pieces_of_file(path), link)
 
     def pieces(self, what: str) -> Iterator[bytes]:
         """Reads all pieces and raises instead of ending when they are not what they must be.

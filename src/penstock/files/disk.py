@@ -20,6 +20,8 @@ from penstock.files.contract import PIECE_BYTES
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
+# A pipe that lies where a file should be is not waited for.
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PART: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
 
 
@@ -44,11 +46,14 @@ class Disk(Protocol):
     def fsync(self, descriptor: int) -> None:
         """Makes the content of a file durable."""
 
+    def sync_file(self, path: str) -> None:
+        """Makes the content of a file durable that is not open."""
+
     def close(self, descriptor: int) -> None:
         """Closes a descriptor."""
 
     def link(self, existing: str, new: str) -> None:
-        """Gives a file a second name in its directory, if that name is free."""
+        """Gives a file a second name on its volume, if that name is free."""
 
     def unlink(self, path: str) -> None:
         """Removes a name."""
@@ -89,16 +94,20 @@ class SystemDisk:
     def fsync(self, descriptor: int) -> None:
         os.fsync(descriptor)
 
+    def sync_file(self, path: str) -> None:
+        with _above(path) as (directory, name):
+            descriptor = os.open(name, _READ, dir_fd=directory)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
 
     def link(self, existing: str, new: str) -> None:
-        old_name = existing.removeprefix(f"{os.path.dirname(new).rstrip('/')}/")
-        assert "/" not in old_name, (existing, new)
-        with _above(new) as (directory, name):
-            os.link(
-                old_name, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False
-            )
+        with _above(existing) as (source, old_name), _above(new) as (target, name):
+            os.link(old_name, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
 
     def unlink(self, path: str) -> None:
         with _above(path) as (directory, name):
@@ -117,10 +126,8 @@ class SystemDisk:
             os.fsync(descriptor)
 
     def pieces(self, path: str) -> Iterator[bytes]:
-        # A pipe that lies where a file should be is not waited for.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with _above(path) as (directory, name):
-            descriptor = os.open(name, flags, dir_fd=directory)
+            descriptor = os.open(name, _READ, dir_fd=directory)
         try:
             while piece := os.read(descriptor, PIECE_BYTES):
                 yield piece

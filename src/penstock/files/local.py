@@ -8,6 +8,9 @@ or the whole file:
 4. link it to its name, which fails if the name is taken;  remove the temporary name;
 5. fsync the directory.
 
+A local file on the same volume to which nothing is ever written again takes the place of the
+temporary one: it is synced and linked, and neither read nor copied.
+
 An fsync that failed is never repeated on the same descriptor: the kernel may have dropped the pages
 and would then report success. The file is thrown away and a retry writes another one.
 """
@@ -66,6 +69,8 @@ class LocalStorage(Storage):
         self.url = posixpath.normpath(directory)
         self._disk = disk or SystemDisk()
         self._real = real
+        self._links_local_files = True
+        self._not_synced: set[str] = set()
 
     def pinned(self) -> LocalStorage:
         return LocalStorage(self.url, self._disk, self._root())
@@ -79,14 +84,13 @@ class LocalStorage(Storage):
                     f"{path} cannot be written: the directory {directory} does not exist; its "
                     "checkpoint was aborted or removed."
                 )
-            temporary = self._write_temporary(directory, content, path)
-            try:
-                _BEFORE_LINK.reach(path)
-                self._link(temporary, path)
-                _AFTER_LINK.reach(path)
-            finally:
-                with contextlib.suppress(OSError):
-                    self._disk.unlink(temporary)
+            if content.link is None or not self._link_local(content, str(content.link), path):
+                temporary = self._write_temporary(directory, content, path)
+                try:
+                    self._link(temporary, path)
+                finally:
+                    with contextlib.suppress(OSError):
+                        self._disk.unlink(temporary)
         if not deferred:
             self._sync(directory)
 
@@ -191,6 +195,34 @@ class LocalStorage(Storage):
                 self._disk.remove_directory(directory)
             raise
 
+    def _link_local(self, content: Content, source: str, path: str) -> bool:
+        """Gives a local file a name here as well; False where only a copy helps."""
+        source = self._disk.real_path(source)
+        found = self._disk.entry(source)
+        if (
+            not self._links_local_files
+            or source in self._not_synced
+            or found is None
+            or found.size_bytes != content.size_bytes  # The copy says what is wrong with it.
+        ):
+            return False
+        if _WRITE.limit(path, content.size_bytes) is not None:
+            _WRITE.tear()  # A link is there or not: nothing of it is torn.
+        try:
+            self._disk.sync_file(source)
+        except OSError:
+            # Asked once more, the kernel would report success: from now on the file is copied.
+            self._not_synced.add(source)
+            return False
+        try:
+            self._link(source, path)
+        except (CapabilityError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.EXDEV:
+                raise
+            self._links_local_files = False  # It lies on another volume.
+            return False
+        return True
+
     def _write_temporary(self, directory: str, content: Content, path: str) -> str:
         while True:
             temporary = f"{directory}/{TEMPORARY_PREFIX}{os.getpid()}-{next(_numbers)}"
@@ -218,6 +250,7 @@ class LocalStorage(Storage):
         return temporary
 
     def _link(self, temporary: str, path: str) -> None:
+        _BEFORE_LINK.reach(path)
         try:
             self._disk.link(temporary, path)
         except FileExistsError:
@@ -229,6 +262,7 @@ class LocalStorage(Storage):
                     "no way to create a file exactly once. Choose a directory on another one."
                 ) from error
             raise
+        _AFTER_LINK.reach(path)
 
     def _sync(self, directory: str) -> None:
         try:

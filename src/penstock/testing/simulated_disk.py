@@ -108,6 +108,18 @@ class SimulatedDisk:
         file.durable = file.data
         self._done(None)
 
+    def sync_file(self, path: str) -> None:
+        file = self._find(path)
+        if not isinstance(file, _File):
+            raise _error(errno.ENOENT, path)
+        try:
+            self._call("sync_file", path)
+        except OSError:
+            file.data = file.durable
+            raise
+        file.durable = file.data
+        self._done(None)
+
     def close(self, descriptor: int) -> None:
         if not self._is_off:
             self._open.pop(descriptor)

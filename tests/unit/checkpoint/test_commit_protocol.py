@@ -9,9 +9,12 @@ import contextlib
 import errno
 import random
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from checkpoint_samples import JOB, sha256
+from checkpoint_samples import JOB, LocalFiles, sha256
 from commit_driver import LAYOUT, LIVE, Driver, check_recovery, content_of, sweep
 
 from penstock.checkpoint.clean_up.deletion import delete_snapshot
@@ -23,6 +26,10 @@ from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.testing.faulty_storage import Fault, FaultyStorage, SimulatedCrash
 from penstock.testing.simulated_disk import PowerCut, SimulatedDisk
+
+if TYPE_CHECKING:
+    from penstock.checkpoint.manifest import StoredHandle
+    from penstock.files.contract import Content
 
 
 def run_job(driver: Driver, rounds: int = 4) -> int:
@@ -269,20 +276,51 @@ def test_killed_again_in_every_recovery() -> None:
 # -- power cuts -------------------------------------------------------------------------------
 
 
-def count_disk_calls() -> int:
+class FilesOnDisk(LocalFiles):
+    """Local files on the disk that checkpoints are on; nothing has synced them."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        super().__init__()
+        self.disk = disk
+        with contextlib.suppress(OSError):
+            disk.make_directory("/state")
+
+    def open_content(self, handle: StoredHandle) -> Content:
+        content = super().open_content(handle)
+        path = f"/state/{handle.name}"
+        if self.disk.entry(path) is None:
+            with contextlib.suppress(OSError):
+                descriptor = self.disk.create(path)
+                view = memoryview(content.read(path))
+                while view:
+                    view = view[self.disk.write(descriptor, view) :]
+                self.disk.close(descriptor)
+        return replace(content, link=Path(path))
+
+
+def driver_on(disk: SimulatedDisk, linked: bool) -> Driver:
+    storage = LocalStorage("/data", disk)
+    return Driver(storage, local=FilesOnDisk(disk)) if linked else Driver(storage)
+
+
+def count_disk_calls(linked: bool) -> int:
     disk = SimulatedDisk()
-    run_job(Driver(LocalStorage("/data", disk)))
+    run_job(driver_on(disk, linked))
+    assert linked == any(operation == "sync_file" for operation, _ in disk.log)
     return disk.calls
 
 
+@pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("cut_after", [False, True])
-def test_a_power_cut_at_every_call(cut_after: bool) -> None:
+def test_a_power_cut_at_every_call(cut_after: bool, linked: bool) -> None:
     """What was published is whole, whatever the disk made of the rest."""
-    total = count_disk_calls()
+    total = count_disk_calls(linked)
     assert 150 < total < 2000
     for index in range(1, total + 1):
         disk = SimulatedDisk(cut_at=index, cut_after=cut_after)
         driver = Driver(LocalStorage("/data", disk))
+        with contextlib.suppress(PowerCut):
+            driver = driver_on(disk, linked)
         with contextlib.suppress(PowerCut):
             run_job(driver)
             # Only the very last call may fail by itself and so have no successor.
@@ -293,11 +331,12 @@ def test_a_power_cut_at_every_call(cut_after: bool) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_a_disk_call_that_fails(number: int) -> None:
-    total = count_disk_calls()
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_disk_call_that_fails(number: int, linked: bool) -> None:
+    total = count_disk_calls(linked)
     for index in range(1, total + 1):
         disk = SimulatedDisk(failures={index: number})
-        driver = Driver(LocalStorage("/data", disk))
+        driver = driver_on(disk, linked)
         run_job(driver)
         assert driver.published[-1] == 4, index
         disk.restart(random.Random(index))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from penstock.files.contract import Content
 from penstock.files.disk import SystemDisk
 from penstock.files.errors import (
     CapabilityError,
+    ContentError,
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
@@ -20,9 +23,6 @@ from penstock.files.errors import (
 )
 from penstock.files.local import LocalStorage
 from penstock.testing.simulated_disk import SimulatedDisk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONTENT = Content.of_bytes(b"some content")
 
@@ -129,6 +129,83 @@ def test_a_failed_directory_is_taken_back() -> None:
     with pytest.raises(StorageError):
         storage.make_directory("job/chk-1")
     assert disk.entry("/data/job/chk-1") is None
+
+
+# -- files that are linked ----------------------------------------------------------------------
+
+
+def lying(disk: SimulatedDisk, path: str = "/state/a", data: bytes = b"some content") -> Content:
+    """A local file that was written, and not synced."""
+    disk.make_directory("/state")
+    descriptor = disk.create(path)
+    view = memoryview(data)
+    while view:
+        view = view[disk.write(descriptor, view) :]
+    disk.close(descriptor)
+    disk.log.clear()
+    disk.calls = 0
+    return replace(CONTENT, link=Path(path))
+
+
+def test_a_local_file_is_synced_and_then_linked() -> None:
+    disk, storage = fresh()
+    storage.put_if_absent("job/a", lying(disk))
+    assert disk.log == [
+        ("sync_file", "/state/a"),
+        ("link", "/data/job/a"),
+        ("sync_directory", "/data/job"),
+    ]
+    disk.unlink("/state/a")
+    disk.restart(random.Random(0))
+    assert storage.read("job/a") == b"some content"
+    with pytest.raises(ObjectExistsError):
+        storage.put_if_absent("job/a", CONTENT)
+
+
+def test_a_file_of_another_volume_is_copied_and_the_next_not_tried() -> None:
+    disk, storage = fresh()
+    content = lying(disk)
+    disk.failures = {2: errno.EXDEV}
+    storage.put_if_absent("job/a", content)
+    storage.put_if_absent("job/b", content)
+    assert storage.read("job/a") == storage.read("job/b") == b"some content"
+    assert Counter(operations(disk))["sync_file"] == 1
+    assert Counter(operations(disk))["fsync"] == 2
+
+
+def test_a_local_file_whose_sync_failed_is_never_linked() -> None:
+    """A second sync would succeed, although the kernel has dropped what it could not write."""
+    disk, storage = fresh()
+    content = lying(disk)
+    disk.failures = {1: errno.EIO, 2: errno.ENOSPC}
+    with pytest.raises(StorageError):
+        storage.put_if_absent("job/a", content)
+    storage.put_if_absent("job/a", content)
+    disk.restart(random.Random(0))
+    assert storage.read("job/a") == b"some content"
+    assert Counter(operations(disk))["sync_file"] == 1
+
+
+def test_a_local_file_of_another_length_is_refused() -> None:
+    disk, storage = fresh()
+    short = Content(12, CONTENT.sha256, lambda: iter((b"some",)), Path("/state/a"))
+    lying(disk, data=b"some")
+    with pytest.raises(ContentError, match="4 bytes, expected 12"):
+        storage.put_if_absent("job/a", short)
+    assert list(storage.list("")) == []
+
+
+def test_a_linked_file_is_the_local_one(tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    local.write_bytes(b"some content")
+    storage = LocalStorage(str(tmp_path / "checkpoints"))
+    storage.make_directory("job")
+    content = Content.of_file(local, 12, CONTENT.sha256, may_link=True)
+    storage.put_if_absent("job/a", content)
+    assert (tmp_path / "checkpoints/job/a").samefile(local)
+    copied = Content.of_file(local, 12, CONTENT.sha256)
+    storage.put_if_absent("job/b", copied)
+    assert not (tmp_path / "checkpoints/job/b").samefile(local)
 
 
 # -- the real disk ----------------------------------------------------------------------------
