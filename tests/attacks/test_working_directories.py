@@ -11,7 +11,8 @@ import pytest
 
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
-from penstock.core.file_area import FileArea, make_private
+from penstock.files.area import FileArea
+from penstock.files.private import make_private
 from penstock.job.attempt_directories import remove_earlier_attempts
 from penstock.job.settings import read_settings
 from penstock.runtime.records import StateSettings

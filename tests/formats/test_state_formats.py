@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.core.clock import EpochClock
-from penstock.core.file_area import FileArea
 from penstock.core.handles import FileHandle, KeyedStateVersion
 from penstock.core.row import Row
 from penstock.core.types import Types
+from penstock.files.area import FileArea
 from penstock.operators.windows.windows import TimeWindow
 from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import ValueStateDescriptor

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.typeinfo import Types
-from penstock.core.file_area import FileArea
+from penstock.files.area import FileArea
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.state.operator_snapshot import encode_logic, read_logic, schemas_of, write_states
 from penstock.state.operator_state import OperatorState

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sim_state_model import declared_states
 from sim_state_work import GROUPS, KEYS, StateWork
 
-from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
+from penstock.files.area import FileArea
 from penstock.state.backend import create_backend, read_entries
 
 if TYPE_CHECKING:

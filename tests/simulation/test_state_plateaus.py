@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.common.time import Time
-from penstock.core import file_area, keygroups
+from penstock.core import keygroups
 from penstock.core.clock import EpochClock
-from penstock.core.file_area import FileArea
+from penstock.files import area
+from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import (
     ListStateDescriptor,
@@ -172,7 +173,7 @@ def test_a_state_of_constant_size_levels_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("rocksdict")
-    monkeypatch.setattr(file_area, "_MOST_VERIFIED", 20)
+    monkeypatch.setattr(area, "_MOST_VERIFIED", 20)
     # What is imported at the first use is not to count as growth.
     keygroups.numpy_if_there()
     worker = Worker(backend, tmp_path)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.parallel import run_all
-from penstock.core.file_area import make_private
+from penstock.files.private import make_private
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.file_sink.encoders import Schema, checked_schema, to_table
-from penstock.connectors.file_sink.parts import make_durable
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.connectors.source import Boundedness
 from penstock.core.errors import EnvironmentError_, JobExecutionError, ProgramError
+from penstock.files.private import make_durable, replace_file
 
 if TYPE_CHECKING:
     from penstock.core.columns import ColumnName
@@ -207,11 +207,7 @@ def _committed(marker: Path) -> dict[str, None]:
 
 def _remember(marker: Path, names: list[str]) -> None:
     """Replaces the marker at once, so that it is never half written."""
-    new = marker.with_name("committed.new")
-    new.write_text("\n".join(names[-_REMEMBERED:]))
-    make_durable(new)
-    new.rename(marker)
-    make_durable(marker.parent)
+    replace_file(marker, "\n".join(names[-_REMEMBERED:]).encode(), durable=True)
 
 
 def _data_frame(paths: list[str], spark: Any) -> Any:

@@ -17,7 +17,6 @@ outside can be named. What implementations promise:
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.files.errors import CapabilityError, ContentError, StorageError
+from penstock.files.private import replacing
 
 if TYPE_CHECKING:
     from penstock.core.versioned import Cell
@@ -240,20 +240,14 @@ class Storage(ABC):
 
     def download(self, key: str, target: Path, size_bytes: int, sha256: str) -> None:
         """Copies a file into a local one, which appears only when it is whole and right."""
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            # Opened by hand: 0600 from the first byte on, and not through a link left there.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
+            with replacing(target) as file:
                 for piece in checked(self.pieces(key), size_bytes, sha256, self.url_of(key)):
                     file.write(piece)
-            part.replace(target)
         except OSError as error:
             raise StorageError(
                 f"{self.url_of(key)} cannot be copied to {target}: {error.strerror or error}."
             ) from error
-        finally:
-            part.unlink(missing_ok=True)
 
     def content(self, key: str, size_bytes: int, sha256: str) -> Content:
         """Returns a stored file as content, to copy it elsewhere."""

@@ -28,8 +28,8 @@ from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.uploads import InlinePolicy, local_files
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ProgramError
-from penstock.core.file_area import FileArea
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM, MIN_MAX_PARALLELISM
+from penstock.files.area import FileArea
 from penstock.files.urls import configured_storages
 from penstock.inspection.operator_editing import (
     FormerOperator,

@@ -31,7 +31,7 @@ from penstock.state.schema import is_data
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import StateRecord, StoredKeyedState
-    from penstock.core.file_area import FileArea
+    from penstock.files.area import FileArea
     from penstock.inspection.reader import Snapshot
     from penstock.state.descriptors import StateDescriptor
     from penstock.state.keyed import KeyedState

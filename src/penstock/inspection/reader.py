@@ -21,9 +21,9 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.core.errors import EnvironmentError_
-from penstock.core.file_area import FileArea
 from penstock.core.naming import install_extra
 from penstock.core.row import Row
+from penstock.files.area import FileArea
 from penstock.files.urls import configured_storages
 from penstock.operators.windows import windows as _windows  # noqa: F401 - namespaces of window state
 from penstock.state.backend import read_entries

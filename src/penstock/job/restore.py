@@ -22,8 +22,8 @@ from penstock.checkpoint.start_point import find_start
 from penstock.connectors.source import Split
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
-from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
+from penstock.files.area import FileArea
 from penstock.files.urls import canonical_url, configured_storages
 from penstock.graph.compile import compile_graph
 from penstock.graph.nodes import NodeKind

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
 from penstock.core.configuration import Rank
 from penstock.core.errors import ConfigurationError
-from penstock.core.file_area import make_private
+from penstock.files.private import make_private
 from penstock.job.attempt_directories import directory_name
 from penstock.jobmanager.high_availability.coordination import Coordination, read_coordination
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.core.configuration import Configuration
-from penstock.core.file_area import make_private
 from penstock.core.job import JobStatus
+from penstock.files.private import make_private
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import (
     CommandKind,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from penstock.core.errors import PenstockError
-from penstock.core.file_area import make_private
+from penstock.files.private import make_private, replace_file
 from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import (
     CommandKind,
@@ -250,35 +250,6 @@ class JobDirectory:
 
     def log_tail(self, max_bytes: int) -> bytes:
         return file_tail(self.log, max_bytes)
-
-
-def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Writes a file so that a reader sees all of it or what was there before.
-
-    Args:
-        path: The file.
-        data: Its content.
-        durable: Whether it must outlive a power cut.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with open(os.open(temporary, flags, FILE_MODE), "wb") as file:
-        file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(temporary, path)
-    if durable:
-        sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Makes the names in a directory outlive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def file_tail(path: Path, max_bytes: int) -> bytes:

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Final
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError, PenstockError, StateError
-from penstock.core.file_area import make_private
 from penstock.files.errors import FilesError
+from penstock.files.private import make_durable, make_private, replace_file
 from penstock.files.urls import Storages
 from penstock.jobmanager.dispatching import RefusedError
 from penstock.jobmanager.job_directory import (
     FILE_MODE,
     JobDirectory,
     is_id,
-    replace_file,
-    sync_directory,
 )
 from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
 from penstock.jobmanager.restart_strategies import restart_strategy
@@ -88,7 +86,7 @@ def store(root: Path, record: JobRecord, submission: SubmissionRecord, package: 
         draft.write_submission(submission)
         draft.write_job(record)
         draft.path.rename(root / record.job_id)
-        sync_directory(root)
+        make_durable(root)
     except OSError as error:
         shutil.rmtree(draft.path, ignore_errors=True)
         raise RefusedError(f"the job cannot be stored in {root}: {error.strerror}.") from None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import ConfigurationError
-from penstock.core.file_area import make_private
+from penstock.files.private import make_private, replace_file
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -62,11 +62,7 @@ def write_token(port: int) -> str:
     try:
         make_private(path.parent)
         _check_directory(path.parent)
-        draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(token + "\n")
-        os.replace(draft, path)
+        replace_file(path, f"{token}\n".encode())
     except OSError as error:
         raise ConfigurationError(
             f"the token of the REST interface cannot be written to {path}: {error}. Set "

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.naming import shorten
+from penstock.files.private import replace_file
 from penstock.operators.errors import failing_record, is_ours
 from penstock.operators.logic import OperatorLogic
 from penstock.state.tables import NO_KEY
@@ -155,9 +156,7 @@ class _Task:
         self._due_s = now_s + self.patience_s
         text = json.dumps({**self._about, **standing(frame)})
         try:
-            partial = self._note.with_suffix(".partial")
-            partial.write_text(text)
-            partial.replace(self._note)
+            replace_file(self._note, text.encode())
             self._is_noted = True
         except OSError as error:
             # The directory is the driver's: it is gone when the job has ended.

@@ -17,8 +17,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.file_area import FileArea, make_private
-from penstock.core.mirrored_area import MirroredFileArea
+from penstock.files.area import FileArea, MirroredFileArea
+from penstock.files.private import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,8 +22,8 @@ from penstock.state.ttl import convert_value
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.core.file_area import FileArea
     from penstock.core.handles import KeyedStateVersion
+    from penstock.files.area import FileArea
     from penstock.state.tables import Row, Table
 
 

@@ -11,7 +11,7 @@ from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
     from penstock.core.clock import EpochClock
-    from penstock.core.file_area import FileArea
+    from penstock.files.area import FileArea
 
 
 @dataclass(frozen=True, slots=True)

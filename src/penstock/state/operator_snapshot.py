@@ -32,8 +32,8 @@ from penstock.state.serializers import MismatchError, table_serializer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle
+    from penstock.files.area import FileArea
     from penstock.state.facts import StateFacts
     from penstock.state.keyed import KeyedState
 

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.clock import EpochClock
 from penstock.core.copies import snapshots
 from penstock.core.errors import ProgramError
-from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group_range
 from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock.files.area import FileArea
 from penstock.operators.connected import (
     BroadcastProcessSpec,
     CoFlatMapSpec,

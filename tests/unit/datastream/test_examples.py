@@ -22,7 +22,6 @@ import pytest
 from penstock import common, datastream
 from penstock.common import Types, WatermarkStrategy
 from penstock.core.clock import EpochClock
-from penstock.core.file_area import FileArea
 from penstock.datastream import (
     AllWindowedStream,
     BroadcastConnectedStream,
@@ -38,6 +37,7 @@ from penstock.datastream import (
     state,
     window,
 )
+from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
 

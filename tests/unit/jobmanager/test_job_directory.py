@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.core.errors import PenstockError
+from penstock.files.private import replace_file
 from penstock.jobmanager.dispatching import RefusedError
-from penstock.jobmanager.job_directory import JobDirectory, file_tail, replace_file
+from penstock.jobmanager.job_directory import JobDirectory, file_tail
 from penstock.jobmanager.job_records import CommandRecord, JobRecord, ResultRecord
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ PROGRAM = """
 import sys
 
 from penstock.core.clock import EpochClock
-from penstock.core.file_area import FileArea
+from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import (
     ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor,

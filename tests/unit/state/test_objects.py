@@ -8,8 +8,8 @@ import pytest
 
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError, StateError
-from penstock.core.file_area import FileArea
 from penstock.core.types import Types
+from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.common.typeinfo import Types
 from penstock.core.errors import ProgramError, StateError
-from penstock.core.file_area import FileArea
 from penstock.core.handles import FileHandle
+from penstock.files.area import FileArea
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.state.operator_snapshot import encode_logic, read_logic, write_states
 from penstock.state.operator_state import OperatorState, redistribute

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.core.clock import EpochClock
-from penstock.core.file_area import FileArea
+from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.rocksdb.fold import MOST_LAYERS, stretch_cuts, stretches_to_compact
 from penstock.state.rocksdb.rows import TIMER_PREFIX, group_start

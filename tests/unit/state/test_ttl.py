@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError
-from penstock.core.file_area import FileArea
+from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import (
     ListStateDescriptor,

@@ -12,9 +12,9 @@ from penstock.core.clock import EpochClock
 from penstock.core.copies import unchanged
 from penstock.core.duration import Time
 from penstock.core.errors import StateError
-from penstock.core.file_area import FileArea
 from penstock.core.row import Row
 from penstock.core.types import Types
+from penstock.files.area import FileArea
 from penstock.operators.windows.windows import TimeWindow
 from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import (

@@ -10,8 +10,8 @@ import pytest
 from penstock.core import pickling
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, StateError
-from penstock.core.file_area import FileArea
 from penstock.core.keygroups import key_group
+from penstock.files.area import FileArea
 from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from penstock.state.payload import Payload, TableColumns, decode_payload

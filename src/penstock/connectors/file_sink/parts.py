@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +18,7 @@ from penstock.connectors.sink import CommitContext, Committer, SinkWriter, Write
 from penstock.connectors.user_sink import SinkContext
 from penstock.core.errors import JobExecutionError
 from penstock.core.times import NO_TIMESTAMP
+from penstock.files.private import make_durable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,15 +150,6 @@ class FileSinkWriter(SinkWriter):
         for _, committable in (*self._complete, *self._open.values()):
             (self._folder(committable) / committable["pending"]).unlink(missing_ok=True)
         self._complete, self._open = [], {}
-
-
-def make_durable(path: Path) -> None:
-    """Flushes a file, or the entries of a directory, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # The committing half of the file sink: pending files become part files, each exactly once.

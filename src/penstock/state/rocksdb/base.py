@@ -34,8 +34,8 @@ from penstock.state.rocksdb.rows import end_of_prefix
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from penstock.core.file_area import FileArea
     from penstock.core.handles import FileHandle
+    from penstock.files.area import FileArea
     from penstock.state.rocksdb.settings import RocksSettings
 
 try:

@@ -6,8 +6,8 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.clock import EpochClock
-from penstock.core.file_area import FileArea
 from penstock.core.records import Batch
+from penstock.files.area import FileArea
 from penstock.operators.logic import OperatorContext, OperatorLogic
 from penstock.operators.metrics import MetricGroup
 from penstock.operators.timers import OperatorTimers

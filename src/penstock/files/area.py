@@ -3,6 +3,10 @@
 A file is complete before its handle exists, so a writer that dies leaves a file that nothing names.
 No name is ever used twice: a second file of a name gets a suffix, because a late attempt may still
 be writing the first.
+
+Where no other worker sees a worker's directory, files are also written to a shared one: its copy
+counts, the local one is a cache. A task finds every file that its handles name, on any machine:
+what is not here is fetched and checked.
 """
 
 from __future__ import annotations
@@ -10,57 +14,16 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import stat
 import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.core.errors import ConfigurationError, StateError
+from penstock.core.errors import StateError
 from penstock.core.handles import FileHandle
+from penstock.files.private import copy_file, make_private
 
 DEFAULT_INLINE_THRESHOLD_BYTES: Final = 20 * 1024
 _BUFFER_BYTES: Final = 1 << 20
-
-
-def make_private(directory: Path, own: Path | None = None) -> None:
-    """Makes a directory, and all that is missing above it, for this user alone.
-
-    Args:
-        directory: May exist.
-        own: Itself or a directory above it. From there on, what exists must be this user's own and
-            no link, and others must not be able to write to it: anybody can make a directory of
-            this name in a place such as /tmp.
-
-    Raises:
-        ConfigurationError: Another user made it, or could have changed it.
-        OSError: It cannot be made.
-    """
-    for level in (*reversed(directory.parents), directory):
-        is_ours = own is not None and level.is_relative_to(own)
-        if not level.is_dir() and not (is_ours and level.is_symlink()):
-            level.mkdir(mode=0o700, exist_ok=True)
-        if is_ours:
-            _check_private(level)
-
-
-def _check_private(directory: Path) -> None:
-    facts = directory.lstat()
-    mode = stat.S_IMODE(facts.st_mode)
-    problem = ""
-    if not stat.S_ISDIR(facts.st_mode):
-        problem = "is a link or a file"
-    elif facts.st_uid != os.geteuid():
-        problem = f"belongs to user {facts.st_uid} and not to {os.geteuid()}, who runs this"
-    elif mode & 0o022:
-        problem = f"has mode {mode:04o}, with which other users can change what is in it"
-    if problem:
-        raise ConfigurationError(
-            f"the working directory {directory} {problem}: state, programs and tokens would not "
-            "be safe there. Remove it if you can, or set io.tmp.dirs (without it, TMPDIR counts) "
-            "to a directory of your own."
-        )
-    if mode & 0o077:
-        directory.chmod(0o700)
 
 
 class FileArea:
@@ -245,6 +208,63 @@ class FileArea:
             f"{self.directory}: {error.strerror or error}. Restore from another checkpoint, or "
             "check that every worker sees the state directory."
         )
+
+
+class MirroredFileArea(FileArea):
+    """A `FileArea` whose files are also in a shared directory.
+
+    Args:
+        directory: Local to this worker.
+        shared: Seen by every worker; names in it are never used twice either, since they hold the
+            id of the attempt that writes them.
+        inline_threshold_bytes: As for `FileArea`.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        shared: str | os.PathLike[str],
+        inline_threshold_bytes: int = DEFAULT_INLINE_THRESHOLD_BYTES,
+    ) -> None:
+        super().__init__(directory, inline_threshold_bytes)
+        self.shared = Path(shared)
+        make_private(self.shared)
+
+    def write(self, name: str, data: bytes, known: FileHandle | None = None) -> FileHandle:
+        handle = super().write(name, data, known)
+        return handle if handle is known else self._published(handle)
+
+    def adopt(
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        digest: str | None = None,
+        *,
+        may_be_inline: bool = True,
+    ) -> FileHandle:
+        return self._published(super().adopt(path, name, digest, may_be_inline=may_be_inline))
+
+    def path(self, handle: FileHandle) -> Path:
+        """Returns where the file lies here, fetching it if need be."""
+        local = super().path(handle)
+        if handle.inline is None and not local.exists():
+            self._fetch(handle, local)
+        return local
+
+    def _published(self, handle: FileHandle) -> FileHandle:
+        if handle.inline is None:
+            copy_file(self.directory / handle.name, self.shared / handle.name)
+        return handle
+
+    def _fetch(self, handle: FileHandle, local: Path) -> None:
+        source = self.shared / handle.name
+        if not source.exists():
+            raise StateError(
+                f"state file {handle.name!r} ({handle.size_bytes:,} bytes) is neither in "
+                f"{self.directory} nor in {self.shared}. Restore from another checkpoint, or check "
+                "that every worker sees the shared directory."
+            )
+        copy_file(source, local)
 
 
 class _Stamp(NamedTuple):

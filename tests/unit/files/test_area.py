@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.core.errors import StateError
-from penstock.core.file_area import FileArea
+from penstock.files.area import FileArea
 
 if TYPE_CHECKING:
     from pathlib import Path
