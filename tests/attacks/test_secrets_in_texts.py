@@ -21,7 +21,8 @@ from penstock.core.redaction import (
 )
 from penstock.datastream.notebook import settings_html
 from penstock.job.documents.configuration import effective_config_view, pairs_view
-from penstock.jobmanager.dispatching import JobSummary, Leadership
+from penstock.jobmanager.dispatching import Leadership
+from penstock.jobmanager.job_records import JobRecord
 from penstock.rest.prometheus import exposition
 
 KEYS = [
@@ -155,6 +156,6 @@ def test_lines_of_logs_have_no_secrets() -> None:
 
 def test_labels_of_metrics_have_no_secrets() -> None:
     name = "copy jdbc://me:hunter2@db/shop"
-    summary = JobSummary("a" * 32, name, JobStatus.RUNNING, 1_000)
+    summary = JobRecord(job_id="a" * 32, name=name, status=JobStatus.RUNNING)
     text = exposition(Leadership(True, 1, None), [summary], {})
     assert 'job_name="copy jdbc://******@db/shop"' in text

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import signal
 import subprocess
@@ -23,7 +22,7 @@ from service_kit import PROGRAM, expected, lines, open_gate, wait_for
 from penstock.jobmanager.dispatcher import attempt_epoch
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_intake import store
-from penstock.jobmanager.job_records import JobRecord, ProcessRecord, SubmissionRecord
+from penstock.jobmanager.job_records import JobRecord, ProcessRecord, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +56,7 @@ class Case:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as package:
             package.writestr(PROGRAM.name, PROGRAM.read_text())
-        submission = SubmissionRecord(
+        submission = Submission(
             program=PROGRAM.name,
             arguments=(str(self.directory), str(END)),
             configuration={
@@ -99,9 +98,11 @@ class Case:
         wait_for(lambda: self.newest() > before + 1, self.said)
 
     def end(self, name: str) -> str:
-        path = self.directory / name / "jobs" / JOB / "end.json"
-        wait_for(path.exists, self.said)
-        return str(json.loads(path.read_text())["status"])
+        directory = JobDirectory(self.directory / name / "jobs" / JOB)
+        wait_for(directory.end, self.said)
+        end = directory.end()
+        assert end is not None
+        return end.status.name
 
 
 @pytest.fixture

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.report import printable, printable_lines, span
+from penstock.cli.report import printable, printable_lines
+from penstock.core.job import JobStatus
+from penstock.job.digest import JobDigest, progress_text
 
 if TYPE_CHECKING:
     from penstock.cli.report import Report
@@ -88,23 +90,22 @@ def wait_for_end(client: RestClient, job_id: str, look: Callable[[str], None] | 
 
 
 def progress_line(state: str, job: dict[str, Any]) -> str:
-    """Returns the state of a job in a line: time, records, watermark, checkpoint, restarts."""
-    parts = [state]
-    if job.get("duration", -1) >= 0:
-        parts.append(span(job["duration"]))
-    if job.get("epoch"):
-        parts.append(f"epoch {job['epoch']:,}")
+    """Returns a job in a line, given its state and its document."""
+    now_ms, checkpoint_ms = job.get("now", 0), job.get("last-checkpoint-timestamp", -1)
     sources = _sources(job)
-    if sources:
-        records = sum(_larger(vertex, "metrics", "{}-records") for vertex in sources)
-        rate = sum(_larger(vertex, "figures", "records-{}-per-second") for vertex in sources)
-        parts.append(f"{records:,.0f} records ({rate:,.0f}/s)")
-    checkpoint_ms = job.get("last-checkpoint-timestamp", -1)
-    if checkpoint_ms > 0 and job.get("now"):
-        parts.append(f"checkpoint {span(max(job['now'] - checkpoint_ms, 0))} ago")
-    if job.get("restarts"):
-        parts.append(f"{job['restarts']} restarts")
-    return " · ".join(parts)
+    rate = sum(_larger(vertex, "figures", "records-{}-per-second") for vertex in sources)
+    digest = JobDigest(
+        job_id=job.get("jid", ""),
+        name=job.get("name", ""),
+        status=JobStatus[state],
+        runtime_ms=job.get("duration"),
+        epoch=job.get("epoch", 0),
+        records_read=int(sum(_larger(vertex, "metrics", "{}-records") for vertex in sources)),
+        records_per_second=rate,
+        restarts=job.get("restarts", 0),
+        checkpoint_age_ms=max(now_ms - checkpoint_ms, 0) if checkpoint_ms > 0 else None,
+    )
+    return progress_text(digest)
 
 
 def _sources(job: dict[str, Any]) -> list[dict[str, Any]]:

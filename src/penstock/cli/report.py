@@ -100,27 +100,3 @@ def printable_lines(text: str) -> str:
 
 def _is_number(cell: Any) -> bool:
     return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
-
-
-def size(number: int | None) -> str:
-    """Returns bytes for people: `20 kB`, `1.5 MB`."""
-    if number is None:
-        return "-"
-    value = float(number)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
-
-
-def span(millis: float) -> str:
-    """Returns a span for people: `450 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`."""
-    if millis < 1000:
-        return f"{millis:.0f} ms"
-    seconds = int(millis // 1000)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"

@@ -14,8 +14,9 @@ import click
 
 from penstock.cli.failures import FoundError, WrongUsageError, did_you_mean
 from penstock.cli.named import read_snapshot, snapshot_path
-from penstock.cli.report import printable, size, span, table
+from penstock.cli.report import printable, table
 from penstock.cli.verb import Verb, asked, service_options
+from penstock.core.duration import size_text, span_text
 
 FORMATS: Final = ("table", "json", "csv", "parquet")
 
@@ -75,8 +76,8 @@ def list_states(snapshot: str, **options: Any) -> None:
     report.document(found)
     report.line(
         f"{found['kind']} {found['checkpoint_id']} of job {found['job_id']} "
-        f'"{printable(found["job_name"])}": {size(found["total_bytes"])}, '
-        f"{size(found['inline_bytes'])} of it inside _metadata"
+        f'"{printable(found["job_name"])}": {size_text(found["total_bytes"])}, '
+        f"{size_text(found['inline_bytes'])} of it inside _metadata"
     )
     report.line("")
     operators = [
@@ -87,8 +88,8 @@ def list_states(snapshot: str, **options: Any) -> None:
             operator["max_parallelism"],
             operator["key_type"] or "-",
             operator["files"],
-            size(operator["file_bytes"]),
-            size(operator["inline_bytes"]),
+            size_text(operator["file_bytes"]),
+            size_text(operator["inline_bytes"]),
             _also(operator),
         )
         for operator in found["operators"]
@@ -364,8 +365,8 @@ def verify_verb(snapshot: str, orphans: bool, **options: Any) -> None:
             each["path"],
             each["checkpoint_id"],
             each["files"],
-            size(each["total_bytes"]),
-            size(each["inline_bytes"]),
+            size_text(each["total_bytes"]),
+            size_text(each["inline_bytes"]),
             "whole" if each["is_whole"] else _counted(len(each["problems"])),
         )
         for each in found["snapshots"]
@@ -392,10 +393,10 @@ def _orphans(orphans: list[dict[str, Any]]) -> str:
     if not orphans:
         return "No orphans: a snapshot names every file."
     rows = [
-        (each["path"], size(each["size_bytes"]), span(each["age_ms"]), each["reason"])
+        (each["path"], size_text(each["size_bytes"]), span_text(each["age_ms"]), each["reason"])
         for each in orphans
     ]
-    total = size(sum(each["size_bytes"] for each in orphans))
+    total = size_text(sum(each["size_bytes"] for each in orphans))
     return table(("ORPHAN", "BYTES", "AGE", "REASON"), rows) + (
         f"\n{len(orphans):,} orphans, {total}. Nothing was deleted; the job's own sweep deletes "
         "them when they are older than penstock.checkpoint.orphan-ttl."

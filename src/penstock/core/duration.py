@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from functools import total_ordering
+from itertools import pairwise
 from typing import Any, Final
 
 from penstock.core.errors import ProgramError
@@ -242,9 +243,33 @@ def parse_bytes(text: str, what: str = "a size") -> int:
     return int(match[1]) * factor
 
 
+_SPANS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+
+
 def format_millis(millis: int) -> str:
     """Returns the shortest exact text of a span, such as '10 s'."""
-    for unit, factor in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+    for unit, factor in _SPANS:
         if millis and millis % factor == 0:
             return f"{millis // factor} {unit}"
     return f"{millis} ms"
+
+
+def span_text(millis: float) -> str:
+    """Returns a span for people: `450 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
+    rest = int(millis)
+    for (unit, factor), (smaller, part) in pairwise(_SPANS):
+        if rest >= factor:
+            return f"{rest // factor:,} {unit} {rest % factor // part} {smaller}"
+    return f"{rest // 1_000} s" if rest >= 1_000 else f"{rest} ms"
+
+
+def size_text(size_bytes: int | None) -> str:
+    """Returns a number of bytes for people: `20 kB`, `1.5 MB`."""
+    if size_bytes is None:
+        return "-"
+    value, unit = float(size_bytes), "B"
+    for larger in ("kB", "MB", "GB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:,.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"

@@ -54,6 +54,11 @@ class JobStatus(Enum):
         return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED
 
 
+def application_status(status: JobStatus) -> str:
+    """Returns Flink's word for how a job has ended."""
+    return {JobStatus.FINISHED: "SUCCEEDED", JobStatus.CANCELED: "CANCELED"}.get(status, "FAILED")
+
+
 @dataclass(frozen=True, slots=True)
 class JobExecutionResult:
     """What a finished job leaves behind.
@@ -61,13 +66,11 @@ class JobExecutionResult:
     Attributes:
         job_id: The job.
         net_runtime_ms: Time from start to end.
-        accumulators: Accumulated values by name.
         late_records: Records dropped as late since the last restart, by name of the operator.
     """
 
     job_id: JobID
     net_runtime_ms: int = 0
-    accumulators: dict[str, Any] = field(default_factory=dict)
     late_records: dict[str, int] = field(default_factory=dict)
 
     def get_job_id(self) -> JobID:
@@ -82,16 +85,13 @@ class JobExecutionResult:
         return self.net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """Returns one accumulated value."""
-        if accumulator_name not in self.accumulators:
-            known = ", ".join(sorted(self.accumulators)) or "none"
-            raise ProgramError(
-                f"the job has no accumulator '{accumulator_name}'; its accumulators are: {known}."
-            )
-        return self.accumulators[accumulator_name]
+        """Fails: programs in Python have no accumulators, as in PyFlink."""
+        raise ProgramError(
+            f"the job has no accumulator '{accumulator_name}'; its accumulators are: none."
+        )
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        return dict(self.accumulators)
+        return {}
 
     def __str__(self) -> str:
         return (

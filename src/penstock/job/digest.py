@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.duration import size_text, span_text
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
-from penstock.runtime.job_metrics import late_records
 
 if TYPE_CHECKING:
     from penstock.checkpoint.statistics import CheckpointRecord
@@ -25,6 +25,7 @@ class JobDigest:
     job_id: str  # 32 hex digits.
     name: str
     status: JobStatus
+    runtime_ms: int | None = None  # Since its start, up to its end.
     epoch: int = 0  # The last epoch that counts.
     records_read: int = 0  # Over all sources and attempts.
     records_per_second: float = 0.0  # Over the last seconds.
@@ -32,7 +33,7 @@ class JobDigest:
     watermark_ms: int | None = None
     watermark_lag_ms: int | None = None  # How far that is behind the clock, or None.
     late_records: int = 0  # Records that were dropped as late since the last restart.
-    restarts: int = 0  # How often it has begun anew.
+    restarts: int = 0  # How often it was restarted.
     checkpoint_id: int | None = None  # The latest completed checkpoint, or None.
     checkpoint_age_ms: int | None = None  # How long ago that was, or None.
     checkpoints_completed: int = 0  # How many there were.
@@ -46,14 +47,19 @@ def digest_of(job: Job, now_ms: int) -> JobDigest:
         job: The job.
         now_ms: Wall time.
     """
+    # Here, so that the command line can import this module at no cost.
+    from penstock.runtime.job_metrics import late_records
+
     facts = job.facts()
+    record = facts.record
     statistics = job.statistics
     latest = None if statistics is None else statistics.latest.completed
     watermark = _watermark(facts)
     return JobDigest(
         job_id=job.job_id,
         name=job.graph.job_name,
-        status=facts.status,
+        status=record.status,
+        runtime_ms=(now_ms if record.ended_ms is None else record.ended_ms) - record.submitted_ms,
         epoch=job.last_epoch,
         records_read=job.records_read,
         records_per_second=_records_per_second(facts),
@@ -92,30 +98,19 @@ def _watermark(facts: JobFacts) -> int | None:
     return min(found, default=None)
 
 
-_UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
-
-
-def span_text(span_ms: int) -> str:
-    """Returns a duration in its largest unit: `850 ms`, `12 s`, `3 h`."""
-    for size, unit in _UNITS:
-        if span_ms >= size:
-            return f"{span_ms // size:,} {unit}"
-    return f"{span_ms} ms"
-
-
 def progress_text(digest: JobDigest) -> str:
-    """Returns one line about a job."""
-    parts = [
-        digest.status.name,
-        f"epoch {digest.epoch:,}",
-        f"{digest.records_read:,} records",
-        f"{digest.records_per_second:,.0f}/s",
-    ]
+    """Returns one line about a job; what is not known is left out."""
+    parts = [digest.status.name]
+    if digest.runtime_ms is not None:
+        parts.append(span_text(digest.runtime_ms))
+    if digest.epoch:
+        read = f"{digest.records_read:,} records ({digest.records_per_second:,.0f}/s)"
+        parts += [f"epoch {digest.epoch:,}", read]
     if digest.watermark_lag_ms is not None:
         parts.append(f"watermark lag {span_text(digest.watermark_lag_ms)}")
-    if digest.checkpoint_id is not None and digest.checkpoint_age_ms is not None:
-        age = span_text(digest.checkpoint_age_ms)
-        parts.append(f"checkpoint {digest.checkpoint_id} {age} ago")
+    if digest.checkpoint_age_ms is not None:
+        number = "" if digest.checkpoint_id is None else f" {digest.checkpoint_id}"
+        parts.append(f"checkpoint{number} {span_text(digest.checkpoint_age_ms)} ago")
     if digest.late_records:
         parts.append(f"{digest.late_records:,} late")
     if digest.restarts:
@@ -175,20 +170,11 @@ def _row(record: CheckpointRecord) -> str:
         record.status,
         _time(record.triggered_ms),
         span_text(record.duration_ms),
-        _size(figures.state_bytes),
-        _size(figures.checkpointed_bytes),
+        size_text(figures.state_bytes),
+        size_text(figures.checkpointed_bytes),
         record.failure_message or record.location,
     )
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-
-
-def _size(size_bytes: int) -> str:
-    size = float(size_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1024 or unit == "GB":
-            break
-        size /= 1024
-    return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
 
 
 def _time(time_ms: int) -> str:

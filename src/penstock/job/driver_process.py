@@ -27,6 +27,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
 from penstock.core.configuration import import_path, parse_list
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
+from penstock.core.job import JobStatus
 from penstock.core.redaction import SecretlessFormatter
 from penstock.job.ended_jobs import PROGRAM, remove_programs
 from penstock.job.managed_job import OVERRULED, ManagedJob
@@ -39,7 +40,7 @@ from penstock.jobmanager.processes import start_time
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from penstock.jobmanager.job_records import ProcessRecord, SubmissionRecord
+    from penstock.jobmanager.job_records import ProcessRecord, Submission
 
 _log = logging.getLogger("penstock.job")
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
@@ -71,13 +72,13 @@ def main(arguments: Sequence[str]) -> int:
     try:
         failure = _run_program(directory, submission, private, job)
         end = job.finish(failure)
-        is_cancelled = end.status == "CANCELED" and isinstance(failure, JobExecutionError)
+        is_cancelled = end.status is JobStatus.CANCELED and isinstance(failure, JobExecutionError)
         if failure is not None and not is_cancelled:
             _log.error("%s", failure_of(failure, 0, 0).text)
         counts = directory.process()
         if counts is not None and counts.attempt == process.attempt:
             directory.write_end(end)
-        _log.info("The job has ended: %s", end.status)
+        _log.info("The job has ended: %s", end.status.name)
     finally:
         shutil.rmtree(private, ignore_errors=True)
         _stop_spark()
@@ -121,7 +122,7 @@ def _private_directory(directory: JobDirectory, process: ProcessRecord) -> Path:
 
 
 def _run_program(
-    directory: JobDirectory, submission: SubmissionRecord, private: Path, job: ManagedJob
+    directory: JobDirectory, submission: Submission, private: Path, job: ManagedJob
 ) -> BaseException | None:
     """Runs the program; returns what it raised."""
     try:

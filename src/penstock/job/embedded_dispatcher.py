@@ -13,16 +13,17 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from penstock.core.redaction import SecretlessFormatter
-from penstock.job.documents.job import task_counts
 from penstock.job.documents.writer import JobViews
+from penstock.job.facts import task_counts
+from penstock.job.managed_job import begin, result_of
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
-    JobSummary,
     Operation,
     RefusedError,
-    Submission,
     UnknownJobError,
 )
 from penstock.jobmanager.operations import BaseDispatcher, Operations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.job.local_job import LocalJob
     from penstock.jobmanager.dispatching import OutputPiece
+    from penstock.jobmanager.job_records import JobRecord, Submission
 
 _REFRESH_S: Final = 0.3
 _MOST_LOG_LINES: Final = 5_000
@@ -69,28 +71,19 @@ class EmbeddedDispatcher(BaseDispatcher):
 
     # -- the dispatcher's protocol ------------------------------------------------------------
 
-    def jobs(self) -> list[JobSummary]:
-        job = self._job
-        facts = job.facts()
-        return [
-            JobSummary(
-                job.job_id,
-                job.graph.job_name,
-                facts.status,
-                facts.started_ms,
-                facts.ended_ms,
-                facts.entered[facts.status],
-                task_counts(facts),
-                job.restarts,
-                facts.last_checkpoint_ms,
-            )
-        ]
+    def jobs(self) -> list[JobRecord]:
+        return [self.job(self._job.job_id)]
+
+    def job(self, job_id: str) -> JobRecord:
+        self._check(job_id)
+        facts = self._job.facts()
+        return msgspec.structs.replace(facts.record, tasks=task_counts(facts))
 
     def document(self, job_id: str, name: str) -> bytes | None:
         self._check(job_id)
         return self._documents.get(name)
 
-    def submit(self, submission: Submission) -> str:
+    def submit(self, submission: Submission, package: bytes) -> str:
         raise RefusedError(
             "this page belongs to one job, in the process of its program. Start `penstock "
             "jobmanager` and submit jobs to that."
@@ -144,18 +137,10 @@ class EmbeddedDispatcher(BaseDispatcher):
         return job_id == self._job.job_id and not self._job.status.is_terminal_state()
 
     def _obey(self, command: Command) -> dict[str, Any]:
-        job = self._job
-        if command.kind is CommandKind.CHECKPOINT:
-            return {"checkpoint_id": job.trigger_checkpoint(full=command.full).result()}
-        if command.kind is CommandKind.STOP:
-            stopped = job.stop_with_savepoint(
-                drain=command.drain, directory=command.directory, native=command.native
-            )
-            return {"location": stopped.result()}
-        location = job.trigger_savepoint(command.directory, native=command.native).result()
+        result = begin(self._job, command).result()
         if command.cancel_job:
-            job.cancel()
-        return {"location": location}
+            self._job.cancel()
+        return result_of(command, result)
 
     def _run(self) -> None:
         has_ended = False

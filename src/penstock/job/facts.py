@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.job import JobStatus
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph, Stage
+    from penstock.jobmanager.job_records import JobRecord
     from penstock.runtime.job_metrics import JobMetrics, SubtaskTotals
     from penstock.runtime.overdue import OverdueEpoch
 
@@ -76,30 +77,23 @@ class StorageFacts:
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job at one moment."""
+    """A job at one moment, in the process that runs it."""
 
-    job_id: str  # 32 hex digits.
-    status: JobStatus
-    entered: dict[JobStatus, int]  # Wall time at which each state was last entered.
-    started_ms: int  # Wall time of its start.
+    record: JobRecord  # As its job manager knows it, but for the tasks.
     graph: JobGraph
     metrics: JobMetrics  # What it has done.
-    ended_ms: int | None = None  # Wall time of its end, or None.
     rates_at_ms: int = 0  # The moment, on the clock of the metrics.
-    attempt: int = 0  # Number of the attempt, from 0.
     failures: tuple[FailureRecord, ...] = ()  # Newest first.
     failures_dropped: bool = False  # Whether older failures were forgotten.
     engine: EngineFacts = field(default=EngineFacts())  # What runs the epochs.
-    last_checkpoint_ms: int | None = None  # Wall time of the latest completed checkpoint, or None.
-    # Accumulated values, once the job has finished.
-    accumulators: dict[str, Any] = field(default_factory=dict)
     storage: StorageFacts = field(default=StorageFacts())  # What was asked of checkpoint storage.
     overdue: OverdueEpoch | None = None  # The running epoch, if it should have ended long ago.
 
     @property
     def uptime_ms(self) -> int:
         """When the running attempt started; 0 when none runs."""
-        return self.entered.get(JobStatus.RUNNING, 0) if self.status is JobStatus.RUNNING else 0
+        record = self.record
+        return record.timestamps[JobStatus.RUNNING] if record.status is JobStatus.RUNNING else 0
 
     def totals(self, stage: Stage, index: int) -> SubtaskTotals | None:
         """Returns what a subtask has done; None before its first epoch."""
@@ -108,18 +102,29 @@ class JobFacts:
 
 def task_state(facts: JobFacts, stage: Stage, index: int) -> str:
     """Returns Flink's name for where a subtask stands."""
-    if facts.status is JobStatus.FAILED:
+    status = facts.record.status
+    if status is JobStatus.FAILED:
         latest = facts.failures[0] if facts.failures else None
         if latest is None or latest.task is None:
             return "FAILED"
         is_culprit = latest.task == stage.name and latest.subtask in (index, None)
         return "FAILED" if is_culprit else "CANCELED"
-    if facts.status is JobStatus.RUNNING:
+    if status is JobStatus.RUNNING:
         totals = facts.totals(stage, index)
         if totals is None:
             return "INITIALIZING"
         return "FINISHED" if totals.has_ended else "RUNNING"
-    return _STATES[facts.status]
+    return _STATES[status]
+
+
+def task_counts(facts: JobFacts) -> dict[str, int]:
+    """Returns the number of subtasks in each state, as the record of a job has them."""
+    totals = {"total": 0}
+    for stage in facts.graph.stages:
+        for state, count in stage_counts(facts, stage).items():
+            totals["total"] += count
+            totals[state.lower()] = totals.get(state.lower(), 0) + count
+    return totals
 
 
 def stage_counts(facts: JobFacts, stage: Stage) -> dict[str, int]:

@@ -16,25 +16,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from penstock.core.configuration import Rank
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.core.job import JobStatus
 from penstock.job.attempt_directories import remove_earlier_attempts
-from penstock.job.documents.job import task_counts
 from penstock.job.documents.writer import JobViews
+from penstock.job.facts import task_counts
 from penstock.job.record import failure_of
 from penstock.job.settings import make_absolute
 from penstock.job.start import start_job
-from penstock.jobmanager.dispatching import CommandKind, OperationStatus
+from penstock.jobmanager.dispatching import Command, CommandKind, Operation, OperationStatus
 from penstock.jobmanager.high_availability.coordination import shared_checkpoints
 from penstock.jobmanager.high_availability.leadership_watch import watch_leadership
-from penstock.jobmanager.job_records import (
-    CommandRecord,
-    EndRecord,
-    ProcessRecord,
-    ResultRecord,
-    StatusRecord,
-)
+from penstock.jobmanager.job_records import JobRecord, ProcessRecord
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -82,8 +78,7 @@ class ManagedJob:
         self._lock = threading.Lock()
         self._job: LocalJob | None = None
         self._views: JobViews | None = None
-        self._configuration: Configuration | None = None
-        self._status: StatusRecord | None = None
+        self._status: JobRecord | None = None
         self._obeyed: set[str] = set()
         self._is_over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="penstock-commands", daemon=True)
@@ -126,7 +121,6 @@ class ManagedJob:
             )
             epoch = self._process.leader_epoch
             watch_leadership(configuration, epoch, lambda: self._leave(OVERRULED))
-            self._configuration = configuration
             self._views = JobViews(
                 job,
                 configuration,
@@ -147,7 +141,7 @@ class ManagedJob:
         if self._process.previous_death is not None:
             job.failed(JobExecutionError(self._process.previous_death))
 
-    def finish(self, failure: BaseException | None) -> EndRecord:
+    def finish(self, failure: BaseException | None) -> JobRecord:
         """Waits for the end of the job, and says how it ended.
 
         Args:
@@ -172,7 +166,7 @@ class ManagedJob:
         self._watcher.join()
         return self._end(status, error)
 
-    def _program_ended(self, failure: BaseException | None) -> EndRecord:
+    def _program_ended(self, failure: BaseException | None) -> JobRecord:
         self._is_over.set()
         self._watcher.join()
         if failure is None:
@@ -182,12 +176,13 @@ class ManagedJob:
             )
         return self._end(JobStatus.FAILED, failure)
 
-    def _end(self, status: JobStatus, error: BaseException | None) -> EndRecord:
+    def _end(self, status: JobStatus, error: BaseException | None) -> JobRecord:
         now_ms = self._clock.wall_ms()
         shown = None if error is None else failure_of(error, now_ms, 0)
-        return EndRecord(
+        return JobRecord(
+            job_id=self._directory.job_id,
             attempt=self._process.attempt,
-            status=status.name,
+            status=status,
             ended_ms=now_ms,
             error=None if shown is None else shown.text,
             error_type=None if shown is None else shown.name,
@@ -242,8 +237,7 @@ class ManagedJob:
         if command is None or self._directory.result(trigger_id) is not None:
             self._obeyed.add(trigger_id)
             return
-        kind = CommandKind(command.kind)
-        if kind is CommandKind.CANCEL:
+        if command.kind is CommandKind.CANCEL:
             self._obeyed.add(trigger_id)
             self._cancel(trigger_id)
         elif command.attempt != self._process.attempt:
@@ -252,14 +246,12 @@ class ManagedJob:
         elif job is not None and job.status not in _NOT_YET:
             self._obeyed.add(trigger_id)
             try:
-                self._obey(job, trigger_id, kind, command)
+                self._obey(job, trigger_id, command)
             except PenstockError as error:
                 self._answer_failed(trigger_id, str(error))
 
     def _cancel(self, trigger_id: str) -> None:
-        self._directory.write_result(
-            trigger_id, ResultRecord(status=OperationStatus.COMPLETED.name)
-        )
+        self._directory.write_result(Operation(trigger_id, OperationStatus.COMPLETED))
         with self._lock:
             if self._job is not None:
                 self._job.cancel()
@@ -268,66 +260,37 @@ class ManagedJob:
             self._directory.write_end(self._end(JobStatus.CANCELED, None))
             self._leave(0)
 
-    def _obey(
-        self, job: LocalJob, trigger_id: str, kind: CommandKind, command: CommandRecord
-    ) -> None:
-        done: Future[Any]
-        if kind is CommandKind.SAVEPOINT:
-            done = job.trigger_savepoint(command.directory, native=command.native)
-        elif kind is CommandKind.STOP:
-            done = job.stop_with_savepoint(
-                drain=command.drain, directory=command.directory, native=command.native
+    def _obey(self, job: LocalJob, trigger_id: str, command: Command) -> None:
+        def answer(done: Future[Any]) -> None:
+            error = done.exception()
+            if error is not None:
+                self._answer_failed(trigger_id, str(error))
+                return
+            completed = Operation(
+                trigger_id, OperationStatus.COMPLETED, **result_of(command, done.result())
             )
-        else:
-            done = job.trigger_checkpoint(full=command.full)
-        done.add_done_callback(lambda future: self._answer(trigger_id, kind, command, future))
+            self._directory.write_result(completed)
+            if command.cancel_job:
+                job.cancel()
 
-    def _answer(
-        self, trigger_id: str, kind: CommandKind, command: CommandRecord, done: Future[Any]
-    ) -> None:
-        error = done.exception()
-        if error is not None:
-            self._answer_failed(trigger_id, str(error))
-            return
-        is_checkpoint = kind is CommandKind.CHECKPOINT
-        self._directory.write_result(
-            trigger_id,
-            ResultRecord(
-                status=OperationStatus.COMPLETED.name,
-                location=None if is_checkpoint else str(done.result()),
-                checkpoint_id=int(done.result()) if is_checkpoint else None,
-            ),
-        )
-        if command.cancel_job and self._job is not None:
-            self._job.cancel()
+        begin(job, command).add_done_callback(answer)
 
     def _answer_failed(self, trigger_id: str, error: str) -> None:
-        self._directory.write_result(
-            trigger_id, ResultRecord(status=OperationStatus.FAILED.name, error=error)
-        )
+        failed = Operation(trigger_id, OperationStatus.FAILED, error=error)
+        self._directory.write_result(failed)
 
     def _refresh(self) -> None:
-        job, views, configuration = self._job, self._views, self._configuration
-        if job is None or views is None or configuration is None:
+        job, views = self._job, self._views
+        if job is None or views is None:
             return
         views.refresh()
         facts = job.facts()
-        status = StatusRecord(
+        status = msgspec.structs.replace(
+            facts.record,
             attempt=self._process.attempt,
-            status=facts.status.name,
-            name=job.graph.job_name,
-            entered_ms=facts.entered[facts.status],
             restarts=job.restarts,
             failures=job.settings.restart_strategy.memory.moved(self._wall_ahead_ms),
             tasks=task_counts(facts),
-            last_checkpoint_ms=facts.last_checkpoint_ms,
-            restart_settings={
-                key: value
-                for key, value in configuration.to_dict().items()
-                if key.startswith("restart-strategy")
-            },
-            is_checkpointing=job.settings.checkpoints.is_enabled,
-            cancellation_timeout_ms=configuration.get_duration_ms("task.cancellation.timeout"),
         )
         if status != self._status:
             self._directory.write_status(status)
@@ -335,3 +298,21 @@ class ManagedJob:
 
 
 _CHECKPOINT_PLACES: Final = ("execution.checkpointing.dir", "execution.checkpointing.storage")
+
+
+def begin(job: LocalJob, command: Command) -> Future[Any]:
+    """Has a job take a snapshot."""
+    if command.kind is CommandKind.SAVEPOINT:
+        return job.trigger_savepoint(command.directory, native=command.native)
+    if command.kind is CommandKind.STOP:
+        return job.stop_with_savepoint(
+            drain=command.drain, directory=command.directory, native=command.native
+        )
+    return job.trigger_checkpoint(full=command.full)
+
+
+def result_of(command: Command, result: Any) -> dict[str, Any]:
+    """Returns what a snapshot adds to its `Operation`."""
+    if command.kind is CommandKind.CHECKPOINT:
+        return {"checkpoint_id": int(result)}
+    return {"location": str(result)}

@@ -20,6 +20,7 @@ from penstock.core.job import JobStatus
 from penstock.core.redaction import without_secrets
 from penstock.job.facts import EngineFacts, FailureRecord, JobFacts, StorageFacts
 from penstock.job.settings import IN_PROCESS
+from penstock.jobmanager.job_records import JobRecord
 from penstock.operators.errors import describe_exception
 from penstock.operators.simple import RESULTS_NONE
 from penstock.runtime.job_metrics import (
@@ -174,22 +175,28 @@ class Job:
         """Returns the job at this moment."""
         statistics = self.statistics
         completed = None if statistics is None else statistics.latest.completed
+        status, entered = self._status, self._entered
+        record = JobRecord(
+            job_id=self.job_id,
+            name=self.graph.job_name,
+            submitted_ms=self.created_ms,
+            status=status,
+            changed_ms=entered[status],
+            timestamps=entered,
+            ended_ms=self.ended_ms,
+            last_checkpoint_ms=None if completed is None else completed.ended_ms,
+            restarts=self.restarts_before + self.restarts,
+        )
         return JobFacts(
-            self.job_id,
-            self._status,
-            self._entered,
-            self.created_ms,
+            record,
             self.graph,
             self.metrics,
-            self.ended_ms,
             self._clock.monotonic_ms() if self._figures_at_ms is None else self._figures_at_ms,
-            self.restarts_before + self.restarts,
             self.failures,
             self._failures_dropped,
             self.engine_facts,
-            None if completed is None else completed.ended_ms,
-            storage=self.storage_facts(),
-            overdue=self.overdue,
+            self.storage_facts(),
+            self.overdue,
         )
 
 

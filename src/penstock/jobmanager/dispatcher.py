@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.core.configuration import Configuration
-from penstock.core.job import JobStatus
 from penstock.files.private import make_private
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import (
@@ -42,14 +41,9 @@ from penstock.jobmanager.supervised_job import SupervisedJob
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.jobmanager.dispatching import (
-        Command,
-        JobSummary,
-        Operation,
-        OutputPiece,
-        Submission,
-    )
-    from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
+    from penstock.core.job import JobStatus
+    from penstock.jobmanager.dispatching import Command, Operation, OutputPiece
+    from penstock.jobmanager.job_records import JobRecord, Submission
     from penstock.jobmanager.processes import Launcher
 
     CleanUp = Callable[[JobDirectory, JobStatus, int], None]
@@ -73,7 +67,7 @@ class DispatcherSettings:
 class SharedJobs(Protocol):
     """Jobs of a cluster of job managers, as its leader keeps them for a successor."""
 
-    def add(self, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
+    def add(self, record: JobRecord, submission: Submission, package: bytes) -> None:
         """Keeps a job that was submitted; nothing of it has run yet."""
 
     def request_cancel(self, job_id: str, now_ms: int) -> None:
@@ -131,7 +125,7 @@ class JobDispatcher(BaseDispatcher):
         self._thread = threading.Thread(target=self._run, name="penstock-dispatcher", daemon=True)
         job_intake.remove_drafts(self._root)
         for record in job_intake.recorded_jobs(self._root):
-            if JobStatus[record.status].is_globally_terminal_state():
+            if record.status.is_globally_terminal_state():
                 self._jobs[record.job_id] = self._supervised(record)
 
     # -- leadership -----------------------------------------------------------------------------
@@ -195,24 +189,26 @@ class JobDispatcher(BaseDispatcher):
 
     # -- jobs -----------------------------------------------------------------------------------
 
-    def jobs(self) -> list[JobSummary]:
+    def jobs(self) -> list[JobRecord]:
         self._check_leads()
         with self._lock:
-            found = [job.summary() for job in self._jobs.values()]
-        return sorted(found, key=lambda job: (job.started_ms, job.job_id), reverse=True)
+            found = [job.known() for job in self._jobs.values()]
+        return sorted(found, key=lambda job: (job.submitted_ms, job.job_id), reverse=True)
+
+    def job(self, job_id: str) -> JobRecord:
+        return self._job(job_id).known()
 
     def document(self, job_id: str, name: str) -> bytes | None:
-        return self._job(job_id).document(name)
+        return self._job(job_id).directory.document(name)
 
-    def submit(self, submission: Submission) -> str:
+    def submit(self, submission: Submission, package: bytes) -> str:
         self._check_leads()
         job_id = checked_id(self._new_id(), "job id")
-        record, stored = job_intake.records_of(
-            submission, job_id, self._clock.wall_ms(), self._settings.configuration
-        )
+        submission = job_intake.completed(submission, package, self._settings.configuration)
+        record = job_intake.first_record(submission, job_id, self._clock.wall_ms())
         if self._shared is not None:
-            self._shared.add(record, stored, submission.package)
-        job_intake.store(self._root, record, stored, submission.package)
+            self._shared.add(record, submission, package)
+        job_intake.store(self._root, record, submission, package)
         with self._lock:
             # It is kept: should the leadership have ended meanwhile, the next leader runs it.
             if self.leadership().is_leader:
@@ -274,7 +270,7 @@ class JobDispatcher(BaseDispatcher):
         with self._lock:
             job = self._jobs.get(job_id)
         if job is None:
-            raise UnknownJobError(f"there is no job {job_id!r:.80}.")
+            raise UnknownJobError(f"Job {job_id!s:.80} was not found.")
         return job
 
     def _is_known(self, job: SupervisedJob) -> bool:

@@ -2,21 +2,23 @@
 
 The dispatcher owns jobs; each job runs in a driver process of its own. Long operations are
 *triggered* and then asked about by their trigger id, which the caller may choose: the same id twice
-is the same operation. Documents are JSON as REST shows them; a driver writes them while its job
-runs, and they stay when it has ended.
+is the same operation. Documents are JSON; a driver writes them while its job runs, and they stay
+when it has ended. REST completes them from the record of the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from penstock.core.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.core.job import JobStatus
+    from penstock.jobmanager.job_records import JobRecord, Submission
 
 
 class UnknownJobError(PenstockError):
@@ -44,8 +46,7 @@ class CommandKind(Enum):
     CHECKPOINT = "checkpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something asked of a running job."""
 
     kind: CommandKind
@@ -55,6 +56,8 @@ class Command:
     full: bool = False  # For a checkpoint: build on no earlier one.
     # For a savepoint: cancel the job once it is there (deprecated by Flink).
     cancel_job: bool = False
+    # The attempt that was asked; a later one does not obey, except to a cancellation.
+    attempt: int = 0
 
 
 class OperationStatus(Enum):
@@ -65,8 +68,7 @@ class OperationStatus(Enum):
     FAILED = "FAILED"
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     """A triggered operation."""
 
     trigger_id: str  # 32 hex digits.
@@ -74,35 +76,6 @@ class Operation:
     location: str | None = None  # Where the savepoint is.
     checkpoint_id: int | None = None
     error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A job to be run."""
-
-    program: str | None  # File name of the program inside the package, or None with `module`.
-    # A zip file with the program and its Python files; names inside it are checked.
-    package: bytes = field(repr=False)
-    module: str | None = None  # Module to run, as `python -m` would.
-    arguments: tuple[str, ...] = ()  # Arguments of the program.
-    # Settings of the command line (`-D` and options), by key.
-    configuration: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class JobSummary:
-    """A job in lists."""
-
-    job_id: str  # 32 hex digits.
-    name: str  # For people; that of the program until the program has named it.
-    status: JobStatus
-    started_ms: int  # Wall time of the submission.
-    ended_ms: int | None = None  # Wall time of the end, or None.
-    changed_ms: int = 0  # Wall time of the last change of status.
-    # Number of subtasks by state name in lower case; empty before the graph is known.
-    tasks: dict[str, int] = field(default_factory=dict)
-    restarts: int = 0  # How often it was restarted.
-    last_checkpoint_ms: int | None = None  # Wall time of the latest completed checkpoint, or None.
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +103,19 @@ class Dispatcher(Protocol):
     def leadership(self) -> Leadership:
         """Says who leads. All other methods raise `NotLeaderError` on a standby."""
 
-    def jobs(self) -> list[JobSummary]:
+    def jobs(self) -> list[JobRecord]:
         """Returns all jobs that are remembered, newest first."""
 
+    def job(self, job_id: str) -> JobRecord:
+        """Returns a job. Raises `UnknownJobError`."""
+
     def document(self, job_id: str, name: str) -> bytes | None:
-        """Returns a JSON document of a job, such as `job`, `checkpoints` or `vertices/<id>`.
+        """Returns a JSON document as the driver has written it last; names: `job.documents`.
 
         None while there is no such document. Raises `UnknownJobError`.
         """
 
-    def submit(self, submission: Submission) -> str:
+    def submit(self, submission: Submission, package: bytes) -> str:
         """Stores a job and starts it; returns its id. Raises `RefusedError`."""
 
     def trigger(self, job_id: str, command: Command, trigger_id: str | None = None) -> str:

@@ -22,23 +22,15 @@ import msgspec
 
 from penstock.core.errors import PenstockError
 from penstock.files.private import make_private, replace_file
-from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import (
+    Command,
     CommandKind,
     Operation,
     OperationStatus,
     OutputPiece,
     RefusedError,
 )
-from penstock.jobmanager.job_records import (
-    CommandRecord,
-    EndRecord,
-    JobRecord,
-    ProcessRecord,
-    ResultRecord,
-    StatusRecord,
-    SubmissionRecord,
-)
+from penstock.jobmanager.job_records import JobRecord, ProcessRecord, Submission
 
 if TYPE_CHECKING:
     from penstock.core.job import JobStatus
@@ -104,10 +96,10 @@ class JobDirectory:
         """Writes it durably: a cancellation must not be forgotten by a power cut."""
         replace_file(self.path / "job.json", msgspec.json.encode(record), durable=True)
 
-    def submission(self) -> SubmissionRecord | None:
-        return self._read("submission.json", SubmissionRecord)
+    def submission(self) -> Submission | None:
+        return self._read("submission.json", Submission)
 
-    def write_submission(self, record: SubmissionRecord) -> None:
+    def write_submission(self, record: Submission) -> None:
         replace_file(self.path / "submission.json", msgspec.json.encode(record), durable=True)
 
     def process(self) -> ProcessRecord | None:
@@ -116,16 +108,16 @@ class JobDirectory:
     def write_process(self, record: ProcessRecord) -> None:
         replace_file(self.path / "process.json", msgspec.json.encode(record), durable=True)
 
-    def status(self) -> StatusRecord | None:
-        return self._read("status.json", StatusRecord)
+    def status(self) -> JobRecord | None:
+        return self._read("status.json", JobRecord)
 
-    def write_status(self, record: StatusRecord) -> None:
+    def write_status(self, record: JobRecord) -> None:
         replace_file(self.path / "status.json", msgspec.json.encode(record))
 
-    def end(self) -> EndRecord | None:
-        return self._read("end.json", EndRecord)
+    def end(self) -> JobRecord | None:
+        return self._read("end.json", JobRecord)
 
-    def write_end(self, record: EndRecord) -> None:
+    def write_end(self, record: JobRecord) -> None:
         replace_file(self.path / "end.json", msgspec.json.encode(record), durable=True)
 
     def settings(self) -> dict[str, str] | None:
@@ -150,22 +142,22 @@ class JobDirectory:
                     found.append((entry.stat().st_mtime_ns, name))
         return [name for _, name in sorted(found)]
 
-    def command(self, trigger_id: str) -> CommandRecord | None:
-        return _decoded(self._file(self.commands, trigger_id), CommandRecord)
+    def command(self, trigger_id: str) -> Command | None:
+        return _decoded(self._file(self.commands, trigger_id), Command)
 
-    def write_command(self, trigger_id: str, record: CommandRecord) -> None:
-        replace_file(self._file(self.commands, trigger_id), msgspec.json.encode(record))
+    def write_command(self, trigger_id: str, command: Command) -> None:
+        replace_file(self._file(self.commands, trigger_id), msgspec.json.encode(command))
 
     def forget_command(self, trigger_id: str) -> None:
         """Removes a command that is done, and what came of it."""
         for directory in (self.commands, self.results):
             self._file(directory, trigger_id).unlink(missing_ok=True)
 
-    def result(self, trigger_id: str) -> ResultRecord | None:
-        return _decoded(self._file(self.results, trigger_id), ResultRecord)
+    def result(self, trigger_id: str) -> Operation | None:
+        return _decoded(self._file(self.results, trigger_id), Operation)
 
-    def write_result(self, trigger_id: str, record: ResultRecord) -> None:
-        replace_file(self._file(self.results, trigger_id), msgspec.json.encode(record))
+    def write_result(self, done: Operation) -> None:
+        replace_file(self._file(self.results, done.trigger_id), msgspec.json.encode(done))
 
     def make_room(self) -> None:
         """Forgets the oldest commands that are done.
@@ -188,20 +180,14 @@ class JobDirectory:
         command = self.command(trigger_id)
         if command is None:
             return None
-        result = self.result(trigger_id)
-        if result is not None:
-            return Operation(
-                trigger_id,
-                OperationStatus[result.status],
-                result.location,
-                result.checkpoint_id,
-                result.error,
-            )
+        done = self.result(trigger_id)
+        if done is not None:
+            return done
         if not status.is_terminal_state():
             return Operation(trigger_id, OperationStatus.IN_PROGRESS)
-        if command.kind == CommandKind.CANCEL.value:
+        if command.kind is CommandKind.CANCEL:
             return Operation(trigger_id, OperationStatus.COMPLETED)
-        error = f"the job ended ({status.name}) before the {command.kind} was done."
+        error = f"the job ended ({status.name}) before the {command.kind.value} was done."
         return Operation(trigger_id, OperationStatus.FAILED, error=error)
 
     @staticmethod
@@ -238,7 +224,7 @@ class JobDirectory:
         """
         found: dict[str, int] = {}
         for directory, inner, names in os.walk(self.documents):
-            inner[:] = [name for name in inner if name != documents.CHECKPOINTS]
+            inner[:] = [name for name in inner if name != "checkpoints"]
             for name in names:
                 if not name.endswith(".json"):
                     continue

@@ -7,7 +7,9 @@ import hashlib
 import os
 import shutil
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import msgspec
 
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.core.configuration import Configuration, Rank
@@ -21,27 +23,20 @@ from penstock.jobmanager.job_directory import (
     JobDirectory,
     is_id,
 )
-from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
+from penstock.jobmanager.job_records import JobRecord, Submission
 from penstock.jobmanager.restart_strategies import restart_strategy
-
-if TYPE_CHECKING:
-    from penstock.jobmanager.dispatching import Submission
-
 
 _DRAFT: Final = ".new-"
 _NOT_THE_JOBS: Final = ("rest.", "web.", "jobmanager.", "penstock.rest.", "penstock.jobmanager.")
 """Settings that are about the service, and that its jobs do not get."""
 
 
-def records_of(
-    submission: Submission, job_id: str, now_ms: int, defaults: Configuration
-) -> tuple[JobRecord, SubmissionRecord]:
-    """Checks a submission.
+def completed(submission: Submission, package: bytes, defaults: Configuration) -> Submission:
+    """Checks a submission; adds the job manager's settings to it.
 
     Args:
         submission: What was sent.
-        job_id: Its id.
-        now_ms: Wall time.
+        package: What was sent with it.
         defaults: Configuration of the job manager; what its command line says is passed on.
 
     Raises:
@@ -49,30 +44,31 @@ def records_of(
     """
     if (submission.program is None) == (submission.module is None):
         raise RefusedError("a job needs a program or a module, and not both.")
-    name = submission.program or submission.module or ""
     if submission.program is not None:
         path = PurePosixPath(submission.program)
         if path.is_absolute() or ".." in path.parts or "\0" in submission.program:
             raise RefusedError(
                 f"{submission.program!r:.80} is not the name of a file in the package."
             )
-    elif not all(part.isidentifier() for part in name.split(".")):
-        raise RefusedError(f"{name!r:.80} is not the name of a module.")
-    configuration = _passed_on(defaults) | dict(submission.configuration)
+    elif not all(part.isidentifier() for part in (submission.module or "").split(".")):
+        raise RefusedError(f"{submission.module!r:.80} is not the name of a module.")
+    configuration = _passed_on(defaults) | submission.configuration
     _check(configuration)
-    stored = SubmissionRecord(
-        program=submission.program,
-        module=submission.module,
-        arguments=submission.arguments,
+    return msgspec.structs.replace(
+        submission,
         configuration=configuration,
-        package_sha256=hashlib.sha256(submission.package).hexdigest(),
+        package_sha256=hashlib.sha256(package).hexdigest(),
     )
-    shown = configuration.get("pipeline.name") or PurePosixPath(name).stem
-    record = JobRecord(job_id=job_id, name=shown, submitted_ms=now_ms, changed_ms=now_ms)
-    return record, stored
 
 
-def store(root: Path, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
+def first_record(submission: Submission, job_id: str, now_ms: int) -> JobRecord:
+    """Returns what is known of a job when it is submitted."""
+    name = submission.program or submission.module or ""
+    shown = submission.configuration.get("pipeline.name") or PurePosixPath(name).stem
+    return JobRecord(job_id=job_id, name=shown, submitted_ms=now_ms, changed_ms=now_ms)
+
+
+def store(root: Path, record: JobRecord, submission: Submission, package: bytes) -> None:
     """Writes a job's directory; it is there with all it needs, or it is not there.
 
     Raises:
@@ -93,7 +89,7 @@ def store(root: Path, record: JobRecord, submission: SubmissionRecord, package: 
 
 
 def remove_drafts(root: Path) -> None:
-    """Removes submissions that a job manager died over: nobody was told that they exist."""
+    """Deletes half-written submissions, whose ids were never returned."""
     for path in root.glob(f"{_DRAFT}*"):
         shutil.rmtree(path, ignore_errors=True)
 

@@ -1,12 +1,16 @@
 """Records in a job's directory: what job manager and driver process tell each other, as JSON.
 
-job.json         manager    what became of the job so far
+job.json         manager    the job so far
 submission.json  manager    program, arguments, settings, checksum of the package
 process.json     manager    the attempt that counts
-status.json      driver     where its attempt stands
-end.json         driver     how its attempt ended
-commands/<id>    manager    what is asked of the job
-results/<id>     driver     what came of it
+status.json      driver     the job in this attempt
+end.json         driver     the job at the end of its attempt
+settings.json    driver     its settings, the program's included
+commands/<id>    manager    a `Command`
+results/<id>     driver     the `Operation` that it has become
+
+One record, `JobRecord`, says what is known of a job: in three of these files, in lists of jobs, and
+where job managers share jobs. Documents are made from it (`job.documents`).
 """
 
 from __future__ import annotations
@@ -16,18 +20,19 @@ from typing import Final
 import msgspec
 
 from penstock.core.errors import PenstockError
+from penstock.core.job import JobStatus
 from penstock.jobmanager.restart_strategies import FailureMemory
 
 
-class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was submitted, except the package itself."""
+class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job to be run, except its package: a zip file with the program and its Python files."""
 
     # File name of the program inside the package, or None with `module`.
     program: str | None = None
-    module: str | None = None
+    module: str | None = None  # Module to run, as `python -m` would.
     arguments: tuple[str, ...] = ()  # Arguments of the program.
     configuration: dict[str, str] = {}  # Settings of the command line, by key.
-    package_sha256: str  # Checksum of the package.
+    package_sha256: str = ""  # Checksum of the package, once it is stored.
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,106 +49,62 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     failures: FailureMemory = FailureMemory()
 
 
-class StatusRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where an attempt stands, as its driver says."""
-
-    attempt: int
-    status: str  # Name of a `JobStatus`.
-    entered_ms: int = 0  # Wall time since which it is so.
-    name: str = ""  # Name of the job.
-    restarts: int = 0  # Restarts within the process.
-    # What the restart strategy remembers, in wall time; None for nothing new.
-    failures: FailureMemory | None = None
-    tasks: dict[str, int] = {}  # Number of subtasks by state name in lower case.
-    last_checkpoint_ms: int | None = None  # Wall time of the latest completed checkpoint.
-    restart_settings: dict[str, str] = {}  # The program's settings of the restart strategy, by key.
-    is_checkpointing: bool = False  # Whether checkpoints are taken.
-    cancellation_timeout_ms: int | None = None  # How long a cancellation may take.
-
-
-class EndRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an attempt ended."""
-
-    attempt: int
-    status: str  # FINISHED, CANCELED, FAILED, or SUSPENDED when another leader has taken over.
-    ended_ms: int  # Wall time.
-    error: str | None = None  # What people read; the user's frames first.
-    error_type: str | None = None  # Name of the exception.
-
-
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the job manager must know about a job after a restart of its own."""
+    """A job in a few facts; times are wall times. A status is written as PyFlink's number."""
 
     job_id: str  # 32 hex digits.
-    name: str = ""  # For people.
-    submitted_ms: int  # Wall time of the submission.
-    status: str = "INITIALIZING"  # Name of a `JobStatus`.
-    changed_ms: int = 0  # Wall time of the last change of status.
-    timestamps: dict[str, int] = {}  # Wall time at which each state was last entered, by name.
-    attempt: int = 0  # Number of the last attempt that was started.
-    restarts: int = 0  # How often the job was restarted, up to the end of `counted_attempt`.
-    # What the restart strategy remembers of that time, in wall time.
+    name: str = ""  # For people; that of the program until the program has named the job.
+    submitted_ms: int = 0  # Time of the submission.
+    status: JobStatus = JobStatus.INITIALIZING
+    changed_ms: int = 0  # Time of the last change of status.
+    timestamps: dict[JobStatus, int] = {}  # When each state was last entered.
+    ended_ms: int | None = None  # Time of the end.
+    error: str | None = None  # Why it failed, for people; the user's frames first.
+    error_type: str | None = None  # Name of the exception.
+    # Number of subtasks by state in lower case; the driver says it, and job.json does not.
+    tasks: dict[str, int] = {}
+    last_checkpoint_ms: int | None = None  # Of the latest completed checkpoint; as `tasks`.
+    attempt: int = 0  # Number of the last process that was started.
+    # How often it was restarted: in status.json by this process, in job.json up to the end of
+    # `counted_attempt`, in lists altogether.
+    restarts: int = 0
+    # What the restart strategy remembers of that time.
     failures: FailureMemory = FailureMemory()
     counted_attempt: int = 0  # The last attempt that these two contain.
-    # Wall time at which somebody asked for the end; never taken back.
-    cancel_requested_ms: int | None = None
-    ended_ms: int | None = None  # Wall time of the end.
+    cancel_requested_ms: int | None = None  # When a cancellation was requested; never taken back.
     # Above 0 while what its dead processes left is to be removed: which try is next.
     leftover: int = 0
-    error: str | None = None
-    error_type: str | None = None  # Name of the exception.
 
 
-class CommandRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A command; the attributes are those of `dispatching.Command`."""
-
-    attempt: int  # The attempt that was asked; a later one does not obey, except to a cancellation.
-    kind: str
-    directory: str | None = None
-    drain: bool = False
-    native: bool = False
-    full: bool = False
-    cancel_job: bool = False
-
-
-class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a command."""
-
-    status: str  # COMPLETED or FAILED; there is no record while it goes on.
-    location: str | None = None  # Place of a savepoint.
-    checkpoint_id: int | None = None
-    error: str | None = None
-
-
-def counted(record: JobRecord, status: StatusRecord | None) -> JobRecord:
+def counted(record: JobRecord, said: JobRecord | None) -> JobRecord:
     """Returns the record with what the present process has counted.
 
     Args:
         record: Of the job.
-        status: What a process has said last; one of an earlier attempt says nothing new.
+        said: What a process has said last; one of an earlier attempt says nothing new.
     """
     done = record.counted_attempt == record.attempt
-    if status is None or done or status.attempt != record.attempt:
+    if said is None or done or said.attempt != record.attempt:
         return record
     return msgspec.structs.replace(
         record,
-        restarts=record.restarts + status.restarts,
-        failures=record.failures if status.failures is None else status.failures,
+        restarts=record.restarts + said.restarts,
+        failures=said.failures,
         counted_attempt=record.attempt,
     )
 
 
-def restarted(record: JobRecord, status: StatusRecord | None, failures: FailureMemory) -> JobRecord:
+def restarted(record: JobRecord, said: JobRecord | None, failures: FailureMemory) -> JobRecord:
     """Returns the record after a death of the process that a restart follows.
 
     Args:
         record: Of the job.
-        status: What the process has said last.
+        said: What the process has said last.
         failures: What the restart strategy remembers now, in wall time.
     """
     return msgspec.structs.replace(
         record,
-        restarts=counted(record, status).restarts + 1,
+        restarts=counted(record, said).restarts + 1,
         failures=failures,
         counted_attempt=record.attempt,
     )

@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
-from penstock.jobmanager import documents, processes
+from penstock.jobmanager import processes
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
@@ -23,14 +23,7 @@ from penstock.jobmanager.dispatching import (
     RefusedError,
 )
 from penstock.jobmanager.job_directory import bound_file
-from penstock.jobmanager.job_records import (
-    CommandRecord,
-    JobRecord,
-    ProcessRecord,
-    StatusRecord,
-    counted,
-    restarted,
-)
+from penstock.jobmanager.job_records import JobRecord, ProcessRecord, counted, restarted
 from penstock.jobmanager.processes import exit_text
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.jobmanager.supervision import (
@@ -46,7 +39,6 @@ from penstock.jobmanager.supervision import (
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.jobmanager.dispatching import JobSummary
     from penstock.jobmanager.job_directory import JobDirectory
     from penstock.jobmanager.processes import Child, Launcher
 
@@ -87,12 +79,12 @@ class SupervisedJob:
         self._child: Child | None = None
         self._wall_ahead_ms = clock.wall_ms() - clock.monotonic_ms()
         # Of a job that has ended before us, for lists.
-        self._status: StatusRecord | None = directory.status()
+        self._status: JobRecord | None = directory.status()
         # Its process may be dead when we first look.
         self._death: str | None = _UNSEEN if record.attempt else None
         self._kill_reason: str | None = None
         self._is_settled = False
-        status = JobStatus[record.status]
+        status = record.status
         if is_recovered and not status.is_globally_terminal_state():
             status = JobStatus.RECONCILING
         self._supervisor = JobSupervisor(
@@ -132,22 +124,15 @@ class SupervisedJob:
         found = self.directory.process() if not self.has_ended else None
         return found if found is not None and self._is_alive() else None
 
-    def summary(self) -> JobSummary:
-        """Returns the job as lists show it."""
-        return documents.summary_of(self.record, self._status, self.status)
-
-    def document(self, name: str) -> bytes | None:
-        """Returns a document; that of the job itself says what the job manager knows."""
-        data = self.directory.document(name)
-        if name == documents.JOB:
-            summary = self.summary()
-            entered = self.record.timestamps
-            return documents.job_document(data, summary, entered, self._clock.wall_ms())
-        if name == documents.EXCEPTIONS:
-            return documents.exceptions_document(data, self.record)
-        if name == documents.EXECUTION_RESULT:
-            return documents.result_document(data, self.record)
-        return data
+    def known(self) -> JobRecord:
+        """Returns all that is known of the job, by the job manager and by its driver."""
+        said = self._status
+        return msgspec.structs.replace(
+            counted(self.record, said),
+            status=self.status,
+            tasks={} if said is None else said.tasks,
+            last_checkpoint_ms=None if said is None else said.last_checkpoint_ms,
+        )
 
     # -- commands -------------------------------------------------------------------------------
 
@@ -169,16 +154,8 @@ class SupervisedJob:
                 "job. Ask again when it runs."
             )
         self.directory.make_room()
-        record = CommandRecord(
-            attempt=self._supervisor.attempt,
-            kind=command.kind.value,
-            directory=command.directory,
-            drain=command.drain,
-            native=command.native,
-            full=command.full,
-            cancel_job=command.cancel_job,
-        )
-        self.directory.write_command(trigger_id, record)
+        asked = msgspec.structs.replace(command, attempt=self._supervisor.attempt)
+        self.directory.write_command(trigger_id, asked)
 
     def operation(self, trigger_id: str) -> Operation | None:
         """Returns what became of a command."""
@@ -235,14 +212,14 @@ class SupervisedJob:
             self._status = status
         ending = None
         if end is not None and end.attempt == attempt and attempt > 0:
-            ending = Ending(JobStatus[end.status], end.error, end.error_type, end.ended_ms)
+            ending = Ending(end.status, end.error, end.error_type, end.ended_ms)
         found = Observation(is_alive, ending=ending, died_how=self._died_how())
         if status is None or status.attempt != attempt:
             return found
         return dataclasses.replace(
             found,
-            reported=JobStatus[status.status],
-            reported_ms=status.entered_ms,
+            reported=status.status,
+            reported_ms=status.changed_ms,
             restarts=status.restarts,
         )
 
@@ -304,18 +281,16 @@ class SupervisedJob:
         if has_died:
             self._death = f"The job's process ended {self._died_how() or 'without a word'}."
             _log.warning("Job %s restarts: %s", self.job_id, self._death)
-        changed = record.status != life.status.name
+        changed = record.status is not life.status
         known = record.timestamps
-        entered = {name: max(at, known.get(name, 0)) for name, at in life.timestamps.items() if at}
-        name = record.name
-        if self._status is not None and self._status.name:
-            name = self._status.name
+        entered = {status: max(at, known.get(status, 0)) for status, at in life.entered.items()}
+        said = self._status
         noted = msgspec.structs.replace(
             record,
-            name=name,
-            status=life.status.name,
-            changed_ms=entered[life.status.name] if changed else record.changed_ms,
-            timestamps={**known, **entered},
+            name=record.name if said is None else said.name or record.name,
+            status=life.status,
+            changed_ms=entered[life.status] if changed else record.changed_ms,
+            timestamps=known | entered,
         )
         if ending is not None:
             ended_ms = ending.ended_ms or now_ms
@@ -346,33 +321,25 @@ class SupervisedJob:
     # They come from its own configuration, from the submission, and, once the program has spoken,
     # from the program, which outranks both.
 
-    def _said(self) -> StatusRecord | None:
-        # A process that died early has not said what the program sets; one before it may have.
-        return self._status or self.directory.status()
-
     def _settings(self) -> Configuration:
         configuration = Configuration(self._configuration)
         submission = self.directory.submission()
         if submission is not None:
             for key, value in submission.configuration.items():
                 configuration.put(key, value, Rank.COMMAND_LINE, "-D")
+        # A process that died early has not said what the program sets; one before it may have.
+        for key, value in (self.directory.settings() or {}).items():
+            configuration.put(key, value, Rank.CODE, "program")
         return configuration
 
     def _strategy(self) -> RestartStrategy:
         """Makes the strategy that follows the death of a process."""
-        configuration, said = self._settings(), self._said()
+        configuration = self._settings()
         is_checkpointing = configuration.read("execution.checkpointing.interval") is not None
-        if said is not None:
-            is_checkpointing = said.is_checkpointing
-            for key, value in said.restart_settings.items():
-                configuration.put(key, value, Rank.CODE, "program")
         strategy = restart_strategy(configuration, checkpointing=is_checkpointing)
         strategy.memory = counted(self.record, self._status).failures.moved(-self._wall_ahead_ms)
         return strategy
 
     def _cancellation_timeout_ms(self) -> int:
         """Returns how long a cancellation may take before the process is killed."""
-        said = self._said()
-        if said is not None and said.cancellation_timeout_ms is not None:
-            return said.cancellation_timeout_ms
         return int(self._settings().get_duration_ms("task.cancellation.timeout"))

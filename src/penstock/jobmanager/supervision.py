@@ -293,7 +293,7 @@ class JobLifeCycle:
 
     def __init__(self, now_ms: int, status: JobStatus = JobStatus.INITIALIZING) -> None:
         self.status = status
-        self._entered: dict[JobStatus, int] = {status: now_ms}
+        self.entered: dict[JobStatus, int] = {status: now_ms}
         self._history: list[tuple[int, JobStatus]] = [(now_ms, status)]
 
     def may_move(self, status: JobStatus) -> bool:
@@ -313,13 +313,8 @@ class JobLifeCycle:
                 f"{self.status.name} it may go to: {legal}."
             )
         self.status = status
-        self._entered[status] = now_ms
+        self.entered[status] = now_ms
         self._history.append((now_ms, status))
-
-    @property
-    def timestamps(self) -> dict[str, int]:
-        """When each state was last entered; 0 for those that were not, as REST shows them."""
-        return {status.name: self._entered.get(status, 0) for status in JobStatus}
 
     def story(self) -> list[str]:
         """Returns the states in their order."""

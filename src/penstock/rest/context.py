@@ -15,13 +15,12 @@ from fastapi import Depends, Path, Request
 from starlette.exceptions import HTTPException
 
 from penstock.core.clock import SystemClock
-from penstock.job.documents.current import current_job, stub_job
-from penstock.jobmanager import documents
-from penstock.jobmanager.dispatching import UnknownJobError
+from penstock.job import documents
+from penstock.job.documents.current import current_job
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.jobmanager.dispatching import Dispatcher, JobSummary
+    from penstock.jobmanager.dispatching import Dispatcher
     from penstock.rest.event_hub import EventHub
     from penstock.rest.settings import RestSettings
 
@@ -43,13 +42,6 @@ class RestContext:
     hub: EventHub
     clock: Clock = field(default_factory=SystemClock)
 
-    def summary(self, job_id: str) -> JobSummary:
-        """Returns a job as lists show it."""
-        for summary in self.dispatcher.jobs():
-            if summary.job_id == job_id:
-                return summary
-        raise UnknownJobError(f"Job {job_id} was not found.")
-
     def find(self, job_id: str, name: str) -> Any:
         """Returns a document, or None while there is none."""
         content = self.dispatcher.document(job_id, name)
@@ -68,19 +60,13 @@ class RestContext:
         """Returns the document of a job's checkpoints, or None while there is none."""
         content = self.dispatcher.document(job_id, documents.CHECKPOINTS)
         if content is None:
-            self.summary(job_id)
             return None
         return CheckpointsDocument(content)
 
     def job(self, job_id: str) -> dict[str, Any]:
         """Returns the document of a job as of now, whatever its driver wrote last."""
-        summary = self.summary(job_id)
-        now_ms = self.clock.wall_ms()
-        found = self.find(job_id, documents.JOB)
-        # A driver that has not got as far writes less.
-        if found is None or "vertices" not in found:
-            return stub_job(summary, now_ms)
-        return current_job(found, summary, now_ms)
+        record = self.dispatcher.job(job_id)
+        return current_job(self.find(job_id, documents.JOB), record, self.clock.wall_ms())
 
 
 def context_of(request: Request) -> RestContext:

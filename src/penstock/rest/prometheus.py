@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.redaction import without_secrets
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.dispatching import JobSummary, Leadership
+    from penstock.jobmanager.dispatching import Leadership
+    from penstock.jobmanager.job_records import JobRecord
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _INVALID: Final = re.compile(r"[^a-zA-Z0-9_:]")
@@ -64,28 +65,28 @@ class _Families:
 
 def exposition(
     leadership: Leadership,
-    summaries: Iterable[JobSummary],
+    jobs: Iterable[JobRecord],
     metrics: Mapping[str, dict[str, Any] | None],
 ) -> str:
     """Returns all figures.
 
     Args:
         leadership: Who leads.
-        summaries: All jobs.
+        jobs: All jobs.
         metrics: Metrics documents of jobs that have not ended, by job id.
     """
     families = _Families()
     host = {"host": socket.gethostname()}
-    summaries = list(summaries)
-    running = [each for each in summaries if not each.status.is_terminal_state()]
+    jobs = list(jobs)
+    running = [each for each in jobs if not each.status.is_terminal_state()]
     families.add("flink_jobmanager_numRunningJobs", host, len(running))
-    families.add("penstock_jobs", host, len(summaries))
+    families.add("penstock_jobs", host, len(jobs))
     families.add("penstock_leader", host | {"epoch": str(leadership.epoch)}, leadership.is_leader)
-    for summary in running:
-        document = metrics.get(summary.job_id)
-        labels = host | {"job_id": summary.job_id, "job_name": without_secrets(summary.name)}
+    for record in running:
+        document = metrics.get(record.job_id)
+        labels = host | {"job_id": record.job_id, "job_name": without_secrets(record.name)}
         if document is None or "job" not in document:
-            families.add("flink_jobmanager_job_numRestarts", labels, summary.restarts)
+            families.add("flink_jobmanager_job_numRestarts", labels, record.restarts)
             continue
         _add_job(families, labels, document)
     return families.text()

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from penstock.job import documents
 from penstock.job.documents.checkpoints import checkpoints_view
-from penstock.jobmanager import documents
 from penstock.rest.context import (
     CheckpointId,
     CheckpointsDocument,
@@ -35,7 +35,6 @@ def checkpoints(
     # Not parsed: a long history is handed on as it is.
     content = context.dispatcher.document(job_id, documents.CHECKPOINTS)
     if content is None:
-        context.summary(job_id)
         return checkpoints_view(None, [])
     if newest is not None or older_than is not None:
         content = CheckpointsDocument(content).part(

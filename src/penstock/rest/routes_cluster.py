@@ -16,14 +16,14 @@ from starlette.exceptions import HTTPException
 
 from penstock.core.job import JobStatus
 from penstock.core.redaction import without_secrets
+from penstock.job import documents
 from penstock.job.documents.configuration import pairs_view
-from penstock.jobmanager import documents
 from penstock.jobmanager.dispatching import NotLeaderError
 from penstock.rest.context import Context, JobId, RestContext
 from penstock.rest.prometheus import CONTENT_TYPE, exposition
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.dispatching import JobSummary
+    from penstock.jobmanager.job_records import JobRecord
 
 router = APIRouter()
 plain_router = APIRouter()
@@ -73,9 +73,9 @@ def dashboard_config(context: Context) -> dict[str, Any]:
 @router.get("/overview")
 def overview(context: Context) -> dict[str, Any]:
     """How many jobs there are, and what they run on."""
-    summaries = context.dispatcher.jobs()
-    statuses = [summary.status for summary in summaries]
-    engines = _engines(context, summaries)
+    records = context.dispatcher.jobs()
+    statuses = [record.status for record in records]
+    engines = _engines(context, records)
     cores = sum(engine["cores"] for engine in engines)
     return {
         "taskmanagers": sum(engine["executors"] for engine in engines),
@@ -92,14 +92,14 @@ def overview(context: Context) -> dict[str, Any]:
     }
 
 
-def _engines(context: RestContext, summaries: Iterable[JobSummary]) -> list[dict[str, Any]]:
+def _engines(context: RestContext, records: Iterable[JobRecord]) -> list[dict[str, Any]]:
     engines = []
-    for summary in summaries:
-        if not summary.status.is_terminal_state():
-            found = context.find(summary.job_id, documents.JOB) or {}
+    for record in records:
+        if not record.status.is_terminal_state():
+            found = context.find(record.job_id, documents.JOB) or {}
             engine = found.get("engine")
             if engine:
-                engines.append(engine | {"job": summary.job_id})
+                engines.append(engine | {"job": record.job_id})
     return engines
 
 
@@ -161,16 +161,16 @@ def named_log(name: str, context: Context, bytes: Bytes = _LOG_BYTES) -> Respons
     """The end of one of the logs that the list names; no other name is looked at."""
     if name == _MANAGER_LOG:
         return job_manager_log(context, bytes)
-    for summary in context.dispatcher.jobs():
-        if name == _job_log(summary.job_id):
-            return job_log(summary.job_id, context, bytes)
+    for record in context.dispatcher.jobs():
+        if name == _job_log(record.job_id):
+            return job_log(record.job_id, context, bytes)
     raise HTTPException(404, "There is no log of this name; /jobmanager/logs lists them.")
 
 
 @router.get("/jobs/{job_id}/log", response_class=PlainTextResponse)
 def job_log(job_id: JobId, context: Context, bytes: Bytes = _LOG_BYTES) -> Response:
     """The end of what a job's driver wrote."""
-    context.summary(job_id)
+    context.dispatcher.job(job_id)
     return _text(context.dispatcher.log_tail(job_id, bytes))
 
 
@@ -196,7 +196,7 @@ def _text(content: bytes) -> Response:
 @router.get("/jobs/{job_id}/events", response_class=StreamingResponse)
 async def job_events(job_id: JobId, context: Context) -> Response:
     """Server-sent events: the name of each document that has changed."""
-    context.summary(job_id)
+    context.dispatcher.job(job_id)
     reader = context.hub.subscribe(job_id)
 
     async def stream() -> AsyncIterator[str]:
@@ -235,14 +235,14 @@ def ready(context: Context) -> Response:
 def metrics(context: Context) -> Response:
     """All figures as Prometheus reads them, by the names of Flink's reporter."""
     found = {}
-    summaries = []
+    records = []
     try:
-        summaries = context.dispatcher.jobs()
-        for summary in summaries:
-            if not summary.status.is_globally_terminal_state():
-                found[summary.job_id] = context.find(summary.job_id, documents.METRICS)
+        records = context.dispatcher.jobs()
+        for record in records:
+            if not record.status.is_globally_terminal_state():
+                found[record.job_id] = context.find(record.job_id, documents.METRICS)
     except NotLeaderError:
         # A standby says who it is, and nothing about jobs.
         found = {}
-    text = exposition(context.dispatcher.leadership(), summaries, found)
+    text = exposition(context.dispatcher.leadership(), records, found)
     return Response(text, media_type=CONTENT_TYPE)

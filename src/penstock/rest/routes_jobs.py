@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from penstock.job.documents.current import overview_row
-from penstock.jobmanager import documents
+from penstock.job import documents
+from penstock.job.documents.current import current_exceptions, current_result, overview_row
 from penstock.rest.context import Context, JobId, VertexId
 from penstock.rest.pictures import plan_svg
 
@@ -22,19 +22,15 @@ Get = Annotated[str | None, Query(max_length=10_000, description="Names, separat
 @router.get("/jobs")
 def list_jobs(context: Context) -> dict[str, Any]:
     """Ids and states of all jobs."""
-    return {
-        "jobs": [
-            {"id": summary.job_id, "status": summary.status.name}
-            for summary in context.dispatcher.jobs()
-        ]
-    }
+    jobs = context.dispatcher.jobs()
+    return {"jobs": [{"id": each.job_id, "status": each.status.name} for each in jobs]}
 
 
 @router.get("/jobs/overview")
 def jobs_overview(context: Context) -> Any:
     """All jobs, newest first."""
     now_ms = context.clock.wall_ms()
-    rows = [overview_row(summary, now_ms) for summary in context.dispatcher.jobs()]
+    rows = [overview_row(record, now_ms) for record in context.dispatcher.jobs()]
     # Encoded here: with thousands of jobs the framework's own way takes longer than all else.
     return Response(msgspec.json.encode({"jobs": rows}), media_type="application/json")
 
@@ -48,7 +44,7 @@ def job(job_id: JobId, context: Context) -> dict[str, Any]:
 @router.get("/jobs/{job_id}/status")
 def job_status(job_id: JobId, context: Context) -> dict[str, Any]:
     """Where a job stands."""
-    return {"status": context.summary(job_id).status.name}
+    return {"status": context.dispatcher.job(job_id).status.name}
 
 
 @router.get("/jobs/{job_id}/plan")
@@ -79,50 +75,27 @@ def job_effective_config(job_id: JobId, context: Context) -> Any:
 @router.get("/jobs/{job_id}/exceptions")
 def job_exceptions(job_id: JobId, context: Context) -> Any:
     """Why the job failed, newest first."""
-    found = context.find(job_id, documents.EXCEPTIONS)
-    if found is not None:
-        return found
-    context.summary(job_id)
-    history = {"entries": [], "truncated": False}
-    return {
-        "exceptionHistory": history,
-        "root-exception": None,
-        "timestamp": None,
-        "all-exceptions": [],
-        "truncated": False,
-    }
+    record = context.dispatcher.job(job_id)
+    return current_exceptions(context.find(job_id, documents.EXCEPTIONS), record)
 
 
 @router.get("/jobs/{job_id}/execution-result")
 def job_execution_result(job_id: JobId, context: Context) -> Any:
     """The result of a job that has ended."""
-    summary = context.summary(job_id)
-    if not summary.status.is_globally_terminal_state():
-        return {"status": {"id": "IN_PROGRESS"}}
-    found = context.find(job_id, documents.EXECUTION_RESULT)
-    if found is not None and found["status"]["id"] == "COMPLETED":
-        return found
-    # Its driver died before it could say so.
-    names = {"FINISHED": "SUCCEEDED", "CANCELED": "CANCELED"}
-    result: dict[str, Any] = {
-        "id": job_id,
-        "application-status": names.get(summary.status.name, "FAILED"),
-        "accumulator-results": {},
-        "net-runtime": (summary.ended_ms or summary.started_ms) - summary.started_ms,
-    }
-    failures = job_exceptions(job_id, context)["exceptionHistory"]["entries"]
-    if failures and result["application-status"] == "FAILED":
-        result["failure-cause"] = {
-            "class": failures[0]["exceptionName"],
-            "stack-trace": failures[0]["stacktrace"],
-        }
-    return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
+    record = context.dispatcher.job(job_id)
+    written = context.find(job_id, documents.EXECUTION_RESULT)
+    return current_result(written, record, job_exceptions(job_id, context))
 
 
 @router.get("/jobs/{job_id}/accumulators")
 def job_accumulators(job_id: JobId, context: Context) -> Any:
-    """Accumulated values."""
-    return context.document(job_id, documents.ACCUMULATORS)
+    """Accumulated values, of which Python programs have none."""
+    context.dispatcher.job(job_id)
+    return {
+        "job-accumulators": [],
+        "user-task-accumulators": [],
+        "serialized-user-task-accumulators": {},
+    }
 
 
 @router.get("/jobs/{job_id}/metrics")

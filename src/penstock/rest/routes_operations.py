@@ -81,7 +81,7 @@ def cancel_job(
     del mode
     if not context.settings.cancel_enabled:
         raise HTTPException(403, "web.cancel.enable is false: jobs cannot be cancelled from here.")
-    if context.summary(job_id).status.is_globally_terminal_state():
+    if context.dispatcher.job(job_id).status.is_globally_terminal_state():
         raise RefusedError(f"Job {job_id} has ended already.")
     context.dispatcher.trigger(job_id, Command(CommandKind.CANCEL))
     return {}

@@ -30,7 +30,7 @@ from starlette.requests import ClientDisconnect
 
 from penstock.core.errors import ProgramError
 from penstock.job.package import check_zip
-from penstock.jobmanager.dispatching import Submission
+from penstock.jobmanager.job_records import Submission
 from penstock.rest.context import Context
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ _PROGRAM: Final = re.compile(r"[^/\\\0]{1,255}")
 _PIECE_BYTES: Final = 1024 * 1024
 
 
-def read_submission(body: BinaryIO, content_type: str) -> Submission:
-    """Reads and checks the body of a request that submits a job.
+def read_submission(body: BinaryIO, content_type: str) -> tuple[Submission, bytes]:
+    """Reads and checks the body of a request that submits a job; returns its package, too.
 
     Raises:
         ProgramError: It is not what it should be; the text says what.
@@ -65,7 +65,7 @@ def read_submission(body: BinaryIO, content_type: str) -> Submission:
             raise ProgramError("'package' is a zip file in base64.") from None
     else:
         raise ProgramError("send a submission as multipart/form-data or application/json.")
-    return _checked(request, package)
+    return _checked(request, package), package
 
 
 def _parts(body: BinaryIO, content_type: str) -> dict[str, bytes]:
@@ -139,7 +139,12 @@ def _checked(request: dict[str, Any], package: bytes) -> Submission:
     names = check_zip(package)
     if program is not None and program not in names:
         raise ProgramError(f"the package holds no '{program}'.")
-    return Submission(program, package, module, tuple(arguments), tuple(sorted(settings.items())))
+    return Submission(
+        program=program,
+        module=module,
+        arguments=tuple(arguments),
+        configuration=settings,
+    )
 
 
 def _are_texts(values: Any) -> bool:
@@ -216,4 +221,4 @@ async def submit_job(request: Request, context: Context) -> dict[str, Any]:
 
 
 def _submit(context: RestContext, file: BinaryIO, kind: str) -> str:
-    return context.dispatcher.submit(read_submission(file, kind))
+    return context.dispatcher.submit(*read_submission(file, kind))

@@ -10,7 +10,7 @@ from command_line import penstock
 from stub_manager import ID_RUNNING, StubManager
 
 from penstock.cli.named import read_snapshot, snapshot_path
-from penstock.cli.report import size, span, table
+from penstock.cli.report import table
 from penstock.cli.rest_client import RestClient
 from penstock.cli.snapshot_verbs import write_entries
 from penstock.core.errors import PenstockError
@@ -119,22 +119,6 @@ def test_tables_align_numbers_and_escape() -> None:
     )
     assert table(("NAME", "N"), [("a", None)]) == "NAME  N\na     -"
     assert table(("NAME",), []) == "NAME"
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (20_000, "20 kB"), (3_400_000_000, "3.4 GB")],
-)
-def test_sizes(number: int, text: str) -> None:
-    assert size(number) == text
-
-
-@pytest.mark.parametrize(
-    ("millis", "text"),
-    [(450, "450 ms"), (12_900, "12 s"), (185_000, "3 min 5 s"), (7_800_000, "2 h 10 min")],
-)
-def test_spans(millis: int, text: str) -> None:
-    assert span(millis) == text
 
 
 ENTRIES = {

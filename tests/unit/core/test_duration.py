@@ -13,6 +13,8 @@ from penstock.core.duration import (
     format_millis,
     parse_bytes,
     parse_millis,
+    size_text,
+    span_text,
     to_millis,
 )
 from penstock.core.errors import ProgramError
@@ -121,3 +123,34 @@ def test_instant_counts_from_1970() -> None:
     assert Instant.of_epoch_milli(-1) == Instant(-1, 999_000_000)
     assert Instant(-1, 999_000_000).to_epoch_milli() == -1
     assert Instant(1, 5) < Instant(1, 6) < Instant(2, 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1500, "1.5 kB"),
+        (20_000, "20 kB"),
+        (3_400_000_000, "3.4 GB"),
+        (3_400_000_000_000, "3,400 GB"),
+    ],
+)
+def test_sizes_for_people(number: int | None, text: str) -> None:
+    assert size_text(number) == text
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [
+        (0, "0 ms"),
+        (450.6, "450 ms"),
+        (12_900, "12 s"),
+        (185_000, "3 min 5 s"),
+        (7_800_000, "2 h 10 min"),
+        (90_000_000_000, "1,041 d 16 h"),
+    ],
+)
+def test_spans_for_people(millis: float, text: str) -> None:
+    assert span_text(millis) == text

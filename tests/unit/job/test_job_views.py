@@ -91,7 +91,6 @@ def test_documents_tell_of_the_whole_job(tmp_path: Path, capfd: pytest.CaptureFi
         "effective-config",
         "exceptions",
         "metrics",
-        "accumulators",
         "execution-result",
         "checkpoints",
         "checkpoints/1",

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
-from penstock.jobmanager.dispatching import Submission
-from penstock.jobmanager.job_records import EndRecord, StatusRecord
+from penstock.jobmanager.job_records import JobRecord, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,14 +41,26 @@ class Launcher:
         self.interpreters.append(interpreter)
         return child
 
+    def _record(self, job_id: str, status: str, attempt: int, **more: Any) -> JobRecord:
+        # As a driver does: it goes on with the failures of the processes before.
+        process = self.directories[job_id].process()
+        assert process is not None
+        known: dict[str, Any] = {"failures": process.failures, **more}
+        return JobRecord(job_id=job_id, status=JobStatus[status], attempt=attempt, **known)
+
     def report(self, job_id: str, status: str, attempt: int = 1, **more: Any) -> None:
-        record = StatusRecord(attempt=attempt, status=status, name="named", **more)
+        record = self._record(job_id, status, attempt, name="named", **more)
         self.directories[job_id].write_status(record)
 
     def end(self, job_id: str, status: str, attempt: int = 1, **more: Any) -> None:
-        record = EndRecord(attempt=attempt, status=status, ended_ms=1, **more)
-        self.directories[job_id].write_end(record)
+        self.say_end(job_id, status, attempt, **more)
         self.children[job_id, attempt].status = 0
+
+    def say_end(
+        self, job_id: str, status: str, attempt: int = 1, *, ended_ms: int = 1, **more: Any
+    ) -> None:
+        record = self._record(job_id, status, attempt, ended_ms=ended_ms, **more)
+        self.directories[job_id].write_end(record)
 
 
 class World:
@@ -94,16 +105,20 @@ class World:
         raise AssertionError("it did not come")
 
 
-def submission(**changes: Any) -> Submission:
+def package() -> bytes:
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as package:
-        package.writestr(zipfile.ZipInfo("app.py"), "")
-    given: dict[str, Any] = {"program": "app.py", "package": packed.getvalue(), **changes}
-    return Submission(**given)
+    with zipfile.ZipFile(packed, "w") as written:
+        written.writestr(zipfile.ZipInfo("app.py"), "")
+    return packed.getvalue()
+
+
+def submit(dispatcher: JobDispatcher, **changes: Any) -> str:
+    given: dict[str, Any] = {"program": "app.py", **changes}
+    return dispatcher.submit(Submission(**given), package())
 
 
 def started(world: World, dispatcher: JobDispatcher, **changes: Any) -> str:
-    job_id = dispatcher.submit(submission(**changes))
+    job_id = submit(dispatcher, **changes)
     world.wait(lambda: (job_id, 1) in world.launcher.children)
     world.launcher.report(job_id, "RUNNING")
     world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RUNNING)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
-from dispatcher_world import World, started, submission
+from dispatcher_world import World, package, started, submit
 
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
@@ -17,11 +17,11 @@ from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
     NotLeaderError,
+    Operation,
     OperationStatus,
     RefusedError,
     UnknownJobError,
 )
-from penstock.jobmanager.job_records import EndRecord, ResultRecord
 from penstock.jobmanager.restart_strategies import FailureMemory
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def test_a_job_is_stored_before_it_is_started(world: World) -> None:
     dispatcher = world.dispatcher()
-    job_id = started(world, dispatcher, configuration=(("python.client.executable", "python9"),))
+    job_id = started(world, dispatcher, configuration={"python.client.executable": "python9"})
     (job,) = dispatcher.jobs()
     assert (job.job_id, job.name) == (job_id, "named")
     stored = world.directory / "jobs" / job_id
-    assert (stored / "package.zip").read_bytes() == submission().package
+    assert (stored / "package.zip").read_bytes() == package()
     assert json.loads((stored / "submission.json").read_text())["program"] == "app.py"
     assert json.loads((stored / "process.json").read_text())["leader_epoch"] == 1
     assert world.launcher.interpreters == ["python9"]
@@ -60,10 +60,10 @@ def test_a_job_is_stored_before_it_is_started(world: World) -> None:
         ({"program": "../app.py"}, "not the name of a file"),
         ({"program": "/app.py"}, "not the name of a file"),
         ({"program": None, "module": "os; x"}, "not the name of a module"),
-        ({"configuration": (("restart-strategy.type", "sometimes"),)}, "sometimes"),
-        ({"configuration": (("task.cancellation.timeout", "soon"),)}, "soon"),
+        ({"configuration": {"restart-strategy.type": "sometimes"}}, "sometimes"),
+        ({"configuration": {"task.cancellation.timeout": "soon"}}, "soon"),
         (
-            {"configuration": (("execution.state-recovery.path", "/nowhere/chk-1"),)},
+            {"configuration": {"execution.state-recovery.path": "/nowhere/chk-1"}},
             "/nowhere/chk-1 is not a checkpoint or savepoint",
         ),
     ],
@@ -73,7 +73,7 @@ def test_what_cannot_run_is_refused_and_leaves_nothing(
 ) -> None:
     dispatcher = world.dispatcher()
     with pytest.raises(RefusedError, match=said):
-        dispatcher.submit(submission(**changes))
+        submit(dispatcher, **changes)
     assert dispatcher.jobs() == []
     assert list((world.directory / "jobs").iterdir()) == []
 
@@ -85,7 +85,7 @@ def test_settings_of_the_job_managers_command_line_are_defaults(world: World) ->
     configuration.put("rest.port", "1", Rank.COMMAND_LINE, "-D")
     configuration.put("pipeline.name", "from a file", Rank.FILE, "config.yaml")
     dispatcher = world.dispatcher(configuration=configuration)
-    job_id = started(world, dispatcher, configuration=(("parallelism.default", "5"),))
+    job_id = started(world, dispatcher, configuration={"parallelism.default": "5"})
     stored = world.launcher.directories[job_id].submission()
     assert stored is not None
     # A file is read by the driver itself; the port is not the job's.
@@ -101,11 +101,11 @@ def test_a_command_and_what_becomes_of_it(world: World) -> None:
     directory = world.launcher.directories[job_id]
     written = directory.command(trigger)
     assert written is not None
-    assert (written.kind, written.directory, written.native) == ("savepoint", "target", True)
+    assert written == Command(CommandKind.SAVEPOINT, "target", native=True, attempt=1)
     found = dispatcher.operation(job_id, trigger)
     assert found is not None
     assert found.status is OperationStatus.IN_PROGRESS
-    directory.write_result(trigger, ResultRecord(status="COMPLETED", location="place"))
+    directory.write_result(Operation(trigger, OperationStatus.COMPLETED, "place"))
     # The same id again is the same operation, also when it is asked for something else.
     assert dispatcher.trigger(job_id, Command(CommandKind.CANCEL), trigger) == trigger
     found = dispatcher.operation(job_id, trigger)
@@ -149,7 +149,7 @@ def test_commands_that_are_not_obeyed_before_the_end_have_failed(world: World) -
 
 def test_a_job_that_does_not_run_takes_no_savepoint(world: World) -> None:
     dispatcher = world.dispatcher()
-    job_id = dispatcher.submit(submission())
+    job_id = submit(dispatcher)
     with pytest.raises(RefusedError, match="needs a RUNNING job"):
         dispatcher.trigger(job_id, Command(CommandKind.SAVEPOINT, "x"))
     # It can be cancelled at any time.
@@ -158,11 +158,11 @@ def test_a_job_that_does_not_run_takes_no_savepoint(world: World) -> None:
 
 def test_a_dead_process_is_followed_by_another_with_a_higher_epoch(world: World) -> None:
     dispatcher = world.dispatcher()
-    settings = (
-        ("restart-strategy.type", "fixed-delay"),
-        ("restart-strategy.fixed-delay.attempts", "1"),
-        ("restart-strategy.fixed-delay.delay", "1 ms"),
-    )
+    settings = {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "1",
+        "restart-strategy.fixed-delay.delay": "1 ms",
+    }
     job_id = started(world, dispatcher, configuration=settings)
     # A restart within the process is no death of it.
     world.launcher.report(job_id, "RESTARTING", restarts=1)
@@ -174,25 +174,21 @@ def test_a_dead_process_is_followed_by_another_with_a_higher_epoch(world: World)
     assert (process.attempt, process.leader_epoch) == (2, 2)
     assert "SIGKILL" in str(process.previous_death)
     # What the first attempt says now counts nothing.
-    world.launcher.directories[job_id].write_end(
-        EndRecord(attempt=1, status="FINISHED", ended_ms=1)
-    )
+    world.launcher.say_end(job_id, "FINISHED")
     world.launcher.report(job_id, "RUNNING", attempt=2)
     world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RUNNING)
     world.launcher.children[job_id, 2].status = 1
     world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.FAILED)
-    document = dispatcher.document(job_id, "exceptions")
-    assert document is not None
-    assert "with exit status 1" in json.loads(document)["root-exception"]
+    assert "with exit status 1" in str(dispatcher.job(job_id).error)
 
 
 def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) -> None:
     """Two failures in the first process, its death, then a job manager that dies with the next."""
-    settings = (
-        ("restart-strategy.type", "fixed-delay"),
-        ("restart-strategy.fixed-delay.attempts", "3"),
-        ("restart-strategy.fixed-delay.delay", "1 ms"),
-    )
+    settings = {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "3",
+        "restart-strategy.fixed-delay.delay": "1 ms",
+    }
     first = world.dispatcher()
     job_id = started(world, first, configuration=settings)
     world.launcher.report(job_id, "RUNNING", restarts=2, failures=FailureMemory(2))
@@ -203,7 +199,7 @@ def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) 
     process = world.launcher.directories[job_id].process()
     assert process is not None
     assert (process.restarts, process.failures) == (3, FailureMemory(3))
-    world.launcher.report(job_id, "RUNNING", 2, failures=process.failures, entered_ms=7)
+    world.launcher.report(job_id, "RUNNING", 2, failures=process.failures, changed_ms=7)
     world.wait(lambda: first.jobs()[0].status is JobStatus.RUNNING)
     first.close()
 
@@ -217,9 +213,7 @@ def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) 
     world.wait(lambda: second.jobs()[0].status is JobStatus.RUNNING)
     world.launcher.children[job_id, 3].status = -9
     world.wait(lambda: second.jobs()[0].status is JobStatus.FAILED)
-    document = second.document(job_id, "exceptions")
-    assert document is not None
-    assert "this was failure 4" in json.loads(document)["root-exception"]
+    assert "this was failure 4" in str(second.job(job_id).error)
 
 
 def is_clean(world: World, job_id: str) -> bool:
@@ -258,9 +252,8 @@ def test_a_job_that_ended_while_nobody_looked_ended_then(world: World) -> None:
     first = world.dispatcher()
     job_id = started(world, first)
     first.close()
-    ended_ms = first.jobs()[0].started_ms + 1
-    directory = world.launcher.directories[job_id]
-    directory.write_end(EndRecord(attempt=1, status="FINISHED", ended_ms=ended_ms))
+    ended_ms = first.jobs()[0].submitted_ms + 1
+    world.launcher.say_end(job_id, "FINISHED", ended_ms=ended_ms)
     second = world.dispatcher()
     world.wait(lambda: second.jobs()[0].status is JobStatus.FINISHED)
     assert second.jobs()[0].ended_ms == ended_ms
@@ -269,14 +262,15 @@ def test_a_job_that_ended_while_nobody_looked_ended_then(world: World) -> None:
 
 def test_the_programs_own_restart_strategy_counts(world: World) -> None:
     dispatcher = world.dispatcher()
-    job_id = dispatcher.submit(submission())
+    job_id = submit(dispatcher)
     world.wait(lambda: (job_id, 1) in world.launcher.children)
     own = {
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": "1",
         "restart-strategy.fixed-delay.delay": "1 ms",
     }
-    world.launcher.report(job_id, "RUNNING", restart_settings=own)
+    world.launcher.directories[job_id].write_settings(own)
+    world.launcher.report(job_id, "RUNNING")
     world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RUNNING)
     world.launcher.children[job_id, 1].status = -9
     world.wait(lambda: (job_id, 2) in world.launcher.children)
@@ -286,7 +280,7 @@ def test_a_standby_refuses_everything(world: World) -> None:
     dispatcher = world.dispatcher(leads=False)
     for ask in (
         dispatcher.jobs,
-        lambda: dispatcher.submit(submission()),
+        lambda: submit(dispatcher),
         lambda: dispatcher.document("a" * 32, "job"),
         lambda: dispatcher.trigger("a" * 32, Command(CommandKind.CANCEL)),
         lambda: dispatcher.dispose_savepoint("x"),
@@ -301,11 +295,10 @@ def test_unknown_jobs_and_documents(world: World) -> None:
     for job_id in ("a" * 32, "../../etc", ""):
         with pytest.raises(UnknownJobError):
             dispatcher.document(job_id, "job")
-    job_id = dispatcher.submit(submission())
-    document = dispatcher.document(job_id, "job")
-    assert document is not None
-    found = json.loads(document)
-    assert (found["jid"], found["name"], found["vertices"]) == (job_id, "app", [])
+    job_id = submit(dispatcher)
+    found = dispatcher.job(job_id)
+    assert (found.job_id, found.name, found.tasks) == (job_id, "app", {})
+    assert dispatcher.document(job_id, "job") is None
     assert dispatcher.document(job_id, "checkpoints") is None
     assert dispatcher.document(job_id, "../job") is None
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.core.job import JobStatus
-from penstock.jobmanager.dispatching import JobSummary, Operation, OperationStatus
-from penstock.jobmanager.documents import exceptions_document, job_document, result_document
+from penstock.job.documents.current import current_exceptions, current_job, current_result
+from penstock.jobmanager.dispatching import Operation, OperationStatus
 from penstock.jobmanager.job_records import JobRecord
 from penstock.jobmanager.operations import BaseDispatcher
 
@@ -22,17 +21,32 @@ if TYPE_CHECKING:
 JOB = "a" * 32
 
 
-def summary(status: JobStatus, ended_ms: int | None = None, restarts: int = 0) -> JobSummary:
-    return JobSummary(JOB, "name", status, 1_000, ended_ms, restarts=restarts)
+def record(status: JobStatus, **more: Any) -> JobRecord:
+    return JobRecord(job_id=JOB, name="name", status=status, submitted_ms=1_000, **more)
 
 
-def shown(written: Any, job: JobSummary, timestamps: dict[str, int] | None = None) -> Any:
-    data = None if written is None else json.dumps(written).encode()
-    return json.loads(job_document(data, job, timestamps or {}, 5_000))
+VERTEX = {
+    "status": "RUNNING",
+    "start-time": 3_100,
+    "end-time": -1,
+    "duration": 5,
+    "tasks": {"RUNNING": 2},
+}
+WRITTEN = {
+    "state": "RUNNING",
+    "start-time": 3_000,
+    "timestamps": {"RUNNING": 3_100},
+    "vertices": [VERTEX],
+    "tasks": {"total": 2, "running": 2},
+    "last-checkpoint-timestamp": 3_500,
+    "epoch": 77,
+    "restarts": 0,
+}
 
 
 def test_a_job_without_a_word_from_its_driver() -> None:
-    found = shown(None, summary(JobStatus.CREATED), {"CREATED": 1_100})
+    job = record(JobStatus.CREATED, timestamps={JobStatus.CREATED: 1_100})
+    found = current_job(None, job, 5_000)
     assert (found["jid"], found["name"], found["state"]) == (JOB, "name", "CREATED")
     assert (found["start-time"], found["end-time"], found["duration"]) == (1_000, -1, 4_000)
     assert found["vertices"] == []
@@ -41,55 +55,57 @@ def test_a_job_without_a_word_from_its_driver() -> None:
 
 
 def test_the_driver_tells_the_work_and_the_job_manager_the_life() -> None:
-    written = {
-        "state": "RUNNING",
-        "start-time": 3_000,
-        "timestamps": {"RUNNING": 3_100},
-        "vertices": [{"status": "RUNNING", "start-time": 3_100, "end-time": -1}],
-        "epoch": 77,
-        "restarts": 0,
-    }
-    running = shown(written, summary(JobStatus.RUNNING, restarts=2), {"RUNNING": 2_000})
+    job = record(JobStatus.RUNNING, restarts=2, timestamps={JobStatus.RUNNING: 2_000})
+    running = current_job(WRITTEN, job, 5_000)
     assert running["start-time"] == 1_000
     assert running["restarts"] == 2
     assert running["timestamps"]["RUNNING"] == 3_100
-    assert running["epoch"] == 77
-    assert running["vertices"] == written["vertices"]
-    dead = shown(written, summary(JobStatus.FAILED, 4_000))
+    assert (running["epoch"], running["last-checkpoint-timestamp"]) == (77, 3_500)
+    assert running["vertices"] == [VERTEX | {"duration": 1_900}]
+    dead = current_job(WRITTEN, record(JobStatus.FAILED, ended_ms=4_000), 5_000)
     assert (dead["state"], dead["end-time"], dead["duration"]) == ("FAILED", 4_000, 3_000)
-    assert dead["vertices"] == [
-        {"status": "FAILED", "start-time": 3_100, "end-time": 4_000, "duration": 900}
-    ]
+    (vertex,) = dead["vertices"]
+    assert (vertex["status"], vertex["end-time"], vertex["duration"]) == ("FAILED", 4_000, 900)
+    assert vertex["tasks"]["FAILED"] == 2
     # What the driver has said of the end stays.
-    ended = shown({**written, "state": "FAILED"}, summary(JobStatus.FAILED, 4_000))
-    assert ended["vertices"] == written["vertices"]
+    ended = current_job(
+        WRITTEN | {"state": "FAILED"}, record(JobStatus.FAILED, ended_ms=4_000), 5_000
+    )
+    assert ended["vertices"][0]["status"] == "RUNNING"
 
 
 def test_the_last_failure_is_shown_once() -> None:
-    record = JobRecord(
+    job = JobRecord(
         job_id=JOB, submitted_ms=1, ended_ms=9, attempt=4, error="E: why", error_type="E"
     )
-    alone = json.loads(exceptions_document(None, record) or b"")
+    alone = current_exceptions(None, job)
     (entry,) = alone["exceptionHistory"]["entries"]
     assert (entry["exceptionName"], entry["stacktrace"], entry["timestamp"]) == ("E", "E: why", 9)
     assert alone["root-exception"] == "E: why"
-    again = json.loads(exceptions_document(json.dumps(alone).encode(), record) or b"")
-    assert again == alone
-    older = {**alone, "exceptionHistory": {"entries": [{"stacktrace": "old"}], "truncated": False}}
-    both = json.loads(exceptions_document(json.dumps(older).encode(), record) or b"")
+    assert current_exceptions(alone, job) == alone
+    old = {"stacktrace": "old", "timestamp": 3}
+    older = {**alone, "exceptionHistory": {"entries": [old], "truncated": False}}
+    both = current_exceptions(older, job)
     assert [each["stacktrace"] for each in both["exceptionHistory"]["entries"]] == ["E: why", "old"]
-    none = json.loads(exceptions_document(None, JobRecord(job_id=JOB, submitted_ms=1)) or b"")
+    assert (both["root-exception"], both["timestamp"]) == ("E: why", 9)
+    none = current_exceptions(None, JobRecord(job_id=JOB, submitted_ms=1))
     assert none["exceptionHistory"] == {"entries": [], "truncated": False}
 
 
 def test_the_result_of_a_finished_job_tells_of_its_failed_program() -> None:
-    finished = JobRecord(job_id=JOB, submitted_ms=1, status="FINISHED", error="E: why")
-    failed = JobRecord(job_id=JOB, submitted_ms=1, status="FAILED", error="E: why")
-    written = b'{"job-execution-result": {"net-runtime": 7}}'
-    told = json.loads(result_document(written, finished) or b"")
-    assert told == {"job-execution-result": {"net-runtime": 7, "program-failure": "E: why"}}
-    assert result_document(written, failed) == written
-    assert result_document(None, finished) is None
+    finished = record(JobStatus.FINISHED, ended_ms=1_009, error="E: why")
+    failed = record(JobStatus.FAILED, ended_ms=1_009, error="E: why", error_type="E")
+    written = {"status": {"id": "COMPLETED"}, "job-execution-result": {"net-runtime": 7}}
+    told = current_result(written | {}, finished, current_exceptions(None, finished))
+    assert told["job-execution-result"] == {"net-runtime": 7, "program-failure": "E: why"}
+    # A driver that died has written nothing.
+    silent = current_result(None, failed, current_exceptions(None, failed))["job-execution-result"]
+    assert (silent["application-status"], silent["net-runtime"]) == ("FAILED", 9)
+    assert silent["failure-cause"] == {"class": "E", "stack-trace": "E: why"}
+    running = record(JobStatus.RUNNING)
+    assert current_result(None, running, current_exceptions(None, running)) == {
+        "status": {"id": "IN_PROGRESS"}
+    }
 
 
 # -- disposal -------------------------------------------------------------------------------------

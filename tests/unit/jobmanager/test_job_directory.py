@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.core.errors import PenstockError
+from penstock.core.job import JobStatus
 from penstock.files.private import replace_file
-from penstock.jobmanager.dispatching import RefusedError
+from penstock.jobmanager.dispatching import (
+    Command,
+    CommandKind,
+    Operation,
+    OperationStatus,
+    RefusedError,
+)
 from penstock.jobmanager.job_directory import JobDirectory, file_tail
-from penstock.jobmanager.job_records import CommandRecord, JobRecord, ResultRecord
+from penstock.jobmanager.job_records import JobRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +36,9 @@ def directory(tmp_path: Path) -> JobDirectory:
 
 def test_what_is_written_is_read(directory: JobDirectory) -> None:
     assert directory.job() is None
-    record = JobRecord(job_id=JOB_ID, name="name", submitted_ms=5, timestamps={"CREATED": 7})
+    record = JobRecord(
+        job_id=JOB_ID, name="name", submitted_ms=5, timestamps={JobStatus.CREATED: 7}
+    )
     directory.write_job(record)
     assert directory.job() == record
     directory.write_job(JobRecord(job_id=JOB_ID, submitted_ms=6))
@@ -49,12 +58,13 @@ def test_files_are_the_users_alone(directory: JobDirectory) -> None:
 
 def test_commands_are_found_in_their_order_and_answered(directory: JobDirectory) -> None:
     for number in range(5):
-        directory.write_command(f"{number:032x}", CommandRecord(attempt=1, kind="savepoint"))
+        directory.write_command(f"{number:032x}", Command(CommandKind.SAVEPOINT, attempt=1))
     (directory.commands / "notes.txt").write_text("not a command")
     assert directory.command_ids() == [f"{number:032x}" for number in range(5)]
     assert directory.result(f"{3:032x}") is None
-    directory.write_result(f"{3:032x}", ResultRecord(status="COMPLETED", location="x"))
-    assert directory.result(f"{3:032x}") == ResultRecord(status="COMPLETED", location="x")
+    done = Operation(f"{3:032x}", OperationStatus.COMPLETED, "x")
+    directory.write_result(done)
+    assert directory.result(f"{3:032x}") == done
     directory.forget_command(f"{3:032x}")
     assert directory.command(f"{3:032x}") is None
     assert directory.result(f"{3:032x}") is None
@@ -96,7 +106,7 @@ def test_a_trigger_id_never_leads_elsewhere(directory: JobDirectory, trigger_id:
     with pytest.raises(RefusedError, match="32 hexadecimal digits"):
         directory.command(trigger_id)
     with pytest.raises(RefusedError):
-        directory.write_result(trigger_id, ResultRecord(status="COMPLETED"))
+        directory.write_result(Operation(trigger_id, OperationStatus.COMPLETED))
 
 
 def test_documents_change_their_numbers_when_they_are_written(directory: JobDirectory) -> None:

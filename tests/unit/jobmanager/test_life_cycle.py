@@ -76,7 +76,7 @@ def test_anything_else_crashes(before: JobStatus, after: JobStatus) -> None:
 
 def test_times() -> None:
     life = lived(S.CREATED, S.RUNNING, S.FAILING, S.RESTARTING, S.CREATED, S.RUNNING)
-    assert life.timestamps["INITIALIZING"] == 0
-    assert life.timestamps["CREATED"] == 500
-    assert life.timestamps["RUNNING"] == 600
-    assert life.timestamps["FINISHED"] == 0
+    assert life.entered[S.INITIALIZING] == 0
+    assert life.entered[S.CREATED] == 500
+    assert life.entered[S.RUNNING] == 600
+    assert S.FINISHED not in life.entered

@@ -182,7 +182,7 @@ def test_a_new_job_manager_takes_over_what_lives_and_starts_what_died() -> None:
     assert living.see(running) == []
     assert living.see(running) == []
     assert living.states() == ["RECONCILING", "RUNNING"]
-    assert living.supervisor.life.timestamps["RUNNING"] == 777
+    assert living.supervisor.life.entered[JobStatus.RUNNING] == 777
     # From now on a death counts.
     (end,) = living.see(GONE)
     assert end.ending.status is JobStatus.FAILED
@@ -197,7 +197,7 @@ def test_an_ending_that_came_without_a_job_manager_counts() -> None:
     ending = Ending(JobStatus.FINISHED, ended_ms=888)
     assert job.see(Observation(is_alive=False, ending=ending)) == [EndJob(ending)]
     assert job.states() == ["RECONCILING", "FINISHED"]
-    assert job.supervisor.life.timestamps["FINISHED"] == 888
+    assert job.supervisor.life.entered[JobStatus.FINISHED] == 888
 
 
 def test_a_fenced_driver_ends_the_job_for_this_manager_only() -> None:

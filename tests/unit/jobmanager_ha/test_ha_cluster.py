@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from penstock.core.job import JobStatus
 from penstock.files.errors import StorageError
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
@@ -18,7 +19,7 @@ from penstock.jobmanager.dispatching import Leadership, NotLeaderError
 from penstock.jobmanager.high_availability.cluster import ClusterJobs
 from penstock.jobmanager.high_availability.job_store import HaJobStore
 from penstock.jobmanager.job_directory import JobDirectory
-from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
+from penstock.jobmanager.job_records import JobRecord, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +44,7 @@ class Dispatcher:
     story: list[object] = field(default_factory=list)
 
     def lead(self, epoch: int, jobs: Iterable[JobRecord]) -> None:
-        found = {record.job_id[0]: record.status for record in jobs}
+        found = {record.job_id[0]: record.status.name for record in jobs}
         self.story.append((epoch, found))
 
     def stand_by(self) -> None:
@@ -90,13 +91,13 @@ class Member:
 
     def submit(self, job_id: str) -> JobRecord:
         record = JobRecord(job_id=job_id, name="words", submitted_ms=7)
-        submission = SubmissionRecord(program="job.py", package_sha256="0" * 64)
+        submission = Submission(program="job.py", package_sha256="0" * 64)
         self.jobs.add(record, submission, b"zip")
         job_intake.store(self.root, record, submission, b"zip")
         return record
 
     def ended(self, record: JobRecord, status: str) -> JobRecord:
-        found = msgspec.structs.replace(record, status=status, ended_ms=19)
+        found = msgspec.structs.replace(record, status=JobStatus[status], ended_ms=19)
         JobDirectory(self.root / record.job_id).write_job(found)
         return found
 
@@ -132,7 +133,7 @@ def test_one_that_comes_back_goes_on_with_its_own_numbers(pair: tuple[Member, Me
     first, _ = pair
     first.lead(1)
     record = first.submit(JOB)
-    running = msgspec.structs.replace(record, status="RUNNING", attempt=4)
+    running = msgspec.structs.replace(record, status=JobStatus.RUNNING, attempt=4)
     JobDirectory(first.root / JOB).write_job(running)
     first.step_down(1)
     first.lead(3)
@@ -153,7 +154,7 @@ def test_ends_are_noted_for_all(pair: tuple[Member, Member]) -> None:
     assert second.dispatcher.story == [(2, {"a": "FINISHED"})]
     known = JobDirectory(second.root / JOB).job()
     assert known is not None
-    assert (known.status, known.ended_ms, known.name) == ("FINISHED", 19, "words")
+    assert (known.status, known.ended_ms, known.name) == (JobStatus.FINISHED, 19, "words")
 
 
 def test_a_job_that_was_running_here_and_ended_elsewhere(pair: tuple[Member, Member]) -> None:
@@ -167,7 +168,7 @@ def test_a_job_that_was_running_here_and_ended_elsewhere(pair: tuple[Member, Mem
     assert first.dispatcher.story[-1] == (3, {"a": "CANCELED"})
     known = JobDirectory(first.root / JOB).job()
     assert known is not None
-    assert known.status == "CANCELED"
+    assert known.status is JobStatus.CANCELED
 
 
 def test_an_end_that_could_not_be_noted_before_the_crash(pair: tuple[Member, Member]) -> None:
@@ -179,7 +180,7 @@ def test_an_end_that_could_not_be_noted_before_the_crash(pair: tuple[Member, Mem
     assert first.dispatcher.story[-1] == (2, {"a": "FAILED"})
     result = first.store.results.get(JOB)
     assert result is not None
-    assert result.status == "FAILED"
+    assert result.status is JobStatus.FAILED
 
 
 def test_a_cancellation_reaches_the_successor(pair: tuple[Member, Member]) -> None:

@@ -14,15 +14,15 @@ from penstock.jobmanager.dispatching import (
     CommandKind,
     Leadership,
     NotLeaderError,
-    Submission,
 )
+from penstock.jobmanager.job_records import Submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from penstock.jobmanager.job_directory import JobDirectory
-    from penstock.jobmanager.job_records import JobRecord, SubmissionRecord
+    from penstock.jobmanager.job_records import JobRecord
     from penstock.jobmanager.processes import Child
 
 _ids = itertools.count(1)
@@ -51,7 +51,7 @@ class Shared:
     story: list[str] = field(default_factory=list)
     on_add: Callable[[], None] = lambda: None
 
-    def add(self, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
+    def add(self, record: JobRecord, submission: Submission, package: bytes) -> None:
         self.story.append(f"add {record.job_id}")
         self.on_add()
 
@@ -88,7 +88,7 @@ def lead(dispatcher: JobDispatcher, shared: Shared, epoch: int) -> None:
     dispatcher.lead(epoch, [])
 
 
-SUBMISSION = Submission(program="job.py", package=b"zip")
+SUBMISSION = Submission(program="job.py"), b"zip"
 
 
 def test_a_standby_sends_everybody_to_the_leader(dispatcher: JobDispatcher, shared: Shared) -> None:
@@ -96,7 +96,7 @@ def test_a_standby_sends_everybody_to_the_leader(dispatcher: JobDispatcher, shar
         dispatcher.jobs()
     assert raised.value.leader_url == "http://other:8081"
     with pytest.raises(NotLeaderError):
-        dispatcher.submit(SUBMISSION)
+        dispatcher.submit(*SUBMISSION)
     shared.now = Leadership(False, 0, None)
     with pytest.raises(NotLeaderError, match="no leader is known"):
         dispatcher.jobs()
@@ -108,10 +108,10 @@ def test_a_leader_whose_time_has_run_out_refuses_before_it_was_told(
 ) -> None:
     lead(dispatcher, shared, 3)
     assert dispatcher.leadership() == Leadership(True, 3, "http://me:8081")
-    job_id = dispatcher.submit(SUBMISSION)
+    job_id = dispatcher.submit(*SUBMISSION)
     shared.now = Leadership(False, 0, "http://other:8081")
     with pytest.raises(NotLeaderError):
-        dispatcher.submit(SUBMISSION)
+        dispatcher.submit(*SUBMISSION)
     with pytest.raises(NotLeaderError):
         dispatcher.trigger(job_id, Command(CommandKind.CANCEL))
     assert shared.story == [f"add {job_id}"]
@@ -122,7 +122,7 @@ def test_what_is_kept_is_accepted_though_the_leadership_ends(
 ) -> None:
     lead(dispatcher, shared, 3)
     shared.on_add = lambda: setattr(shared, "now", Leadership(False, 0, "http://other:8081"))
-    job_id = dispatcher.submit(SUBMISSION)
+    job_id = dispatcher.submit(*SUBMISSION)
     assert shared.story == [f"add {job_id}"]
     # The next leader runs it, and not this one.
     dispatcher.stand_by()
@@ -134,7 +134,7 @@ def test_a_cancellation_is_kept_before_anything_is_done(
     dispatcher: JobDispatcher, shared: Shared, tmp_path: Path
 ) -> None:
     lead(dispatcher, shared, 3)
-    job_id = dispatcher.submit(SUBMISSION)
+    job_id = dispatcher.submit(*SUBMISSION)
 
     def refuse(_job_id: str, _now_ms: int) -> None:
         raise NotLeaderError("epoch 4 has begun")
@@ -147,7 +147,7 @@ def test_a_cancellation_is_kept_before_anything_is_done(
 
 def test_jobs_are_handed_over_and_come_back(dispatcher: JobDispatcher, shared: Shared) -> None:
     lead(dispatcher, shared, 3)
-    job_id = dispatcher.submit(SUBMISSION)
+    job_id = dispatcher.submit(*SUBMISSION)
     (job,) = dispatcher._jobs.values()
     # Its driver said that a later leader has taken over, before this process knew it.
     job._supervisor.has_ended = True

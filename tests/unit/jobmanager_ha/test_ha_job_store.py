@@ -10,13 +10,14 @@ import pytest
 
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import StateError
+from penstock.core.job import JobStatus
 from penstock.files.errors import StorageError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
 from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
-from penstock.jobmanager.high_availability.job_store import HaJobStore, JobResult, StoredJob
-from penstock.jobmanager.job_records import SubmissionRecord
+from penstock.jobmanager.high_availability.job_store import HaJobStore, StoredJob
+from penstock.jobmanager.job_records import JobRecord, Submission
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,16 +35,17 @@ def store_on(storage: Storage) -> HaJobStore:
 
 
 def job(job_id: str = JOB) -> StoredJob:
-    submission = SubmissionRecord(
+    submission = Submission(
         program="job.py", arguments=("-n", "3"), configuration={"a": "b"}, package_sha256="c" * 64
     )
-    return StoredJob(
-        job_id=job_id, name="words", submitted_ms=7, submission=submission, package=b"PK\0\xff"
+    record = JobRecord(job_id=job_id, name="words", submitted_ms=7)
+    return StoredJob(record=record, submission=submission, package=b"PK\0\xff")
+
+
+def ended(status: str = "FINISHED", job_id: str = JOB) -> JobRecord:
+    return JobRecord(
+        job_id=job_id, status=JobStatus[status], name="words", submitted_ms=7, ended_ms=19
     )
-
-
-def ended(status: str = "FINISHED", job_id: str = JOB) -> JobResult:
-    return JobResult(job_id=job_id, status=status, name="words", started_ms=7, ended_ms=19)
 
 
 def plans(storage: Storage) -> list[str]:

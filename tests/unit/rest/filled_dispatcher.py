@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from job_samples import SUM_ID, facts
-from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
+from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher, job_record
 
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.job import JobStatus
 from penstock.job.documents.checkpoints import checkpoints_view
 from penstock.job.documents.job import job_view, plan_view, vertex_view
 from penstock.job.documents.metrics import metrics_view
-from penstock.jobmanager.dispatching import (
-    JobSummary,
-)
 
 OTHER_ID = "f" * 32
 
@@ -25,7 +22,7 @@ def filled() -> MemoryDispatcher:
     history = [line | {"id": 5, "status": "FAILED"}, line]
     history = [each | {"is_savepoint": False} for each in history]
     dispatcher.add(
-        JobSummary(
+        job_record(
             JOB_ID, "word count", JobStatus.RUNNING, 1_000, tasks={"total": 3, "running": 3}
         ),
         job=job_view(job, 2_000),
@@ -36,5 +33,5 @@ def filled() -> MemoryDispatcher:
         checkpoints__5=line | {"id": 5, "tasks": {}},
         **{f"vertices__{SUM_ID}": vertex_view(job, job.graph.stages[1], 2_000)},
     )
-    dispatcher.add(JobSummary(OTHER_ID, "done", JobStatus.FINISHED, 1_000, 5_000))
+    dispatcher.add(job_record(OTHER_ID, "done", JobStatus.FINISHED, 1_000, 5_000))
     return dispatcher

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from penstock.core.job import JobStatus
 from penstock.core.partitioning import KeyGroups
 from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
 from penstock.graph.nodes import NodeKind
 from penstock.job.facts import EngineFacts, JobFacts
+from penstock.jobmanager.job_records import JobRecord
 from penstock.runtime.job_metrics import JobMetrics, JobTotals, OperatorTotals, SubtaskTotals
 
 JOB_ID = "40dcc6d2ba90f13930abce295de8d038"
@@ -72,11 +75,16 @@ def facts(**changes: Any) -> JobFacts:
         ),
         started_ms=2_000,
     )
+    of_record = {name: changes.pop(name) for name in ("status", "ended_ms") if name in changes}
+    record = JobRecord(
+        job_id=JOB_ID,
+        name=GRAPH.job_name,
+        submitted_ms=1_000,
+        status=JobStatus.RUNNING,
+        timestamps={JobStatus.INITIALIZING: 1_000, JobStatus.RUNNING: 2_000},
+    )
     job = JobFacts(
-        JOB_ID,
-        JobStatus.RUNNING,
-        {JobStatus.INITIALIZING: 1_000, JobStatus.RUNNING: 2_000},
-        1_000,
+        msgspec.structs.replace(record, **of_record),
         GRAPH,
         metrics,
         rates_at_ms=12_000,

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 from served import TOKEN, served
-from stored_jobs_dispatcher import JOB_ID, TRIGGER_ID, MemoryDispatcher
+from stored_jobs_dispatcher import JOB_ID, TRIGGER_ID, MemoryDispatcher, job_record
 
 from penstock.core.job import JobStatus
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,
-    JobSummary,
     Operation,
     OperationStatus,
 )
@@ -142,7 +141,7 @@ def send(port: int, method: str, path: str, body: str) -> tuple[int, Any]:
 def test_recorded(verb: str) -> None:
     outcome, pairs, commands = RECORDED[verb]
     dispatcher = MemoryDispatcher()
-    dispatcher.add(JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000))
+    dispatcher.add(job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000))
     with served(dispatcher) as service:
         for method, path, body, status, expected in pairs:
             assert send(service.port, method, path, body) == (status, expected)
@@ -154,7 +153,7 @@ def test_recorded(verb: str) -> None:
 def test_while_an_operation_runs_there_is_no_result() -> None:
     """The client goes on asking as long as it reads exactly this."""
     dispatcher = MemoryDispatcher()
-    dispatcher.add(JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000))
+    dispatcher.add(job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000))
     with served(dispatcher) as service:
         send(service.port, "POST", f"{JOB}/savepoints", "{}")
         found = send(service.port, "GET", f"{JOB}/savepoints/{TRIGGER_ID}", "{}")
@@ -163,7 +162,7 @@ def test_while_an_operation_runs_there_is_no_result() -> None:
 
 def test_the_list_has_every_field_or_the_client_retries_in_silence() -> None:
     dispatcher = MemoryDispatcher()
-    dispatcher.add(JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000, changed_ms=2_000))
+    dispatcher.add(job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000, changed_ms=2_000))
     with served(dispatcher) as service:
         status, found = send(service.port, "GET", "/v1/jobs/overview", "{}")
     (row,) = found["jobs"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from job_samples import JOB_ID, facts
 from prometheus_client.parser import text_string_to_metric_families
+from stored_jobs_dispatcher import job_record
 
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
 from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointTriggered
@@ -14,7 +15,7 @@ from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.job import JobStatus
 from penstock.job.documents.metrics import metrics_view
 from penstock.job.facts import StorageFacts
-from penstock.jobmanager.dispatching import JobSummary, Leadership
+from penstock.jobmanager.dispatching import Leadership
 from penstock.rest.prometheus import exposition
 
 Found = dict[str, list[tuple[dict[str, str], float]]]
@@ -40,8 +41,8 @@ def checkpointed() -> CheckpointStatistics:
 
 
 def parsed(name: str = "word count") -> Found:
-    summary = JobSummary(JOB_ID, name, JobStatus.RUNNING, 1_000)
-    ended = JobSummary("f" * 32, "done", JobStatus.FINISHED, 1_000, 2_000)
+    summary = job_record(JOB_ID, name, JobStatus.RUNNING, 1_000)
+    ended = job_record("f" * 32, "done", JobStatus.FINISHED, 1_000, 2_000)
     asked = StorageFacts({("put", "ok"): 9, ("put", "failed"): 1, ("read", "ok"): 4}, 1, 2, 4_096)
     totals = replace(
         facts().metrics.totals, phases_ms={"plan": 5, "run": 80, "commit": 15}, task_retries=3

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from served import PAGE, TOKEN, Service, ask, served
-from stored_jobs_dispatcher import JOB_ID, VERTEX_ID, MemoryDispatcher
+from stored_jobs_dispatcher import JOB_ID, VERTEX_ID, MemoryDispatcher, job_record
 
 from penstock.core.errors import ProgramError
 from penstock.core.job import JobStatus
+from penstock.job import documents
 from penstock.job.package import check_zip
-from penstock.jobmanager import documents
-from penstock.jobmanager.dispatching import JobSummary
 from penstock.rest import guard, server
 from penstock.rest.routes_submission import read_submission
 
@@ -122,7 +121,7 @@ ALLOWED = {
 @pytest.fixture(scope="module")
 def shared() -> Iterator[tuple[MemoryDispatcher, Service]]:
     dispatcher = MemoryDispatcher()
-    dispatcher.add(JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000))
+    dispatcher.add(job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000))
     with served(dispatcher) as service:
         yield dispatcher, service
 
@@ -161,7 +160,7 @@ def test_no_name_of_a_client_reaches_a_path(
 
 def test_bodies_are_bounded_whether_they_say_so_or_not() -> None:
     dispatcher = MemoryDispatcher()
-    dispatcher.add(JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000))
+    dispatcher.add(job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000))
     path = f"/jobs/{JOB_ID}/savepoints"
     with served(dispatcher, max_body_bytes=1_000, max_package_bytes=5_000) as service:
         fitting = b'{"target-directory": "/s"' + b" " * 900 + b"}"
@@ -202,7 +201,7 @@ def test_clients_that_dawdle_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(server, "HEADER_TIMEOUT_S", 1.0)
     monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 1.0)
     dispatcher = MemoryDispatcher()
-    dispatcher.add(JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000))
+    dispatcher.add(job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000))
     with served(dispatcher) as service:
         assert sent_slowly(service.port, b"") == b""
         assert sent_slowly(service.port, b"GET /jobs HTTP/1.1\r\nHost: local") == b""
@@ -290,9 +289,9 @@ FORM_TYPE = "multipart/form-data; boundary=b"
 def test_a_form_is_read_as_the_command_line_sends_it() -> None:
     package = packed("main.py", content=b"\r\n--not the boundary\r\n")
     request = b'{"program": "main.py", "module": null, "arguments": ["a"], "configuration": {}}'
-    found = read_submission(io.BytesIO(FORM % (request, package)), FORM_TYPE)
+    found, sent = read_submission(io.BytesIO(FORM % (request, package)), FORM_TYPE)
     assert (found.program, found.module, found.arguments) == ("main.py", None, ("a",))
-    assert found.package == package
+    assert sent == package
 
 
 @pytest.mark.parametrize(
@@ -317,7 +316,7 @@ def test_a_form_is_read_as_the_command_line_sends_it() -> None:
 def test_a_submission_is_checked(request_text: bytes, problem: str) -> None:
     body = io.BytesIO(FORM % (request_text, packed("main.py")))
     if not problem:
-        assert read_submission(body, FORM_TYPE).configuration == ()
+        assert read_submission(body, FORM_TYPE)[0].configuration == {}
         return
     with pytest.raises(ProgramError, match=problem):
         read_submission(body, FORM_TYPE)

@@ -178,9 +178,9 @@ def test_a_job_is_submitted_with_the_token_only(
     assert dispatcher.submitted == []
     answer = service.post("/v1/jobs", given)
     assert (answer.status, answer.json["jobid"]) == (202, JOB_ID)
-    (submission,) = dispatcher.submitted
+    ((submission, _),) = dispatcher.submitted
     assert (submission.module, submission.arguments) == ("jobs.count", ("--x",))
-    assert submission.configuration == (("a", "b"),)
+    assert submission.configuration == {"a": "b"}
     assert service.post("/jobs", {"module": "x"}).status == 400
 
 

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from filled_dispatcher import OTHER_ID
 from job_samples import SUM_ID, facts
@@ -80,8 +81,8 @@ def test_a_job_is_shown_as_of_now(service: Service, dispatcher: MemoryDispatcher
     now_ms = time.time() * 1000
     shown = service.get(f"/jobs/{JOB_ID}").json
     assert abs(shown["now"] - now_ms) < 60_000
-    dispatcher.summaries[JOB_ID] = replace(
-        dispatcher.summaries[JOB_ID], status=JobStatus.CANCELED, ended_ms=8_000
+    dispatcher.records[JOB_ID] = msgspec.structs.replace(
+        dispatcher.records[JOB_ID], status=JobStatus.CANCELED, ended_ms=8_000
     )
     shown = service.get(f"/jobs/{JOB_ID}").json
     assert (shown["state"], shown["duration"]) == ("CANCELED", 7_000)
@@ -132,7 +133,7 @@ def test_pictures_are_text_that_holds_no_markup_of_others(
 ) -> None:
     job = facts()
     evil = replace(job, graph=replace(job.graph, job_name='"><script>alert(1)</script>'))
-    dispatcher.add(dispatcher.summaries[JOB_ID], job=job_view(evil, 1))
+    dispatcher.add(dispatcher.records[JOB_ID], job=job_view(evil, 1))
     picture = service.get(f"/jobs/{JOB_ID}/plan.svg")
     assert picture.headers["content-type"] == "image/svg+xml"
     assert b"<script" not in picture.body
@@ -200,7 +201,7 @@ def test_states_are_read_where_the_history_says(dispatcher: MemoryDispatcher) ->
         "savepoint": completed(3, "/s/savepoint-3"),
         "restored": {"id": 2, "external_path": "/s/savepoint-2", "is_savepoint": True},
     }
-    dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": lines, "latest": latest})
+    dispatcher.add(dispatcher.records[JOB_ID], checkpoints={"history": lines, "latest": latest})
     snapshots = Snapshots()
     with served(dispatcher, snapshots=snapshots) as service:
         path = f"/jobs/{JOB_ID}/state"
@@ -211,9 +212,7 @@ def test_states_are_read_where_the_history_says(dispatcher: MemoryDispatcher) ->
         assert service.get(path + "?checkpoint=2").json["path"] == "/s/savepoint-2"
         # A checkpoint that the job started from is long deleted by then.
         latest["restored"]["is_savepoint"] = False
-        dispatcher.add(
-            dispatcher.summaries[JOB_ID], checkpoints={"history": lines, "latest": latest}
-        )
+        dispatcher.add(dispatcher.records[JOB_ID], checkpoints={"history": lines, "latest": latest})
         assert service.get(path + "?checkpoint=2").status == 404
         for number in ("9", "7", "5"):
             assert service.get(f"{path}?checkpoint={number}").status == 404
@@ -235,7 +234,7 @@ def test_a_long_history_is_handed_out_in_parts(dispatcher: MemoryDispatcher) -> 
         "latest": {"completed": None},
         "history": [completed(number, f"/c/chk-{number}") for number in (9, 8, 7, 5, 4)],
     }
-    dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints=whole)
+    dispatcher.add(dispatcher.records[JOB_ID], checkpoints=whole)
     path = f"/jobs/{JOB_ID}/checkpoints"
 
     def part(query: str) -> tuple[list[int], int, int]:
@@ -262,12 +261,10 @@ def test_a_snapshot_that_is_gone_gives_way_to_its_successor(dispatcher: MemoryDi
     class Replaced(Snapshots):
         def first_rows(self, path: str, uid: str, state: str | None, limit: int) -> dict[str, Any]:
             lines = [completed(9, "/c/chk-9"), completed(8, "/c/chk-8", discarded=True)]
-            dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": lines})
+            dispatcher.add(dispatcher.records[JOB_ID], checkpoints={"history": lines})
             return super().first_rows(path, uid, state, limit)
 
-    dispatcher.add(
-        dispatcher.summaries[JOB_ID], checkpoints={"history": [completed(8, "/c/chk-8")]}
-    )
+    dispatcher.add(dispatcher.records[JOB_ID], checkpoints={"history": [completed(8, "/c/chk-8")]})
     with served(dispatcher, snapshots=Replaced("/c/chk-8")) as service:
         path = f"/jobs/{JOB_ID}/state"
         assert service.get(path).json["path"] == "/c/chk-9"
@@ -283,7 +280,7 @@ def test_a_snapshot_that_is_gone_gives_way_to_its_successor(dispatcher: MemoryDi
 
 def test_rows_of_a_state_are_asked_for_within_bounds(dispatcher: MemoryDispatcher) -> None:
     history = [completed(8, "/c/chk-8")]
-    dispatcher.add(dispatcher.summaries[JOB_ID], checkpoints={"history": history})
+    dispatcher.add(dispatcher.records[JOB_ID], checkpoints={"history": history})
     snapshots = Snapshots()
     path = f"/jobs/{JOB_ID}/state/rows"
     with served(dispatcher, snapshots=snapshots) as service:

@@ -10,12 +10,11 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from job_samples import facts
 from served import PAGE, TOKEN, Service, served
-from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
+from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher, job_record
 
 from penstock.core.job import JobStatus
 from penstock.job.documents.job import job_view
 from penstock.job.documents.metrics import metrics_view
-from penstock.jobmanager.dispatching import JobSummary
 from penstock.rest.app import create_app
 from penstock.rest.settings import RestSettings
 
@@ -37,7 +36,7 @@ def service() -> Iterator[Service]:
     dispatcher = MemoryDispatcher()
     job = facts()
     dispatcher.add(
-        JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000),
+        job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000),
         job=job_view(job, 2_000),
         metrics=metrics_view(job, None, 2_000),
     )

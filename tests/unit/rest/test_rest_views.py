@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 from job_samples import GRAPH, JOB_ID, SOURCE_ID, SUM_ID, facts, totals
+from stored_jobs_dispatcher import job_record
 
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.job.documents.configuration import effective_config_view, pairs_view
-from penstock.job.documents.current import current_job, overview_row, stub_job
+from penstock.job.documents.current import current_job, overview_row
 from penstock.job.documents.job import (
     exceptions_view,
     execution_result_view,
@@ -19,7 +20,6 @@ from penstock.job.documents.job import (
     vertex_view,
 )
 from penstock.job.facts import FailureRecord, task_state
-from penstock.jobmanager.dispatching import JobSummary
 
 TASK_STATES = {
     "CREATED",
@@ -224,17 +224,17 @@ def test_settings_show_their_sources_and_no_secrets() -> None:
 
 
 def test_lists_have_all_fields_of_flink() -> None:
-    summary = JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000, tasks={"running": 3})
+    summary = job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000, tasks={"running": 3})
     row = overview_row(summary, 5_000)
     assert row.keys() >= OVERVIEW
     assert set(row["tasks"]) == {"total", *(state.lower() for state in TASK_STATES)}
     assert (row["tasks"]["total"], row["tasks"]["running"], row["duration"]) == (3, 3, 4_000)
-    assert stub_job(summary, 5_000).keys() >= JOB
+    assert current_job(None, summary, 5_000).keys() >= JOB
 
 
 def test_the_manager_knows_better_than_a_driver_that_was_killed() -> None:
     document = job_view(facts(), 10_000)
-    summary = JobSummary(JOB_ID, "n", JobStatus.FAILED, 1_000, 30_000, 30_000, restarts=2)
+    summary = job_record(JOB_ID, "n", JobStatus.FAILED, 1_000, 30_000, 30_000, restarts=2)
     view = current_job(document, summary, 99_000)
     assert (view["state"], view["end-time"], view["duration"]) == ("FAILED", 30_000, 29_000)
     assert {vertex["status"] for vertex in view["vertices"]} == {"FAILED"}
@@ -245,7 +245,7 @@ def test_the_manager_knows_better_than_a_driver_that_was_killed() -> None:
 
 
 def test_a_living_driver_is_believed() -> None:
-    summary = JobSummary(JOB_ID, "n", JobStatus.RUNNING, 1_000)
+    summary = job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000)
     view = current_job(job_view(facts(), 10_000), summary, 60_000)
     assert (view["now"], view["duration"]) == (60_000, 59_000)
     assert {vertex["status"] for vertex in view["vertices"]} == {"RUNNING"}

@@ -1,4 +1,4 @@
-"""`/jobs/:jobid`, `/vertices/:v`, `/plan`, `/config`, `/accumulators`, `/execution-result`."""
+"""`/jobs/:jobid`, `/vertices/:v`, `/plan`, `/config`, `/exceptions`, `/execution-result`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.job import JobStatus
 from penstock.core.partitioning import KeyGroups, PartialAggregates
-from penstock.core.redaction import shown_value, without_secrets
+from penstock.core.redaction import without_secrets
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
-from penstock.job.facts import stage_counts, stage_state, task_state
+from penstock.job.documents.current import (
+    execution_result,
+    failure_entry,
+    failure_history,
+    job_head,
+    until,
+)
+from penstock.job.facts import TASK_STATES, stage_counts, stage_state, task_counts, task_state
 from penstock.runtime.job_metrics import Rates, SubtaskTotals
 
 if TYPE_CHECKING:
     from penstock.core.job import JobExecutionResult
     from penstock.graph.job_graph import JobGraph, Stage
     from penstock.job.facts import FailureRecord, JobFacts
+    from penstock.jobmanager.job_records import JobRecord
 
 
 _NOTHING: Final = SubtaskTotals()
@@ -30,35 +38,14 @@ def job_view(facts: JobFacts, now_ms: int) -> dict[str, Any]:
         now_ms: Wall time that the document shows.
     """
     graph = facts.graph
-    counts = [stage_state(facts, stage) for stage in graph.stages]
-    ended_ms = facts.ended_ms
+    states = [stage_state(facts, stage) for stage in graph.stages]
     rates = facts.metrics.rates(facts.rates_at_ms)
-    return {
-        "jid": facts.job_id,
-        "name": without_secrets(graph.job_name),
-        "isStoppable": False,
-        "state": facts.status.name,
-        "job-type": "STREAMING",
-        "start-time": facts.started_ms,
-        "end-time": -1 if ended_ms is None else ended_ms,
-        "duration": (now_ms if ended_ms is None else ended_ms) - facts.started_ms,
+    return job_head(facts.record, now_ms) | {
         "maxParallelism": max((stage.max_parallelism for stage in graph.stages), default=-1),
-        "now": now_ms,
-        "timestamps": {status.name: facts.entered.get(status, 0) for status in JobStatus},
         "vertices": [_vertex(facts, stage, rates, now_ms) for stage in graph.stages],
-        "status-counts": {
-            state: counts.count(state) for state in stage_counts(facts, graph.stages[0])
-        },
-        "plan": plan_view(facts.job_id, graph),
-        "stream-graph": {},
-        "pending-operators": 0,
-        "schedulerType": "Default",
+        "status-counts": {state: states.count(state) for state in TASK_STATES},
+        "plan": plan_view(facts.record.job_id, graph),
         # Ours.
-        "attempt": facts.attempt,
-        "restarts": facts.attempt,
-        "last-checkpoint-timestamp": (
-            -1 if facts.last_checkpoint_ms is None else facts.last_checkpoint_ms
-        ),
         "epoch": facts.metrics.totals.epoch,
         "backlog": facts.metrics.totals.backlog,
         "overdue": _overdue(facts),
@@ -80,20 +67,8 @@ def _overdue(facts: JobFacts) -> dict[str, Any] | None:
     return {"epoch": found.epoch, "start-time": found.started_ms, "tasks": tasks}
 
 
-def task_counts(facts: JobFacts) -> dict[str, int]:
-    """Returns the number of subtasks in each state, as lists of jobs show them."""
-    totals = {"total": 0}
-    for stage in facts.graph.stages:
-        for state, count in stage_counts(facts, stage).items():
-            totals["total"] += count
-            totals[state.lower()] = totals.get(state.lower(), 0) + count
-    return totals
-
-
 def _vertex(facts: JobFacts, stage: Stage, rates: Rates, now_ms: int) -> dict[str, Any]:
     state = stage_state(facts, stage)
-    started = facts.entered.get(JobStatus.RUNNING, -1)
-    ended_ms = facts.ended_ms
     totals = [facts.totals(stage, index) or _NOTHING for index in range(stage.parallelism)]
     return {
         "id": stage.vertex_id,
@@ -102,9 +77,7 @@ def _vertex(facts: JobFacts, stage: Stage, rates: Rates, now_ms: int) -> dict[st
         "maxParallelism": stage.max_parallelism,
         "parallelism": stage.parallelism,
         "status": state,
-        "start-time": started,
-        "end-time": -1 if ended_ms is None else ended_ms,
-        "duration": _duration(started, ended_ms, now_ms),
+        **_times(facts.record, now_ms),
         "tasks": stage_counts(facts, stage),
         "metrics": _io(totals, facts.metrics.totals.epoch_ms),
         # Ours.
@@ -112,8 +85,14 @@ def _vertex(facts: JobFacts, stage: Stage, rates: Rates, now_ms: int) -> dict[st
     }
 
 
-def _duration(started_ms: int, ended_ms: int | None, now_ms: int) -> int:
-    return -1 if started_ms < 0 else (now_ms if ended_ms is None else ended_ms) - started_ms
+def _times(record: JobRecord, now_ms: int) -> dict[str, int]:
+    """Returns when the tasks of a job ran: they begin and end together."""
+    started = record.timestamps.get(JobStatus.RUNNING, -1)
+    return {
+        "start-time": started,
+        "end-time": -1 if record.ended_ms is None else record.ended_ms,
+        "duration": -1 if started < 0 else until(record, now_ms) - started,
+    }
 
 
 def _io(totals: Sequence[SubtaskTotals], epoch_ms: int) -> dict[str, Any]:
@@ -212,24 +191,21 @@ def _subtask(
     facts: JobFacts, stage: Stage, index: int, rates: Rates, now_ms: int
 ) -> dict[str, Any]:
     state = task_state(facts, stage, index)
-    started = facts.entered.get(JobStatus.RUNNING, -1)
     totals = facts.totals(stage, index) or _NOTHING
-    duration = _duration(started, facts.ended_ms, now_ms)
+    times = _times(facts.record, now_ms)
     growth = rates.subtask((stage.stage_id, index))
     busy, pressed = rates.per_mille(growth.busy_ms), rates.per_mille(growth.back_pressured_ms)
     return {
         "subtask": index,
         "status": state,
-        "attempt": facts.attempt,
+        "attempt": facts.record.restarts,
         "endpoint": facts.engine.host,
-        "start-time": started,
-        "start_time": started,
-        "end-time": -1 if facts.ended_ms is None else facts.ended_ms,
-        "duration": duration,
+        **times,
+        "start_time": times["start-time"],
         "metrics": _io([totals], facts.metrics.totals.epoch_ms),
         "taskmanager-id": facts.engine.name,
         "status-duration": {
-            name: duration if name == state else -1 for name in stage_counts(facts, stage)
+            name: times["duration"] if name == state else -1 for name in TASK_STATES
         },
         "other-concurrent-attempts": [],
         # Ours.
@@ -315,56 +291,18 @@ def config_view(
     }
 
 
-def accumulators_view(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns accumulated values."""
-    return {
-        "job-accumulators": [],
-        "user-task-accumulators": [
-            {"name": name, "type": type(value).__name__, "value": shown_value(name, str(value))}
-            for name, value in sorted(values.items())
-        ],
-        "serialized-user-task-accumulators": {},
-    }
-
-
 def execution_result_view(facts: JobFacts, result: JobExecutionResult | None) -> dict[str, Any]:
     """Returns the result of a job that has ended, or that it has not."""
-    if not facts.status.is_globally_terminal_state():
-        return {"status": {"id": "IN_PROGRESS"}}
-    outcome: dict[str, Any] = {
-        "id": facts.job_id,
-        "application-status": {JobStatus.FINISHED: "SUCCEEDED", JobStatus.CANCELED: "CANCELED"}.get(
-            facts.status, "FAILED"
-        ),
-        "accumulator-results": {},
-        "net-runtime": (
-            result.net_runtime_ms
-            if result is not None
-            else (facts.ended_ms or facts.started_ms) - facts.started_ms
-        ),
-    }
-    if facts.status is JobStatus.FAILED and facts.failures:
-        outcome["failure-cause"] = {
-            "class": facts.failures[0].name,
-            "stack-trace": facts.failures[0].text,
-        }
-    return {"status": {"id": "COMPLETED"}, "job-execution-result": outcome}
+    failure = (facts.failures[0].name, facts.failures[0].text) if facts.failures else None
+    return execution_result(
+        facts.record, failure, None if result is None else result.net_runtime_ms
+    )
 
 
 def exceptions_view(facts: JobFacts) -> dict[str, Any]:
-    """Returns the history of failures, in today's and in the older shape."""
-    latest = facts.failures[0] if facts.failures else None
-    return {
-        "exceptionHistory": {
-            "entries": [_entry(facts, failure) for failure in facts.failures],
-            "truncated": facts.failures_dropped,
-        },
-        # The older shape, which scripts still read.
-        "root-exception": None if latest is None else latest.text,
-        "timestamp": None if latest is None else latest.time_ms,
-        "all-exceptions": [],
-        "truncated": facts.failures_dropped,
-    }
+    """Returns the history of failures."""
+    entries = [_entry(facts, failure) for failure in facts.failures]
+    return failure_history(entries, truncated=facts.failures_dropped)
 
 
 def _entry(facts: JobFacts, failure: FailureRecord) -> dict[str, Any]:
@@ -373,16 +311,11 @@ def _entry(facts: JobFacts, failure: FailureRecord) -> dict[str, Any]:
         stage = next((each for each in facts.graph.stages if each.name == task), None)
         of = f"/{stage.parallelism}" if stage is not None else ""
         task = f"{task} ({failure.subtask + 1}{of})"
-    return {
-        "exceptionName": failure.name,
-        "stacktrace": failure.text,
-        "timestamp": failure.time_ms,
-        "taskName": task,
-        "endpoint": facts.engine.host if task is not None else None,
-        "taskManagerId": facts.engine.name if task is not None else None,
-        "failureLabels": {},
-        "concurrentExceptions": [],
-        # Ours.
-        "attempt": failure.attempt,
-        "restored-checkpoint": failure.restored_id,
-    }
+    return failure_entry(
+        failure.name,
+        failure.text,
+        failure.time_ms,
+        None if task is None else (task, facts.engine.host, facts.engine.name),
+        attempt=failure.attempt,
+        **{"restored-checkpoint": failure.restored_id},
+    )

@@ -49,13 +49,14 @@ def job_figures(
 ) -> dict[str, Any]:
     """Returns the figures of the job as a whole; times it has run are as of `now_ms`."""
     totals = facts.metrics.totals
-    is_down = facts.status in _DOWN and facts.attempt > 0
-    since = max(facts.entered.get(state, 0) for state in _DOWN)
+    record = facts.record
+    is_down = record.status in _DOWN and record.restarts > 0
+    since = max(record.timestamps.get(state, 0) for state in _DOWN)
     figures: dict[str, Any] = {
         "uptime": now_ms - facts.uptime_ms if facts.uptime_ms else 0,
         "downtime": now_ms - since if is_down else 0,
-        "numRestarts": facts.attempt,
-        "fullRestarts": facts.attempt,
+        "numRestarts": record.restarts,
+        "fullRestarts": record.restarts,
         "epoch": totals.epoch,
         "lastEpochDuration": totals.last_epoch_ms,
         "lastEpochRecords": totals.last_epoch_records,

@@ -17,6 +17,7 @@ import msgspec
 from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
 from penstock.core.redaction import shown_value
+from penstock.job import documents
 from penstock.job.documents.checkpoints import (
     checkpoint_config_view,
     checkpoints_view,
@@ -24,8 +25,8 @@ from penstock.job.documents.checkpoints import (
     record_view,
 )
 from penstock.job.documents.configuration import effective_config_view
+from penstock.job.documents.current import failure_history
 from penstock.job.documents.job import (
-    accumulators_view,
     config_view,
     exceptions_view,
     execution_result_view,
@@ -35,7 +36,6 @@ from penstock.job.documents.job import (
 )
 from penstock.job.documents.metrics import metrics_view
 from penstock.job.record import MOST_FAILURES
-from penstock.jobmanager import documents
 
 if TYPE_CHECKING:
     from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
@@ -101,8 +101,6 @@ class JobViews:
             self._put(name, partial(vertex_view, facts, stage))
         self._put(documents.EXCEPTIONS, lambda _: self._exceptions(facts))
         result = _result(job)
-        accumulated = {} if result is None else result.get_all_accumulator_results()
-        self._put(documents.ACCUMULATORS, lambda _: accumulators_view(accumulated))
         self._put(documents.EXECUTION_RESULT, lambda _: execution_result_view(facts, result))
         # Last: who sees that the job has ended finds the other documents complete.
         self._put(documents.JOB, partial(job_view, facts))
@@ -269,11 +267,4 @@ def with_earlier_failures(view: dict[str, Any], earlier: Earlier, most: int) -> 
     history = view["exceptionHistory"]
     entries = [*history["entries"], *earlier.failures]
     truncated = history["truncated"] or earlier.failures_dropped or len(entries) > most
-    entries = entries[:most]
-    newest = entries[0] if entries else None
-    return view | {
-        "exceptionHistory": {"entries": entries, "truncated": truncated},
-        "root-exception": None if newest is None else newest["stacktrace"],
-        "timestamp": None if newest is None else newest["timestamp"],
-        "truncated": truncated,
-    }
+    return failure_history(entries[:most], truncated=truncated)

@@ -22,14 +22,14 @@ from penstock.core.job import JobStatus
 from penstock.files.errors import ObjectMissingError
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError, UnknownJobError
-from penstock.jobmanager.high_availability.job_store import JobResult, StoredJob
+from penstock.jobmanager.high_availability.job_store import StoredJob
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import JobRecord
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.jobmanager.high_availability.job_store import HaJobStore, JobEntry
-    from penstock.jobmanager.job_records import SubmissionRecord
+    from penstock.jobmanager.job_records import Submission
 
 _log = logging.getLogger("penstock.jobmanager")
 _RETRY_SECONDS: Final = 1.0
@@ -77,7 +77,7 @@ class ClusterJobs:
         self._dispatcher: Leading | None = None
         self._epoch = 0
         self._lock = threading.Lock()
-        self._unrecorded: dict[str, JobResult] = {}
+        self._unrecorded: dict[str, JobRecord] = {}
         self._is_closed = threading.Event()
         self._has_unrecorded = threading.Event()
         self._thread = threading.Thread(target=self._record_ends, name="penstock-ha", daemon=True)
@@ -128,7 +128,7 @@ class ClusterJobs:
         entries = self._store.take_over(epoch)
         found = [self._recover(epoch, job_id, entry) for job_id, entry in entries.items()]
         self._end_elsewhere(set(entries))
-        return found + self._ended()
+        return found + self._ended_last()
 
     def _recover(self, epoch: int, job_id: str, entry: JobEntry) -> JobRecord:
         """Brings a job's directory up to date; returns what is known of the job."""
@@ -138,16 +138,11 @@ class ClusterJobs:
                 stored = self._store.load(job_id, entry)
             except ObjectMissingError as error:
                 return self._given_up(epoch, job_id, error)
-            record = JobRecord(
-                job_id=job_id,
-                name=stored.name,
-                submitted_ms=stored.submitted_ms,
-                changed_ms=stored.submitted_ms,
-            )
+            record = stored.record
             job_intake.store(self._root, record, stored.submission, stored.package)
-        if JobStatus[record.status].is_globally_terminal_state():
+        if record.status.is_globally_terminal_state():
             # It ended here, and the end could not be noted in the shared list: now it is.
-            self._store.end(epoch, result_of(record))
+            self._store.end(epoch, _shortened(record))
             return record
         if entry.cancel_requested_ms is not None and record.cancel_requested_ms is None:
             record = msgspec.structs.replace(record, cancel_requested_ms=entry.cancel_requested_ms)
@@ -159,14 +154,13 @@ class ClusterJobs:
         text = f"the job cannot be started again, since what was submitted is gone: {error}"
         _log.error("Job %s has failed: %s", job_id, text)
         now_ms = self._clock.wall_ms()
-        result = JobResult(job_id=job_id, status="FAILED", ended_ms=now_ms, error=text)
+        result = JobRecord(job_id=job_id, status=JobStatus.FAILED, ended_ms=now_ms, error=text)
         self._store.end(epoch, result)
         return self._blank(result)
 
-    def _blank(self, result: JobResult) -> JobRecord:
+    def _blank(self, result: JobRecord) -> JobRecord:
         """Makes the directory of a job of which nothing but its end is known here."""
-        blank = JobRecord(job_id=result.job_id, submitted_ms=result.started_ms)
-        record = _ended_record(blank, result)
+        record = _ended(result, result)
         directory = JobDirectory(self._root / result.job_id)
         directory.create()
         directory.write_job(record)
@@ -175,13 +169,13 @@ class ClusterJobs:
     def _end_elsewhere(self, running: set[str]) -> None:
         """Notes in this directory which of its jobs have ended under another leader."""
         for record in job_intake.recorded_jobs(self._root):
-            if record.job_id in running or JobStatus[record.status].is_globally_terminal_state():
+            if record.job_id in running or record.status.is_globally_terminal_state():
                 continue
             result = self._store.results.get(record.job_id)
             if result is not None:
-                JobDirectory(self._root / record.job_id).write_job(_ended_record(record, result))
+                JobDirectory(self._root / record.job_id).write_job(_ended(record, result))
 
-    def _ended(self) -> list[JobRecord]:
+    def _ended_last(self) -> list[JobRecord]:
         """Returns the jobs of the cluster that ended last, also those that ran elsewhere."""
         found = []
         for result in self._store.results.newest(self._history):
@@ -191,18 +185,10 @@ class ClusterJobs:
 
     # -- what the leader decides --------------------------------------------------------------
 
-    def add(self, record: JobRecord, submission: SubmissionRecord, package: bytes) -> None:
+    def add(self, record: JobRecord, submission: Submission, package: bytes) -> None:
         """Keeps a job that was submitted."""
-        self._store.add(
-            self._leading_epoch(),
-            StoredJob(
-                job_id=record.job_id,
-                name=record.name,
-                submitted_ms=record.submitted_ms,
-                submission=submission,
-                package=package,
-            ),
-        )
+        job = StoredJob(record=record, submission=submission, package=package)
+        self._store.add(self._leading_epoch(), job)
 
     def request_cancel(self, job_id: str, now_ms: int) -> None:
         """Notes that a job is to end, whatever comes."""
@@ -210,7 +196,7 @@ class ClusterJobs:
 
     def end(self, record: JobRecord) -> None:
         """Notes that a job has ended; a store that does not answer is asked until it does."""
-        self._unrecorded[record.job_id] = result_of(record)
+        self._unrecorded[record.job_id] = _shortened(record)
         self._has_unrecorded.set()
 
     def confirmed(self, own: Leadership) -> Leadership:
@@ -241,7 +227,7 @@ class ClusterJobs:
             if self._unrecorded and not self._is_closed.wait(_RETRY_SECONDS):
                 self._has_unrecorded.set()
 
-    def _record_end(self, result: JobResult) -> bool:
+    def _record_end(self, result: JobRecord) -> bool:
         """Notes an end; False when it has to be tried again."""
         try:
             self._store.end(self._leading_epoch(), result)
@@ -254,24 +240,18 @@ class ClusterJobs:
         return True
 
 
-def result_of(record: JobRecord) -> JobResult:
-    """Returns how a job has ended, as the job result store keeps it."""
-    return JobResult(
-        job_id=record.job_id,
-        status=record.status,
-        name=record.name,
-        started_ms=record.submitted_ms,
-        ended_ms=record.ended_ms or record.changed_ms,
-        error=None if record.error is None else record.error[:_LONGEST_ERROR],
-    )
+def _shortened(record: JobRecord) -> JobRecord:
+    """Returns a job that has ended as its successors keep it."""
+    error = None if record.error is None else record.error[:_LONGEST_ERROR]
+    return msgspec.structs.replace(record, error=error)
 
 
-def _ended_record(record: JobRecord, result: JobResult) -> JobRecord:
+def _ended(record: JobRecord, result: JobRecord) -> JobRecord:
     return msgspec.structs.replace(
         record,
         name=result.name,
         status=result.status,
-        changed_ms=result.ended_ms,
-        ended_ms=result.ended_ms,
+        changed_ms=result.ended_ms or result.changed_ms,
+        ended_ms=result.ended_ms or result.changed_ms,
         error=result.error,
     )

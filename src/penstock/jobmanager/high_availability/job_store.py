@@ -25,11 +25,12 @@ from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import fence
 from penstock.core.envelope import DamagedError, seal, unseal
 from penstock.core.errors import StateError
+from penstock.core.job import JobStatus, application_status
 from penstock.core.versioned import Rejected, Unknown
 from penstock.files.contract import Content
 from penstock.files.errors import FilesError, ObjectExistsError, ObjectMissingError
 from penstock.jobmanager.dispatching import NotLeaderError, RefusedError, UnknownJobError
-from penstock.jobmanager.job_records import SubmissionRecord  # noqa: TC001 - msgspec reads it
+from penstock.jobmanager.job_records import JobRecord, Submission
 
 if TYPE_CHECKING:
     from penstock.core.versioned import VersionedRecord
@@ -45,10 +46,8 @@ ELECTED: Final = "elected"
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     """A submitted job, with all that is needed to run it."""
 
-    job_id: str  # 32 hex digits.
-    name: str  # For people.
-    submitted_ms: int  # Wall time.
-    submission: SubmissionRecord  # Program, arguments and settings.
+    record: JobRecord  # When nothing of it had run yet.
+    submission: Submission  # Program, arguments and settings.
     package: bytes
 
 
@@ -60,7 +59,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sha256: str
     # Wall time at which somebody asked for the end; never taken back.
     cancel_requested_ms: int | None = None
-    result: JobResult | None = None  # How it has ended.
+    result: JobRecord | None = None  # How it has ended.
 
 
 class _Index(msgspec.Struct, frozen=True):
@@ -158,7 +157,7 @@ class HaJobStore:
         self._storage.put_if_absent(f"{self._directory}/{name}", content)
         entry = JobEntry(file=name, size_bytes=content.size_bytes, sha256=content.sha256)
         try:
-            self._change(epoch, lambda jobs: {**jobs, job.job_id: entry})
+            self._change(epoch, lambda jobs: {**jobs, job.record.job_id: entry})
         except NotLeaderError:
             self._delete(name)
             raise
@@ -194,7 +193,7 @@ class HaJobStore:
 
         self._change(epoch, change)
 
-    def end(self, epoch: int, result: JobResult) -> None:
+    def end(self, epoch: int, result: JobRecord) -> None:
         """Notes that a job has ended; it never starts again.
 
         Raises:
@@ -283,19 +282,7 @@ def _decoded(value: bytes, place: str) -> _Index:
         raise DamagedError(f"the list of jobs {place} is whole but malformed: {error}.") from error
 
 
-_STATUS: Final = {"FINISHED": "SUCCEEDED", "FAILED": "FAILED", "CANCELED": "CANCELED"}
 _SUFFIX: Final = ".json"
-
-
-class JobResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a job has ended."""
-
-    job_id: str  # 32 hex digits.
-    status: str  # FINISHED, FAILED or CANCELED.
-    name: str = ""
-    started_ms: int = 0  # Wall time of the submission.
-    ended_ms: int = 0  # Wall time of the end.
-    error: str | None = None  # Why it failed, shortened.
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_defaults=True):
@@ -321,16 +308,17 @@ class JobResultStore:
         self._storage = storage
         self._directory = f"job-result-store/{cluster_id}"
 
-    def add(self, result: JobResult) -> None:
+    def add(self, result: JobRecord) -> None:
         """Writes a result; fine when it is there already, because a job ends once."""
+        ended_ms = result.ended_ms or result.changed_ms
         entry = _Entry(
             id=result.job_id,
-            application_status=_STATUS[result.status],
-            net_runtime=max(0, result.ended_ms - result.started_ms),
-            job_status=result.status,
+            application_status=application_status(result.status),
+            net_runtime=max(0, ended_ms - result.submitted_ms),
+            job_status=result.status.name,
             job_name=result.name,
-            started_ms=result.started_ms,
-            ended_ms=result.ended_ms,
+            started_ms=result.submitted_ms,
+            ended_ms=ended_ms,
             error=result.error,
         )
         data = msgspec.json.encode(_File(version=1, result=entry))
@@ -340,7 +328,7 @@ class JobResultStore:
         except ObjectExistsError:
             return
 
-    def get(self, job_id: str) -> JobResult | None:
+    def get(self, job_id: str) -> JobRecord | None:
         """Returns how a job has ended; None when it has not.
 
         Raises:
@@ -355,16 +343,16 @@ class JobResultStore:
             found = msgspec.json.decode(data, type=_File).result
         except msgspec.DecodeError as error:
             raise DamagedError(f"the job result {self._storage.url_of(key)}: {error}.") from error
-        return JobResult(
+        return JobRecord(
             job_id=found.id,
-            status=found.job_status,
+            status=JobStatus[found.job_status],
             name=found.job_name,
-            started_ms=found.started_ms,
+            submitted_ms=found.started_ms,
             ended_ms=found.ended_ms,
             error=found.error,
         )
 
-    def newest(self, number: int) -> list[JobResult]:
+    def newest(self, number: int) -> list[JobRecord]:
         """Returns the results that were written last, newest first."""
         entries = [
             entry for entry in self._storage.list(self._directory) if entry.key.endswith(_SUFFIX)
