@@ -213,8 +213,8 @@ class _ReadableMap(State, Generic[K, V]):
         return iter(self.keys())
 
 
-class MapState(_ReadableMap[K, V]):
-    """A map per key; values may be None."""
+class _WritableMap(_ReadableMap[K, V]):
+    """What keyed maps and broadcast maps have in common where they can be changed."""
 
     __slots__ = ()
 
@@ -256,53 +256,22 @@ class MapState(_ReadableMap[K, V]):
         self.remove(key)
 
 
+class MapState(_WritableMap[K, V]):
+    """A map per key; values may be None."""
+
+    __slots__ = ()
+
+
 class ReadOnlyBroadcastState(_ReadableMap[K, V]):
     """A broadcast map as the other side sees it."""
 
     __slots__ = ()
 
 
-class BroadcastState(ReadOnlyBroadcastState[K, V]):
+class BroadcastState(_WritableMap[K, V], ReadOnlyBroadcastState[K, V]):
     """A map that every subtask holds in full."""
 
     __slots__ = ()
-
-    @abstractmethod
-    def put(self, key: K, value: V) -> None:
-        """Sets the entry of `key`.
-
-        Example:
-            >>> limits.put("eu", 5)
-            >>> limits.get("eu")
-            5
-        """
-
-    @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Sets all entries of a mapping.
-
-        Example:
-            >>> limits.put_all({"eu": 5, "us": 7})
-            >>> sorted(limits.keys())
-            ['eu', 'us']
-        """
-
-    @abstractmethod
-    def remove(self, key: K) -> None:
-        """Removes the entry of `key`, if there is one.
-
-        Example:
-            >>> limits.put("eu", 5)
-            >>> limits.remove("eu")
-            >>> limits.contains("eu")
-            False
-        """
-
-    def __setitem__(self, key: K, value: V) -> None:
-        self.put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        self.remove(key)
 
 
 class KeyedStateStore(ABC):

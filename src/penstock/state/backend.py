@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError
@@ -14,21 +14,26 @@ from penstock.state.heap import HASHMAP, HeapListTable, HeapMapTable, HeapValueT
 from penstock.state.keyed import KeyedState
 from penstock.state.payload import Payload, TableColumns
 from penstock.state.pickles import Pickles
+from penstock.state.rescaling import import_versions
 from penstock.state.rocksdb.backend import ROCKSDB, RocksKeyedState
 from penstock.state.rocksdb.base import require_rocksdict
 from penstock.state.rocksdb.settings import RocksLimits, RocksSettings
 from penstock.state.ttl import convert_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.core.handles import KeyedStateVersion
     from penstock.files.area import FileArea
     from penstock.state.tables import Row, Table
 
 
-class KeyedStateBackend(Protocol):
+@dataclass(frozen=True, slots=True)
+class KeyedStateBackend:
     """Makes keyed state; everything else is the contract of `KeyedState`."""
+
+    make: Callable[[StateContext], KeyedState]
+    pickles: Pickles
 
     def create_state(  # noqa: PLR0913, PLR0917 - the range is two numbers everywhere
         self,
@@ -40,52 +45,8 @@ class KeyedStateBackend(Protocol):
         uid: str,
     ) -> KeyedState:
         """Returns the empty state of one operator in one subtask."""
-
-
-@dataclass(frozen=True, slots=True)
-class HashMapBackend:
-    """State in memory."""
-
-    policy: FoldPolicy
-    pickles: Pickles
-
-    def create_state(  # noqa: PLR0913, PLR0917
-        self,
-        first_key_group: int,
-        last_key_group: int,
-        max_parallelism: int,
-        area: FileArea,
-        clock: EpochClock,
-        uid: str,
-    ) -> KeyedState:
-        context = StateContext(
-            first_key_group, last_key_group, max_parallelism, area, clock, uid, self.pickles
-        )
-        return HeapKeyedState(context, self.policy)
-
-
-@dataclass(frozen=True, slots=True)
-class RocksDbBackend:
-    """State larger than memory."""
-
-    policy: FoldPolicy
-    limits: RocksLimits
-    database: RocksSettings
-    pickles: Pickles
-
-    def create_state(  # noqa: PLR0913, PLR0917
-        self,
-        first_key_group: int,
-        last_key_group: int,
-        max_parallelism: int,
-        area: FileArea,
-        clock: EpochClock,
-        uid: str,
-    ) -> KeyedState:
-        context = StateContext(
-            first_key_group, last_key_group, max_parallelism, area, clock, uid, self.pickles
-        )
-        return RocksKeyedState(context, self.policy, self.limits, self.database)
+        key_groups = first_key_group, last_key_group, max_parallelism
+        return self.make(StateContext(*key_groups, area, clock, uid, open_version, self.pickles))
 
 
 def create_backend(
@@ -103,14 +64,14 @@ def create_backend(
     """
     if name == HASHMAP:
         (policy,) = _take_settings(name, settings, FoldPolicy)
-        return HashMapBackend(policy, pickles)
+        return KeyedStateBackend(lambda context: HeapKeyedState(context, policy), pickles)
     if name == ROCKSDB:
         require_rocksdict()
         # Deltas over a base in RocksDB are bounded by themselves, however large it is.
-        policy, limits, database = _take_settings(
+        parts = _take_settings(
             name, {"full_share": 0.0, **settings}, FoldPolicy, RocksLimits, RocksSettings
         )
-        return RocksDbBackend(policy, limits, database, pickles)
+        return KeyedStateBackend(lambda context: RocksKeyedState(context, *parts), pickles)
     raise ConfigurationError(f"state.backend.type is {name!r}; it must be 'hashmap' or 'rocksdb'.")
 
 
@@ -148,6 +109,9 @@ class HeapKeyedState(KeyedState):
     def _load_base(self, version: KeyedStateVersion) -> None:
         self._replay(version.base)
 
+    def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
+        import_versions(self, versions)
+
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         tables = []
         for table in self._tables.values():
@@ -165,6 +129,15 @@ class HeapKeyedState(KeyedState):
             f"{version_id}.base", payload.encode(self.uid, self.context.pickles)
         )
         return self._version(version_id, (handle,))
+
+
+def open_version(version: KeyedStateVersion, context: StateContext) -> KeyedState:
+    """Returns a version of any range and backend, to be read only."""
+    backend = create_backend(version.backend, pickles=context.pickles)
+    groups = version.first_key_group, version.last_key_group, context.max_parallelism
+    state = backend.create_state(*groups, context.area, context.clock, context.uid)
+    state.restore((version,))
+    return state
 
 
 def read_entries(
@@ -186,14 +159,10 @@ def read_entries(
     Raises:
         StateError: A file is missing or damaged.
     """
+    # Rows are read from the first to the last, never looked up by key group.
+    groups = version.first_key_group, version.last_key_group, LIMIT_MAX_PARALLELISM
     state = create_backend(version.backend, pickles=pickles).create_state(
-        version.first_key_group,
-        version.last_key_group,
-        # Rows are read from the first to the last, never looked up by key group.
-        LIMIT_MAX_PARALLELISM,
-        area,
-        EpochClock(),
-        "(reader)",
+        *groups, area, EpochClock(), "(reader)"
     )
     try:
         state.restore((version,))

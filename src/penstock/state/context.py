@@ -10,6 +10,8 @@ from penstock.core.keygroups import key_group
 from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.core.clock import EpochClock
     from penstock.files.area import FileArea
 
@@ -25,6 +27,7 @@ class StateContext:
         area: Where the files of versions are.
         clock: Processing time, for the TTL of states.
         uid: Uid of the operator, for errors.
+        open_version: Returns the `KeyedState` of a version of any range and backend, to be read.
         pickles: Whether values may be pickled, and pickles be read.
     """
 
@@ -34,6 +37,7 @@ class StateContext:
     area: FileArea
     clock: EpochClock
     uid: str
+    open_version: Callable[[KeyedStateVersion, StateContext], Any]
     pickles: Pickles = Pickles.ALLOW
 
     def owns(self, key: Any) -> bool:

@@ -74,27 +74,6 @@ def codec_name(schema: str) -> str:
     return DATA if schema == PLAIN or is_data(schema) else PICKLE
 
 
-def descriptor_facts(descriptor: StateDescriptor) -> StateFacts:
-    """Returns the facts of a state as the program describes it."""
-    ttl = descriptor.ttl
-    text = "" if ttl is None else format_millis(to_millis(ttl.get_ttl()))
-    return StateFacts(
-        descriptor.name,
-        descriptor.kind,
-        descriptor.schema,
-        text,
-        migrates=descriptor.migration is not None,
-    )
-
-
-def state_facts(table: Table, descriptor: StateDescriptor | None) -> StateFacts:
-    """Returns the facts of a table; without a descriptor it is an operator's own, or unclaimed."""
-    if descriptor is not None:
-        return descriptor_facts(descriptor)
-    ttl = "unknown" if table.timed else ""
-    return StateFacts(table.name, table.kind, table.schema, ttl, is_described=False)
-
-
 class DeclaredTypes:
     """Descriptors by name of the state."""
 
@@ -166,4 +145,15 @@ class DeclaredTypes:
 
     def facts(self, tables: Iterable[Table]) -> tuple[StateFacts, ...]:
         """Returns what there is to say about each table."""
-        return tuple(state_facts(table, self._descriptors.get(table.name)) for table in tables)
+        return tuple(map(self._facts_of_table, tables))
+
+    def _facts_of_table(self, table: Table) -> StateFacts:
+        descriptor = self._descriptors.get(table.name)
+        if descriptor is None:
+            # The operator's own, or of a snapshot and in no use.
+            ttl = "unknown" if table.timed else ""
+            return StateFacts(table.name, table.kind, table.schema, ttl, is_described=False)
+        ttl = "" if descriptor.ttl is None else format_millis(to_millis(descriptor.ttl.get_ttl()))
+        migrates = descriptor.migration is not None
+        kind, schema = descriptor.kind, descriptor.schema
+        return StateFacts(table.name, kind, schema, ttl, migrates=migrates)

@@ -13,14 +13,14 @@ held version. A failed `restore` or `commit` leaves nothing held, so the next re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from penstock.core.copies import snapshot
 from penstock.core.errors import ProgramError, StateError
 from penstock.state.delta_chain import DeltaChain, is_same
-from penstock.state.facts import DeclaredTypes
+from penstock.state.facts import DeclaredTypes, table_kind
+from penstock.state.objects import VoidScope
 from penstock.state.payload import Payload, TableColumns
-from penstock.state.rescaling import import_entries, open_version
 from penstock.state.state_factory import make_state
 from penstock.state.tables import NO_KEY, ListTable, MapTable, Table, ValueTable
 from penstock.state.timers import TimerTable, timer_entries
@@ -35,12 +35,16 @@ if TYPE_CHECKING:
     from penstock.state.delta_chain import FoldPolicy
     from penstock.state.descriptors import StateDescriptor
     from penstock.state.facts import StateFacts
+    from penstock.state.objects import Scope
     from penstock.state.tables import Conversion, Row
     from penstock.state.ttl import StateTtlConfig
 
 TableT = TypeVar("TableT", bound=Table)
 
 _IMPORTED = "(imported)"
+_TABLES: Final[dict[str, type[Table]]] = {
+    table.kind: table for table in (ValueTable, ListTable, MapTable)
+}
 
 FUNCTION: Final = "the function"
 ASSIGNER: Final = "the window assigner"
@@ -113,7 +117,17 @@ class KeyedState(ABC):
                     "another name."
                 )
             return found[1]
-        state = make_state(self, descriptor, owner, ignore_namespace=ignore_namespace)
+        wanted = _TABLES.get(table_kind(descriptor.kind))
+        if wanted is None:
+            raise ProgramError(
+                f"{descriptor!r} describes no keyed state; use a Value-, List-, Map-, Reducing- or "
+                "AggregatingStateDescriptor."
+            )
+        table = self._table(descriptor.name, owner, wanted)
+        self.declare(table, descriptor)
+        ttl = self.enable_ttl(table, descriptor.ttl)
+        scope = cast("Scope", VoidScope(self) if ignore_namespace else self)
+        state = make_state(scope, table, ttl, descriptor, self.snapshot)
         self._states[descriptor.name, ignore_namespace, owner] = (descriptor, state)
         return state
 
@@ -266,13 +280,6 @@ class KeyedState(ABC):
         self._needs_base = True
         self._held = self._version(_IMPORTED)
 
-    def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
-        """Adds what of versions of any range and backend lies in this range."""
-        for version in versions:
-            other = open_version(version, self.context)
-            import_entries(self, other)
-            other.close()
-
     def _covers(self, version: KeyedStateVersion) -> bool:
         return version.backend == self.backend_name and self.context.is_range_of(version)
 
@@ -346,6 +353,10 @@ class KeyedState(ABC):
     @abstractmethod
     def _load_base(self, version: KeyedStateVersion) -> None:
         """Loads the base of a version into empty tables; a version may have none."""
+
+    @abstractmethod
+    def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
+        """Adds what of versions of any range and backend lies in this range."""
 
     @abstractmethod
     def _write_base(self, version_id: str) -> KeyedStateVersion:

@@ -1,7 +1,6 @@
 """State objects of users, bound to whatever key and namespace are current.
 
-They look the key up at each call, so one object serves all keys. Value state without a namespace
-reads and writes the table's dicts directly: this is the hottest code of many jobs.
+They look the key up at each call, so one object serves all keys.
 """
 
 from __future__ import annotations
@@ -12,15 +11,12 @@ from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError
 from penstock.core.naming import nothing_returned
 from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
-from penstock.state.rocksdb.table import MISSING
-from penstock.state.tables import ABSENT, ListTable, MapTable, ValueTable
+from penstock.state.tables import ABSENT, ListTable, MapTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.core.copies import Copier
-    from penstock.state.heap import HeapValueTable
-    from penstock.state.rocksdb.values import RocksValueTable
 
 
 class Scope(Protocol):
@@ -46,128 +42,6 @@ class VoidScope:
     @property
     def key(self) -> Any:
         return self._scope.key
-
-
-class TableValueState(ValueState[Any]):
-    """Value state over any table."""
-
-    __slots__ = ("_scope", "_snapshot", "_table")
-
-    def __init__(self, scope: Scope, table: ValueTable, snapshot: Copier = snapshot) -> None:
-        self._scope = scope
-        self._table = table
-        self._snapshot = snapshot
-
-    def value(self) -> Any:
-        scope = self._scope
-        return self._table.get(scope.key, scope.namespace)
-
-    def update(self, value: Any) -> None:
-        if type(value) not in IMMUTABLE:
-            value = self._snapshot(value)
-        scope = self._scope
-        self._table.put(scope.key, scope.namespace, value)
-
-    def clear(self) -> None:
-        scope = self._scope
-        self._table.remove(scope.key, scope.namespace)
-
-
-class HeapValueState(ValueState[Any]):
-    """Value state over the dicts of a heap table: 55 ns to read, 85 ns to write, measured.
-
-    `self._entries.get` beats a bound method kept in a slot: CPython calls it without making one.
-    """
-
-    __slots__ = ("_dirty", "_entries", "_scope", "_table")
-
-    def __init__(self, scope: Scope, table: HeapValueTable) -> None:
-        self._scope = scope
-        self._table = table
-        self._entries = table.spaces.entries
-        self._dirty = table.spaces.dirty
-
-    def value(self) -> Any:
-        scope = self._scope
-        if scope.namespace is None:
-            return self._entries.get(scope.key)
-        return self._table.get(scope.key, scope.namespace)
-
-    def update(self, value: Any) -> None:
-        scope = self._scope
-        if value is None or scope.namespace is not None:
-            self._table.put(scope.key, scope.namespace, value)
-        else:
-            key = scope.key
-            self._entries[key] = value
-            self._dirty[key] = value
-
-    def clear(self) -> None:
-        scope = self._scope
-        self._table.remove(scope.key, scope.namespace)
-
-
-class RocksValueState(ValueState[Any]):
-    """Value state over a database: the same where memory knows the value, as after a prefetch."""
-
-    __slots__ = ("_dirty", "_entries", "_scope", "_table")
-
-    def __init__(self, scope: Scope, table: RocksValueTable) -> None:
-        self._scope = scope
-        self._table = table
-        self._entries = table.spaces.entries
-        self._dirty = table.spaces.dirty
-
-    def value(self) -> Any:
-        scope = self._scope
-        if scope.namespace is None:
-            value = self._entries.get(scope.key, MISSING)
-            if value is not MISSING:
-                return value
-        return self._table.get(scope.key, scope.namespace)
-
-    def update(self, value: Any) -> None:
-        scope = self._scope
-        if value is None or scope.namespace is not None:
-            self._table.put(scope.key, scope.namespace, value)
-        else:
-            key = scope.key
-            self._entries[key] = value
-            self._dirty[key] = value
-
-    def clear(self) -> None:
-        scope = self._scope
-        self._table.remove(scope.key, scope.namespace)
-
-
-class CopyingHeapValueState(HeapValueState):
-    """The same where values may change."""
-
-    __slots__ = ("_snapshot",)
-
-    def __init__(self, scope: Scope, table: HeapValueTable, snapshot: Copier) -> None:
-        super().__init__(scope, table)
-        self._snapshot = snapshot
-
-    def update(self, value: Any) -> None:
-        if type(value) not in IMMUTABLE:
-            value = self._snapshot(value)
-        HeapValueState.update(self, value)
-
-
-class CopyingRocksValueState(RocksValueState):
-    """The same where values may change."""
-
-    __slots__ = ("_snapshot",)
-
-    def __init__(self, scope: Scope, table: RocksValueTable, snapshot: Copier) -> None:
-        super().__init__(scope, table)
-        self._snapshot = snapshot
-
-    def update(self, value: Any) -> None:
-        if type(value) not in IMMUTABLE:
-            value = self._snapshot(value)
-        RocksValueState.update(self, value)
 
 
 class TableListState(ListState[Any]):

@@ -11,28 +11,19 @@ from penstock.state.tables import ListTable, MapTable, ValueTable
 from penstock.state.ttl import convert_value, converted_values
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from penstock.core.handles import KeyedStateVersion
-    from penstock.state.context import StateContext
     from penstock.state.keyed import KeyedState
     from penstock.state.tables import Row, Table
 
 
-def open_version(version: KeyedStateVersion, context: StateContext) -> KeyedState:
-    """Returns a version of any range and backend, to be read only."""
-    from penstock.state.backend import create_backend
-
-    state = create_backend(version.backend, pickles=context.pickles).create_state(
-        version.first_key_group,
-        version.last_key_group,
-        context.max_parallelism,
-        context.area,
-        context.clock,
-        context.uid,
-    )
-    state.restore((version,))
-    return state
+def import_versions(target: KeyedState, versions: Iterable[KeyedStateVersion]) -> None:
+    """Adds what of versions of any range and backend lies in the range of `target`."""
+    for version in versions:
+        other = target.context.open_version(version, target.context)
+        import_entries(target, other)
+        other.close()
 
 
 def import_version(
@@ -44,7 +35,8 @@ def import_version(
         StateError: Part of it is pickled, and `unpickle` does not allow to read it.
     """
     pickles = Pickles.ALLOW if unpickle else Pickles.OPAQUE
-    other = open_version(version, replace(target.context, pickles=pickles))
+    context = replace(target.context, pickles=pickles)
+    other = context.open_version(version, context)
     import_entries(target, other, without)
     other.close()
 

@@ -74,9 +74,13 @@ class Serializer(ABC):
             MismatchError: A value is not of the type.
         """
 
-    @abstractmethod
     def from_wire(self, items: Column) -> Column:
         """Takes back what `to_wire` gave."""
+        return items
+
+    def _check(self, value: Any) -> None:
+        if (wrong := self.declared.mismatch(value)) is not None:
+            raise mismatched(self.declared, value, wrong)
 
 
 class MismatchError(StateError):
@@ -112,12 +116,8 @@ class _AtomSerializer(Serializer):
     def _one(self, value: Any) -> Any:
         if type(value) in self._usual:
             return value
-        if self.declared.mismatch(value) is not None:
-            raise mismatched(self.declared, value)
+        self._check(value)
         return self._convert(value)
-
-    def from_wire(self, items: Column) -> Column:
-        return items
 
 
 class _PlainSerializer(Serializer):
@@ -131,9 +131,6 @@ class _PlainSerializer(Serializer):
             return plain_wire(values, "a value")
         except ProgramError as error:
             raise MismatchError(str(error)) from None
-
-    def from_wire(self, items: Column) -> Column:
-        return items
 
 
 class _TextSerializer(Serializer):
@@ -153,8 +150,7 @@ class _TextSerializer(Serializer):
         return [None if value is None else self._one(value) for value in values]
 
     def _one(self, value: Any) -> Any:
-        if self.declared.mismatch(value) is not None:
-            raise mismatched(self.declared, value)
+        self._check(value)
         return self._write(value)
 
     def from_wire(self, items: Column) -> Column:
@@ -171,12 +167,8 @@ class _BytesSerializer(Serializer):
         ]
 
     def _one(self, value: Any) -> Any:
-        if self.declared.mismatch(value) is not None:
-            raise mismatched(self.declared, value)
+        self._check(value)
         return bytes(value) if isinstance(value, bytes | bytearray) else [*map(int, value)]
-
-    def from_wire(self, items: Column) -> Column:
-        return items
 
 
 class _ListSerializer(Serializer):
@@ -295,9 +287,7 @@ class _FieldsSerializer(Serializer):
         return list(zip(*wire, strict=True))
 
     def _one(self, value: Any) -> Any:
-        wrong = self.declared.mismatch(value)
-        if wrong is not None:
-            raise mismatched(self.declared, value, wrong)
+        self._check(value)
         if self._are_usual([value]):
             return self.to_wire([value])[0]
         names, kind = None, 0

@@ -78,18 +78,23 @@ class Ttl:
         return 0 if strategy is None else accesses * strategy.get_cleanup_size()
 
 
-class TtlValueState(ValueState[Any]):
-    """Value state that expires."""
+class _Expiring:
+    """What the three kinds have in common."""
 
     __slots__ = ("_scope", "_snapshot", "_table", "_ttl")
 
-    def __init__(
-        self, scope: Scope, table: ValueTable, ttl: Ttl, snapshot: Copier = snapshot
-    ) -> None:
+    def __init__(self, scope: Scope, table: Any, ttl: Ttl, snapshot: Copier = snapshot) -> None:
         self._scope = scope
         self._table = table
         self._ttl = ttl
         self._snapshot = snapshot
+
+
+class TtlValueState(_Expiring, ValueState[Any]):
+    """Value state that expires."""
+
+    __slots__ = ()
+    _table: ValueTable
 
     def value(self) -> Any:
         return self._read(
@@ -127,18 +132,11 @@ class TtlValueState(ValueState[Any]):
         self._table.remove(scope.key, scope.namespace)
 
 
-class TtlListState(ListState[Any]):
+class TtlListState(_Expiring, ListState[Any]):
     """List state whose elements expire one by one."""
 
-    __slots__ = ("_scope", "_snapshot", "_table", "_ttl")
-
-    def __init__(
-        self, scope: Scope, table: ListTable, ttl: Ttl, snapshot: Copier = snapshot
-    ) -> None:
-        self._scope = scope
-        self._table = table
-        self._ttl = ttl
-        self._snapshot = snapshot
+    __slots__ = ()
+    _table: ListTable
 
     def get(self) -> list[Any]:
         scope, ttl = self._scope, self._ttl
@@ -180,18 +178,11 @@ class TtlListState(ListState[Any]):
         self._table.remove(scope.key, scope.namespace)
 
 
-class TtlMapState(MapState[Any, Any]):
+class TtlMapState(_Expiring, MapState[Any, Any]):
     """Map state whose entries expire one by one."""
 
-    __slots__ = ("_scope", "_snapshot", "_table", "_ttl")
-
-    def __init__(
-        self, scope: Scope, table: MapTable, ttl: Ttl, snapshot: Copier = snapshot
-    ) -> None:
-        self._scope = scope
-        self._table = table
-        self._ttl = ttl
-        self._snapshot = snapshot
+    __slots__ = ()
+    _table: MapTable
 
     def get(self, key: Any) -> Any:
         scope = self._scope

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.state.keyed import KeyedState
-from penstock.state.rescaling import open_version
+from penstock.state.rescaling import import_versions
 from penstock.state.rocksdb.base import RocksBase
 from penstock.state.rocksdb.description import (
     BaseDescription,
@@ -34,12 +34,13 @@ from penstock.state.rocksdb.fold import (
     STEP_ROWS,
     Fold,
     merged_pieces,
+    noted_timers,
+    overlaid,
     sorted_pieces,
     stretch_cuts,
 )
 from penstock.state.rocksdb.lists import RocksListTable
 from penstock.state.rocksdb.maps import RocksMapTable
-from penstock.state.rocksdb.row_streams import noted_timers, overlaid
 from penstock.state.rocksdb.rows import IS_TIMED, TIMER_PREFIX, RowKeys, group_start, name_of
 from penstock.state.rocksdb.table import ENTRY_BYTES, RocksContext, RocksTable
 from penstock.state.rocksdb.timers import GROUP_START, RocksTimerTable
@@ -367,7 +368,7 @@ class RocksKeyedState(KeyedState):
         olds = []
         for version in versions:
             if version.backend == ROCKSDB:
-                old = open_version(version, self.context)
+                old = self.context.open_version(version, self.context)
                 assert isinstance(old, RocksKeyedState)
                 olds.append(old)
         if olds:
@@ -380,7 +381,7 @@ class RocksKeyedState(KeyedState):
             self.processing_timers.attach(has_timers=PROCESSING in domains)
             for old in olds:
                 old.close()
-        super()._import([version for version in versions if version.backend != ROCKSDB])
+        import_versions(self, [each for each in versions if each.backend != ROCKSDB])
 
     def _take_description(self, old: RocksKeyedState) -> None:
         tables = dict(old._base_tables)
