@@ -53,10 +53,15 @@ def package_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-def imports(module: str) -> Iterator[str]:
-    """Modules of ours that a module names, also where only types need them."""
+def imports(module: str, *, types: bool = True) -> Iterator[str]:
+    """Modules of ours that a module names, also where only types need them if `types` says so."""
     known = modules()
+    skipped: set[ast.AST] = set()
     for node in ast.walk(known[module]):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not types:
+            skipped.update(node.body)
+        if node in skipped:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:
@@ -66,9 +71,18 @@ def imports(module: str) -> Iterator[str]:
 
 
 def in_circles() -> Iterator[str]:
-    """Modules that need themselves by way of others of their package."""
+    """Modules that need themselves by way of others of their package.
+
+    In a facade the types of a chain of calls name each other: a stream gives a windowed stream,
+    which gives a stream. There, only imports at run time count.
+    """
     needed = {
-        name: {other for other in imports(name) if package_of(other) == package_of(name)} - {name}
+        name: {
+            other
+            for other in imports(name, types=package_of(name) not in FACADES)
+            if package_of(other) == package_of(name)
+        }
+        - {name}
         for name in modules()
     }
     yield from (short(name) for name in needed if name in reachable(name, needed))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of
-from penstock.datastream.plain_stream import DataStream
+from penstock.datastream.data_stream import DataStream
 from penstock.operators.async_function import NO_RETRY_STRATEGY, AsyncWaitSpec
 
 if TYPE_CHECKING:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 from penstock.datastream.callables import as_process_join_function, key_groups
-from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.missing_methods import Hints, earlier_keywords
-from penstock.datastream.plain_stream import DataStream, append_operator
 from penstock.datastream.windowed_stream import WindowSettings
 from penstock.operators.adapters import as_instance
 from penstock.operators.connected import (
@@ -47,6 +44,7 @@ from penstock.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
+    from penstock.datastream.data_stream import DataStream, KeyedStream
     from penstock.operators.functions import ProcessJoinFunction
     from penstock.operators.results import OutputTag
     from penstock.operators.runtime_context import RuntimeContext
@@ -116,7 +114,7 @@ class BroadcastConnectedStream:
             [3, 4]
         """
         as_instance(func, BroadcastProcessFunction, KeyedBroadcastProcessFunction)
-        is_keyed = isinstance(self.non_broadcast_stream, KeyedStream)
+        is_keyed = self.non_broadcast_stream._is_keyed
         descriptors = tuple(self.broadcast_state_descriptors)
         name = type(func).__name__
         if isinstance(func, KeyedBroadcastProcessFunction):
@@ -138,7 +136,7 @@ class BroadcastConnectedStream:
     def _then(self, name: str, spec: Any, output_type: Any) -> DataStream:
         stream = self.non_broadcast_stream
         inputs = stream._inputs + self.broadcast_stream.input_stream._second_inputs()
-        return append_operator(stream._environment, name, spec, inputs, output_type)
+        return stream._append(name, spec, inputs, output_type)
 
     def __repr__(self) -> str:
         return f"BroadcastConnectedStream({self.non_broadcast_stream!r}, {self.broadcast_stream!r})"
@@ -242,8 +240,7 @@ class ConnectedStreams(Hints):
         return self._then("Co-Process", CoProcessSpec(func), output_type)
 
     def _is_keyed(self) -> bool:
-        first = isinstance(self.stream1, KeyedStream)
-        second = isinstance(self.stream2, KeyedStream)
+        first, second = self.stream1._is_keyed, self.stream2._is_keyed
         if first != second:
             raise ProgramError(
                 f"only the {'first' if first else 'second'} of two connected streams has a key. "
@@ -253,7 +250,7 @@ class ConnectedStreams(Hints):
 
     def _then(self, name: str, spec: Any, output_type: Any) -> DataStream:
         inputs = self.stream1._inputs + self.stream2._second_inputs()
-        return append_operator(self.stream1._environment, name, spec, inputs, output_type)
+        return self.stream1._append(name, spec, inputs, output_type)
 
     def __repr__(self) -> str:
         return f"ConnectedStreams({self.stream1!r}, {self.stream2!r})"
@@ -386,13 +383,11 @@ class WindowedPairs(WindowSettings):
             output_type: Type of the results.
         """
         spec = self._window_spec(PairContents(), self._pair_function(function))
-        second = tuple(replace(given, input_index=1) for given in self._second._inputs)
         name = "Join" if self._is_join else "CoGroup"
-        return append_operator(
-            self._first._environment,
+        return self._first._append(
             f"{name}-{self._window_name}",
             spec,
-            self._first._inputs + second,
+            self._first._inputs + self._second._second_inputs(),
             output_type,
             description=self._describe(name, function),
         )
@@ -483,4 +478,4 @@ class IntervalBounds:
             self._right_late_tag,
         )
         inputs = self._left._inputs + self._right._second_inputs()
-        return append_operator(self._left._environment, "Interval Join", spec, inputs, output_type)
+        return self._left._append("Interval Join", spec, inputs, output_type)

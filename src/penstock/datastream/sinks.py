@@ -1,10 +1,10 @@
-"""What may stand at the end of a stream."""
+"""The end of a stream: sinks, prints and collected records."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from penstock.connectors.collect import PrintSink, format_row
 from penstock.connectors.sink import Sink
@@ -13,6 +13,9 @@ from penstock.core.errors import ProgramError
 from penstock.core.partitioning import Forward
 from penstock.core.row import Row
 from penstock.core.types import PickledBytesTypeInfo, RowTypeInfo, TypeInformation, Types
+from penstock.datastream.notebook import as_table
+from penstock.datastream.stream_view import DataStreamSink, StreamView
+from penstock.graph.nodes import NodeKind
 from penstock.operators.adapters import check_methods
 from penstock.operators.functions import Function
 
@@ -21,9 +24,8 @@ if TYPE_CHECKING:
 
     from penstock.common.job_client import JobClient
     from penstock.connectors.collect import CollectedResults
-    from penstock.datastream.plain_stream import DataStream
 
-__all__ = ["CloseableIterator", "as_sink", "collect", "formatter_of", "print_sink", "text_of"]
+__all__ = ["CloseableIterator", "EndOfStream", "formatter_of"]
 
 
 # What `print()` and `FileSink` write: records of a declared type look as they do in PyFlink.
@@ -138,8 +140,136 @@ class CloseableIterator:
         self.close()
 
 
+class EndOfStream(StreamView):
+    """What a stream can end with."""
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Writes the records to a sink.
+
+        Example:
+            >>> encoder = Encoder.simple_string_encoder()
+            >>> lines = FileSink.for_row_format(str(folder), encoder).build()
+            >>> _ = env.from_collection(["a", "b"], Types.STRING()).sink_to(lines)
+            >>> _ = env.execute()
+            >>> [path.read_text().split() for path in folder.rglob("part-*")]
+            [['a', 'b']]
+        """
+        return self._sink(as_sink(sink, "sink_to()").with_text(text_of(self._type_info)))
+
+    def to_spark(
+        self, function: Callable[[Any, int], None] | None = None, **settings: Any
+    ) -> DataStreamSink:
+        """Writes through Spark, by a function or in a format.
+
+        Args:
+            function: Called as `function(df, epoch_id)`, as with `foreachBatch`.
+            **settings: Of a `SparkSink`: `output_format`, `path`, `options`, `partition_by`, and
+                `schema`, which names the columns of records that are tuples.
+
+        Example:
+            >>> def write(data_frame, epoch):
+            ...     data_frame.write.mode("append").parquet(str(folder / "words"))
+            >>> words = env.from_collection(["to", "be"])
+            >>> schema = Types.ROW_NAMED(["word"], [Types.STRING()])
+            >>> _ = words.map(lambda word: Row(word=word), schema).to_spark(write)
+            >>> _ = env.execute()
+            >>> (folder / "words").is_dir()
+            True
+        """
+        from penstock.connectors.spark import SparkSink
+
+        return self._sink(SparkSink(function, **settings))
+
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Writes the records to a sink; the older name of `sink_to`.
+
+        Example:
+            >>> class Collect(SinkFunction):
+            ...     seen = []
+            ...
+            ...     def invoke(self, value, context):
+            ...         self.seen.append(value)
+            >>> _ = env.from_collection([1, 2]).add_sink(Collect())
+            >>> _ = env.execute()
+            >>> Collect.seen
+            [1, 2]
+        """
+        return self.sink_to(as_sink(sink_func, "add_sink()"))
+
+    def print(
+        self, sink_identifier: str | None = None, *, to_stderr: bool = False
+    ) -> DataStreamSink:
+        """Prints every record, with the subtask in front when there are several.
+
+        Example:
+            >>> _ = env.from_collection(["a", "b"]).print()
+            >>> _ = env.from_collection([1]).print("numbers")
+            >>> _ = env.execute()
+            a
+            b
+            numbers> 1
+        """
+        return self._sink(print_sink(sink_identifier, self._type_info, to_stderr=to_stderr))
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int = ...
+    ) -> list[Any]: ...
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Runs the program and returns the records of this stream.
+
+        Args:
+            job_execution_name: Name of the job.
+            limit: With a limit a list of at most that many records is returned and the job is
+                cancelled then; otherwise an iterator, which must be closed (`with` does).
+
+        Example:
+            >>> with env.from_collection([1, 2]).execute_and_collect() as records:
+            ...     sum(records)
+            3
+        """
+        return collect(self, job_execution_name, limit)
+
+    def take(self, limit: int = 20) -> list[Any]:
+        """Runs the program and returns the first records of this stream, then cancels the job.
+
+        For notebooks and trials: whatever else the program does runs as long.
+
+        Example:
+            >>> env.from_sequence(1, 1_000_000).take(3)
+            [1, 2, 3]
+        """
+        return self.execute_and_collect("DataStream Take", limit)
+
+    def show(self, limit: int = 20) -> None:
+        """Runs the program and prints the first records, in columns if they have names.
+
+        For notebooks and trials: whatever else the program does runs as long.
+
+        Example:
+            >>> env.from_collection([{"name": "Ada", "year": 1815}]).show()
+            name  year
+            Ada   1815
+        """
+        print(as_table(self.take(limit)))
+
+    def _sink(self, sink: Sink) -> DataStreamSink:
+        from penstock.runtime.lowering import SinkSpec
+
+        node_id = self._environment._program.append(
+            NodeKind.SINK, sink.default_name(), SinkSpec(sink), self._inputs
+        )
+        return DataStreamSink(self._environment, node_id)
+
+
 def collect(
-    stream: DataStream, job_name: str | None, limit: int | None
+    stream: EndOfStream, job_name: str | None, limit: int | None
 ) -> CloseableIterator | list[Any]:
     """Appends a collecting sink, starts the job, returns an iterator or the first records."""
     from penstock.connectors.collect import CollectedResults, CollectSink
@@ -169,7 +299,7 @@ def collect(
         return list(itertools.islice(iterator, limit))
 
 
-def _parallelism_before(stream: DataStream) -> int | None:
+def _parallelism_before(stream: EndOfStream) -> int | None:
     """Returns the parallelism of the operator before; with the same, its order is kept."""
     given = stream._inputs[0]
     if len(stream._inputs) > 1 or given.partitioning != Forward():

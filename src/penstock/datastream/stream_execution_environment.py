@@ -19,10 +19,10 @@ from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of, refuses_methods
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.checkpoint_config import CheckpointConfig
+from penstock.datastream.data_stream import DataStream
 from penstock.datastream.environment_settings import EnvironmentSettings
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.notebook import graph_svg, settings_html
-from penstock.datastream.plain_stream import DataStream
 from penstock.datastream.program import Program, in_batch_mode, is_bounded
 from penstock.graph.nodes import Input, Node, NodeKind, StreamGraph
 from penstock.operators.adapters import check_methods

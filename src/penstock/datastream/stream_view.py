@@ -7,22 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import Forward
+from penstock.core.partitioning import (
+    Custom,
+    Forward,
+    Global,
+    Partitioning,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
 from penstock.core.types import TypeInformation, Types
 from penstock.datastream.missing_methods import Hints
 from penstock.datastream.notebook import graph_svg
 from penstock.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.graph.nodes import Chaining, Input, Node, NodeKind
+from penstock.operators.adapters import as_key_selector, as_partitioner
 from penstock.operators.convert import with_output_type
 from penstock.operators.simple import MapSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from penstock.common.execution_config import ExecutionConfig
+    from penstock.datastream.data_stream import DataStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.operators.functions import KeySelector, Partitioner
 
-__all__ = ["DataStreamSink", "NodeSettings", "StreamView"]
+__all__ = ["DataStreamSink", "NodeSettings", "PartitionedStream", "StreamView"]
 
 
 class NodeSettings:
@@ -284,6 +296,79 @@ class StreamView(Hints, StreamSettings):
     def _repr_html_(self) -> str:
         ends = [given.node_id for given in self._inputs]
         return graph_svg(self._environment._program.nodes, ends)
+
+
+class PartitionedStream(StreamView):
+    """Says which subtask gets a record."""
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int] | Partitioner,
+        key_selector: Callable[[Any], Any] | KeySelector,
+    ) -> DataStream:
+        """Sends each record to the subtask that the partitioner names for its key.
+
+        Example:
+            >>> orders = env.from_collection([("de", 10), ("us", 20)])
+            >>> def region(country, subtasks):
+            ...     return 0 if country == "us" else subtasks - 1
+            >>> by_region = orders.partition_custom(region, lambda order: order[0]).map(str)
+            >>> sorted(by_region.set_parallelism(2).take())
+            ["('de', 10)", "('us', 20)"]
+        """
+        return self._repartition(Custom(as_partitioner(partitioner), as_key_selector(key_selector)))
+
+    def shuffle(self) -> DataStream:
+        """Sends each record to a subtask at random.
+
+        Example:
+            >>> dealt = env.from_collection([3, 1, 2]).shuffle()
+            >>> sorted(dealt.map(abs).set_parallelism(2).take())
+            [1, 2, 3]
+        """
+        return self._repartition(Shuffle())
+
+    def rebalance(self) -> DataStream:
+        """Deals records out to all subtasks in turn.
+
+        Example:
+            >>> dealt = env.from_collection([3, 1, 2]).rebalance()
+            >>> sorted(dealt.map(abs).set_parallelism(2).take())
+            [1, 2, 3]
+        """
+        return self._repartition(Rebalance())
+
+    def rescale(self) -> DataStream:
+        """Deals records out in turn to the subtasks that belong to this one.
+
+        Example:
+            >>> dealt = env.from_collection([3, 1, 2]).rescale()
+            >>> sorted(dealt.map(abs).set_parallelism(2).take())
+            [1, 2, 3]
+        """
+        return self._repartition(Rescale())
+
+    def forward(self) -> DataStream:
+        """Keeps records in their subtask; both sides must have one parallelism.
+
+        Example:
+            >>> env.from_collection([1, 2]).map(abs).forward().map(str).take()
+            ['1', '2']
+        """
+        return self._repartition(Forward(explicit=True))
+
+    def global_(self) -> DataStream:
+        """Sends every record to the first subtask.
+
+        Example:
+            >>> dealt = env.from_collection([1, 2]).rebalance().map(abs).set_parallelism(2)
+            >>> sorted(dealt.global_().map(str).set_parallelism(2).take())
+            ['1', '2']
+        """
+        return self._repartition(Global())
+
+    def _repartition(self, partitioning: Partitioning) -> DataStream:
+        raise NotImplementedError
 
 
 def _identity(value: Any) -> Any:

@@ -17,7 +17,6 @@ from penstock.datastream.callables import (
     one_key,
 )
 from penstock.datastream.missing_methods import Hints, earlier_keywords
-from penstock.datastream.plain_stream import append_operator
 from penstock.operators.results import as_output_tag
 from penstock.operators.windows.aggregates import CountAggregate, FieldContents
 from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from penstock.core.types import TypeInformation
-    from penstock.datastream.keyed_stream import KeyedStream
-    from penstock.datastream.plain_stream import DataStream
+    from penstock.datastream.data_stream import DataStream, KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.operators.functions import AggregateFunction, ReduceFunction
     from penstock.operators.results import OutputTag
@@ -354,8 +352,7 @@ class WindowedStream(_WindowedStream):
     def _append(
         self, contents: ContentsSpec, function: Any, output_type: Any, shown: Any
     ) -> DataStream:
-        return append_operator(
-            self._stream._environment,
+        return self._stream._append(
             self._window_name,
             self._window_spec(contents, function),
             self._stream._inputs,
@@ -374,8 +371,7 @@ class AllWindowedStream(_WindowedStream):
         self, contents: ContentsSpec, function: Any, output_type: Any, shown: Any
     ) -> DataStream:
         one_subtask = self._stream._repartition(KeyGroups(one_key))
-        return append_operator(
-            self._stream._environment,
+        return self._stream._append(
             self._window_name,
             self._window_spec(contents, function, is_all=True),
             one_subtask._inputs,

@@ -78,7 +78,7 @@ def methods() -> dict[str, Any]:
 
 METHODS = methods()
 WITH_EXAMPLE = [name for name, method in METHODS.items() if ">>>" in (method.__doc__ or "")]
-ON_SPARK = {"DataStream.to_spark", "StreamExecutionEnvironment.from_spark"}
+ON_SPARK = {"EndOfStream.to_spark", "StreamExecutionEnvironment.from_spark"}
 
 
 def largest_of(a: int, b: int) -> int:
