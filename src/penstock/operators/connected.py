@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
-from penstock.operators.adapters import as_instance
 from penstock.operators.errors import user_code
-from penstock.operators.function_logic import FunctionLogic, under_keys
+from penstock.operators.function_logic import FunctionLogic, FunctionSpec, under_keys
 from penstock.operators.functions import (
     BroadcastContext,
     BroadcastProcessFunction,
@@ -28,75 +27,15 @@ from penstock.operators.functions import (
     ReadingContext,
     ReadingTimerContext,
 )
-from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.process import Element, KeyedProcessLogic, ProcessLogic
 from penstock.operators.runtime_context import TimeOnlyService
 from penstock.operators.simple import FlatMapLogic
 from penstock.state.descriptors import MapStateDescriptor
 from penstock.state.tables import NO_KEY
 
-
-@dataclass(frozen=True)
-class CoMapSpec(OperatorSpec):
-    """A `CoMapFunction`; results of None are dropped, as in PyFlink."""
-
-    function: CoMapFunction
-    keyed: bool = False  # Both inputs are keyed streams.
-
-    def __post_init__(self) -> None:
-        as_instance(self.function, CoMapFunction)
-
-    @property
-    def is_keyed(self) -> bool:
-        return self.keyed
-
-    def build(self) -> OperatorLogic:
-        return CoMapLogic(self.function)
-
-
-@dataclass(frozen=True)
-class CoFlatMapSpec(OperatorSpec):
-    """A `CoFlatMapFunction`."""
-
-    function: CoFlatMapFunction
-    keyed: bool = False  # Both inputs are keyed streams.
-
-    def __post_init__(self) -> None:
-        as_instance(self.function, CoFlatMapFunction)
-
-    @property
-    def is_keyed(self) -> bool:
-        return self.keyed
-
-    def build(self) -> OperatorLogic:
-        return CoFlatMapLogic(self.function)
-
-
-@dataclass(frozen=True)
-class CoProcessSpec(OperatorSpec):
-    """A `CoProcessFunction`."""
-
-    function: CoProcessFunction
-
-    def __post_init__(self) -> None:
-        as_instance(self.function, CoProcessFunction)
-
-    def build(self) -> OperatorLogic:
-        return CoProcessLogic(self.function)
-
-
-@dataclass(frozen=True)
-class KeyedCoProcessSpec(OperatorSpec):
-    """A `KeyedCoProcessFunction`; both inputs are keyed."""
-
-    is_keyed = True
-    function: KeyedCoProcessFunction
-
-    def __post_init__(self) -> None:
-        as_instance(self.function, KeyedCoProcessFunction)
-
-    def build(self) -> OperatorLogic:
-        return KeyedCoProcessLogic(self.function)
+if TYPE_CHECKING:
+    from penstock.operators.functions import Function
+    from penstock.operators.logic import OperatorLogic
 
 
 class CoFlatMapLogic(FlatMapLogic):
@@ -146,37 +85,6 @@ class KeyedCoProcessLogic(KeyedProcessLogic):
         return (self.function.process_element1, self.function.process_element2)
 
 
-@dataclass(frozen=True)
-class BroadcastProcessSpec(OperatorSpec):
-    """A `BroadcastProcessFunction`."""
-
-    function: BroadcastProcessFunction
-    descriptors: tuple[MapStateDescriptor, ...]
-
-    def __post_init__(self) -> None:
-        as_instance(self.function, BroadcastProcessFunction)
-        _check(self.descriptors)
-
-    def build(self) -> OperatorLogic:
-        return BroadcastProcessLogic(self.function, tuple(self.descriptors))
-
-
-@dataclass(frozen=True)
-class KeyedBroadcastProcessSpec(OperatorSpec):
-    """A `KeyedBroadcastProcessFunction`; input 0 is keyed."""
-
-    is_keyed = True
-    function: KeyedBroadcastProcessFunction
-    descriptors: tuple[MapStateDescriptor, ...]
-
-    def __post_init__(self) -> None:
-        as_instance(self.function, KeyedBroadcastProcessFunction)
-        _check(self.descriptors)
-
-    def build(self) -> OperatorLogic:
-        return KeyedBroadcastProcessLogic(self.function, tuple(self.descriptors))
-
-
 class BroadcastProcessLogic(ProcessLogic):
     """Runs a function without keys."""
 
@@ -224,10 +132,68 @@ class KeyedBroadcastProcessLogic(KeyedProcessLogic):
         ProcessLogic.process(self, batch, 1)
 
 
-def _check(descriptors: Any) -> None:
-    for descriptor in descriptors:
-        if not isinstance(descriptor, MapStateDescriptor):
-            raise ProgramError(
-                f"broadcast state is described by a MapStateDescriptor, but got "
-                f"{type(descriptor).__name__}."
-            )
+@dataclass(frozen=True)
+class _CoSpec(FunctionSpec):
+    keyed: bool = False  # Both inputs are keyed streams.
+
+    @property
+    def is_keyed(self) -> bool:
+        return self.keyed
+
+
+class CoMapSpec(_CoSpec):
+    """A `CoMapFunction`; results of None are dropped, as in PyFlink."""
+
+    takes = CoMapFunction
+    logic = CoMapLogic
+
+
+class CoFlatMapSpec(_CoSpec):
+    """A `CoFlatMapFunction`."""
+
+    takes = CoFlatMapFunction
+    logic = CoFlatMapLogic
+
+
+class CoProcessSpec(FunctionSpec):
+    """A `CoProcessFunction`."""
+
+    takes = CoProcessFunction
+    logic = CoProcessLogic
+
+
+class KeyedCoProcessSpec(FunctionSpec):
+    """A `KeyedCoProcessFunction`; both inputs are keyed."""
+
+    is_keyed = True
+    takes = KeyedCoProcessFunction
+    logic = KeyedCoProcessLogic
+
+
+@dataclass(frozen=True)
+class BroadcastProcessSpec(FunctionSpec):
+    """A `BroadcastProcessFunction`."""
+
+    takes: ClassVar[type[Function]] = BroadcastProcessFunction
+    logic: ClassVar[Callable[..., OperatorLogic]] = BroadcastProcessLogic
+    descriptors: tuple[MapStateDescriptor, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for descriptor in self.descriptors:
+            if not isinstance(descriptor, MapStateDescriptor):
+                raise ProgramError(
+                    f"broadcast state is described by a MapStateDescriptor, but got "
+                    f"{type(descriptor).__name__}."
+                )
+
+    def build(self) -> OperatorLogic:
+        return self.logic(self.function, tuple(self.descriptors))
+
+
+class KeyedBroadcastProcessSpec(BroadcastProcessSpec):
+    """A `KeyedBroadcastProcessFunction`; input 0 is keyed."""
+
+    is_keyed = True
+    takes = KeyedBroadcastProcessFunction
+    logic = KeyedBroadcastProcessLogic

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.core.errors import ProgramError
-from penstock.operators.adapters import close_function, open_function, private_copy
+from penstock.operators.adapters import (
+    as_instance,
+    close_function,
+    open_function,
+    private_copy,
+)
 from penstock.operators.errors import describe_exception, user_code
-from penstock.operators.logic import OperatorLogic
+from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.runtime_context import (
     CheckpointedFunction,
     InitializationContext,
@@ -18,12 +24,28 @@ from penstock.operators.runtime_context import (
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from penstock.core.records import Batch
+    from penstock.operators.functions import Function
     from penstock.state.keyed import KeyedState
 
 _log = logging.getLogger("penstock.operators")
+
+
+@dataclass(frozen=True)
+class FunctionSpec(OperatorSpec):
+    """An operator of one function object; a subclass names its class and its logic."""
+
+    takes: ClassVar[type[Function]]
+    logic: ClassVar[Callable[..., OperatorLogic]]
+    function: Any
+
+    def __post_init__(self) -> None:
+        as_instance(self.function, self.takes)
+
+    def build(self) -> OperatorLogic:
+        return self.logic(self.function)
 
 
 class FunctionLogic(OperatorLogic):

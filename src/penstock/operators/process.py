@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.copies import unchanged
 from penstock.core.naming import shorten
 from penstock.core.times import MAX_WATERMARK, NO_TIMESTAMP
-from penstock.operators.adapters import as_instance
 from penstock.operators.errors import function_error, user_code
-from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
+from penstock.operators.function_logic import (
+    FunctionLogic,
+    FunctionSpec,
+    keyed_state_of,
+    keys_of,
+)
 from penstock.operators.functions import (
     KeyedProcessFunction,
     KeyedRecordContext,
@@ -19,7 +22,6 @@ from penstock.operators.functions import (
     RecordContext,
     TimerContext,
 )
-from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.results import SideOutputs, TimerResults, deliver, spread
 from penstock.operators.runtime_context import KeyedTimerService, TimeDomain, TimeOnlyService
 
@@ -28,33 +30,6 @@ if TYPE_CHECKING:
 
 Element = Callable[[Any, Any], Any]
 """`process_element` of a user's function."""
-
-
-@dataclass(frozen=True)
-class ProcessSpec(OperatorSpec):
-    """A `ProcessFunction` on a stream without keys."""
-
-    function: ProcessFunction
-
-    def __post_init__(self) -> None:
-        as_instance(self.function, ProcessFunction)
-
-    def build(self) -> OperatorLogic:
-        return ProcessLogic(self.function)
-
-
-@dataclass(frozen=True)
-class KeyedProcessSpec(OperatorSpec):
-    """A `KeyedProcessFunction` on a keyed stream."""
-
-    is_keyed = True
-    function: KeyedProcessFunction
-
-    def __post_init__(self) -> None:
-        as_instance(self.function, KeyedProcessFunction)
-
-    def build(self) -> OperatorLogic:
-        return KeyedProcessLogic(self.function)
 
 
 class ProcessLogic(FunctionLogic):
@@ -216,3 +191,18 @@ class KeyedProcessLogic(ProcessLogic):
             results.mark(time_ms)
         if len(results.values) >= results.LIMIT:
             results.flush(timestamped=timestamped)
+
+
+class ProcessSpec(FunctionSpec):
+    """A `ProcessFunction` on a stream without keys."""
+
+    takes = ProcessFunction
+    logic = ProcessLogic
+
+
+class KeyedProcessSpec(FunctionSpec):
+    """A `KeyedProcessFunction` on a keyed stream."""
+
+    is_keyed = True
+    takes = KeyedProcessFunction
+    logic = KeyedProcessLogic
