@@ -1,4 +1,4 @@
-"""Plain functions where PyFlink wants an object: `process(lambda value, ctx: ...)`.
+"""Plain functions where PyFlink takes an object: `process(lambda value, ctx: ...)`.
 
 The function becomes an attribute of the object under the method's name, so that a call costs no
 more than a call of the function itself.

@@ -151,7 +151,7 @@ class CheckpointConfig:
     get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
 
     def is_prefer_checkpoint_for_recovery(self) -> bool:
-        """Returns True: a job goes on from its latest checkpoint, whatever savepoints there are."""
+        """Returns True: a job continues from its latest checkpoint, not from a savepoint."""
         return True
 
     def set_prefer_checkpoint_for_recovery(

@@ -1,4 +1,4 @@
-"""What people look for on a stream or an environment and do not find there: where it is instead."""
+"""Names that users expect on a stream or an environment, and what to use instead."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def earlier_keywords(**today: str) -> Callable[[_Method], _Method]:
 
 
 class Hints:
-    """Says in the error for a name that is not there what it is called here."""
+    """Names the right method in the error for one that does not exist."""
 
     if not TYPE_CHECKING:
 
@@ -130,7 +130,7 @@ class Hints:
 
 
 class RefusedMethods:
-    """What Flink has, or had, on a stream and Penstock has not."""
+    """Methods of Flink's streams that Penstock does not have."""
 
     def cache(self) -> NoReturn:
         raise UnsupportedError(

@@ -87,7 +87,7 @@ class Program:
         return found[-1] if found else None
 
     def remark(self, text: str) -> None:
-        """Notes what a user should be told when the job starts; once, however often it is said."""
+        """Keeps a remark that is logged once when the job starts."""
         if text not in self.remarks:
             self.remarks.append(text)
 
@@ -97,7 +97,7 @@ class Program:
         self.remarks = []
 
     def clear(self) -> None:
-        """Forgets all nodes; ids go on."""
+        """Forgets all nodes; ids are not used again."""
         self.nodes = {}
         self.executed()
 

@@ -239,7 +239,7 @@ class EndOfStream(StreamView):
     def take(self, limit: int = 20) -> list[Any]:
         """Runs the program and returns the first records of this stream, then cancels the job.
 
-        For notebooks and trials: whatever else the program does runs as long.
+        For notebooks and trials: the rest of the program runs until then, too.
 
         Example:
             >>> env.from_sequence(1, 1_000_000).take(3)
@@ -250,7 +250,7 @@ class EndOfStream(StreamView):
     def show(self, limit: int = 20) -> None:
         """Runs the program and prints the first records, in columns if they have names.
 
-        For notebooks and trials: whatever else the program does runs as long.
+        For notebooks and trials: the rest of the program runs until then, too.
 
         Example:
             >>> env.from_collection([{"name": "Ada", "year": 1815}]).show()

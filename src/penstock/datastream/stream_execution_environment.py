@@ -223,7 +223,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """Makes a stream of the rows of a Spark DataFrame, streaming or not; records are Rows.
 
         Checkpoints and savepoints hold the offsets of a streaming one, by the uid of the source:
-        a job that starts from them goes on exactly there. Its query must keep no state in Spark,
+        a job that starts from them continues exactly there. Its query must keep no state in Spark,
         as aggregations and deduplications do, and its input must be there to be read again.
 
         Args:
@@ -318,7 +318,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._listeners = (*self._listeners, checked_listener(listener))
 
     def remove_listener(self, listener: Any) -> None:
-        """Jobs executed from now on do not tell a listener any more.
+        """Removes a listener; jobs executed later do not call it.
 
         Example:
             >>> class Failures:
@@ -342,7 +342,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return execution_plan(self._stream_graph())
 
     def check_restore(self, path: str | None = None) -> dict[str, Any]:
-        """Returns what would become of a snapshot if the program started from it; starts nothing.
+        """Checks whether the program could start from a snapshot; starts nothing.
 
         Functions are opened once, here, to learn which state they have.
 
@@ -433,7 +433,7 @@ _environments: weakref.WeakSet[StreamExecutionEnvironment] = weakref.WeakSet()
 
 
 def _tell_what_never_ran() -> None:
-    """Says at the end of a program that it forgot `execute()`; where nothing else is the matter."""
+    """Warns at the end of a program without `execute()`, unless it failed."""
     has_failed = hasattr(sys, "last_value") or hasattr(sys, "last_exc")
     # Not imported here: a module that is new could not start at the end of the process.
     start = sys.modules.get("penstock.job.start")
@@ -470,7 +470,7 @@ def _with_prefix(node: Node) -> Node:
 
 
 def checked_source(source: Any, verb: str) -> Source:
-    """Returns the source, or says what is one."""
+    """Returns the source, or raises an error that says what a source is."""
     if isinstance(source, Source):
         check_methods(source, may_return=True)
         return source

@@ -1,4 +1,4 @@
-"""What every stream is: a view on the program, namely the edges that its next operator will get."""
+"""Base of all streams: a view on the program, the edges that the next operator will get."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NodeSettings:
     _environment: StreamExecutionEnvironment
 
     def _own_node_id(self) -> int:
-        """Returns the node that settings are for, or says why there is none."""
+        """Returns the node that settings are for, or raises an error if there is none."""
         raise NotImplementedError
 
     @property
@@ -145,7 +145,7 @@ class NodeSettings:
 
 
 class StreamSettings(NodeSettings):
-    """What only streams have, and sinks have not."""
+    """Settings of streams that sinks do not have."""
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Sets the number of key groups, the limit of later rescaling.

@@ -1,4 +1,4 @@
-"""Makes a plain callable of whatever a program gives: a function object or any callable.
+"""Makes a plain callable of what a program gives: a function object or any callable.
 
 Each `as_*` is also the check that a program is given early: a wrong type raises `ProgramError`,
 which says what came and what is accepted.
@@ -84,7 +84,7 @@ def _check_arity(function: Any, signature: str) -> None:
 
 
 def _refuse_coroutine(function: Any) -> None:
-    """Refuses an `async def` where nobody would await it."""
+    """Refuses an `async def` that would never be awaited."""
     if inspect.iscoroutinefunction(function):
         raise ProgramError(
             f"{name_of(function)} is a coroutine (async def), but it is called as a plain "
@@ -121,7 +121,7 @@ def _is_value(made_by: dis.Instruction) -> bool:
 
 
 def refuse_operator_state(function: Any, place: str) -> None:
-    """Refuses a `CheckpointedFunction` where nobody would ask it for its state."""
+    """Refuses a `CheckpointedFunction` whose `snapshot_state()` would never be called."""
     if isinstance(function, CheckpointedFunction):
         raise ProgramError(
             f"{type(function).__name__} is a CheckpointedFunction, but {place} has no state of its "

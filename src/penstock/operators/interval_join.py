@@ -143,7 +143,7 @@ class IntervalJoinLogic(FunctionLogic):
         else:
             pair.left_timestamp, pair.right_timestamp = other_time, timestamp
         for other in other_values:
-            # Both stay in the buffers, whatever the function does with what it is given.
+            # Both stay in the buffers, so the function gets copies that it may change.
             one, two = snapshot(value), snapshot(other)
             result = call(one, two, pair) if is_left else call(two, one, pair)
             if result is not None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Output(Protocol):
-    """Whatever follows an operator: the next ones of the chain and the exchanges."""
+    """What follows an operator: the next operators of the chain, and the exchanges."""
 
     def emit(self, batch: Batch) -> None:
         """Hands records on; an empty batch is allowed."""
@@ -128,11 +128,11 @@ class OperatorLogic:
         self.output.emit_idle(idle=idle)
 
     def is_idle_behind(self, before: bool) -> bool:
-        """Says whether the output is idle, by what was last told, given whether the input is."""
+        """Returns whether the output was last reported as idle; `before` is the input's status."""
         return before
 
     def advance_processing_time(self, now_ms: int) -> None:
-        """Fires processing timers up to now; each at most once, whatever the clock jumped."""
+        """Fires processing timers up to now, each at most once even if the clock jumped."""
         timers = self.context.timers
         if timers is not None:
             timers.advance_processing_time(now_ms, self.on_processing_timer)
@@ -156,7 +156,7 @@ class OperatorLogic:
     def restore_rescaled(self, states: list[Any]) -> None:
         """Takes the states of all former subtasks when their number has changed.
 
-        Operators that keep more than caches say what becomes of it; by default they start anew,
+        An operator that keeps more than caches overrides this. By default it starts without state,
         with the smallest watermark of the former subtasks.
         """
         self.restore(None)
@@ -165,7 +165,7 @@ class OperatorLogic:
         """Bounded input ended; the MAX watermark follows."""
 
     def next_processing_timer(self) -> int | None:
-        """When this operator next wants an epoch although no input came, or None."""
+        """Returns when this operator next needs an epoch without input, or None."""
         timers = self.context.timers
         return None if timers is None else timers.next_processing_timer()
 

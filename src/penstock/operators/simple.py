@@ -26,7 +26,7 @@ from penstock.operators.functions import Function
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.results import SideOutputs, deliver, spread
 
-# Tells which plain functions cannot keep what they return, so that it need not be copied.
+# Finds plain functions that cannot keep what they return, so that it need not be copied.
 #
 # A function that reaches nothing but its argument and what never changes has no place to keep a
 # result in until its next call. What it calls must be known as well: other such functions, Python's
@@ -229,7 +229,7 @@ class MapLogic(FunctionLogic):
         self.output.emit(Batch(values, batch.timestamps))
 
     def count_nones(self, values: list[Any]) -> None:
-        """Counts results that are None, so that somebody may notice if all of them are."""
+        """Counts results that are None: a metric shows it if all of them are."""
         if values and values[0] is None:
             nones = self.context.metrics.counter(RESULTS_NONE)
             nones.inc(sum(value is None for value in values))

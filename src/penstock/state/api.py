@@ -309,7 +309,7 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
-        """Returns list state that is dealt out anew when the parallelism changes."""
+        """Returns list state whose elements are redistributed when the parallelism changes."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:

@@ -141,7 +141,7 @@ class DeltaChain:
     ) -> Sequence[FileHandle] | None:
         """Returns the deltas that lead from the held version to another, None if there are none.
 
-        None too while a fold is under way, which knows nothing of what others wrote.
+        None too while a fold runs: it does not include what other workers wrote.
         """
         if self.frozen or _digests(held.base) != _digests(version.base):
             return None
@@ -240,7 +240,7 @@ def _add_lists(found: dict[Any, Any], columns: list[Any]) -> None:
         if older is None or items is None or start < 0:
             found[key] = (start, items)
         elif older[0] < 0:
-            # Whatever is below stays hidden, if the list is empty in between too.
+            # What is below stays hidden, also if the list is empty in between.
             found[key] = (-1, (older[1] or [])[:start] + items)
         elif start <= older[0]:
             found[key] = (start, items)

@@ -63,7 +63,7 @@ class StateDescriptor:
 
     @property
     def ttl(self) -> StateTtlConfig | None:
-        """The time to live, or None when entries live for ever."""
+        """The time to live, or None if entries do not expire."""
         config = self._ttl_config
         return config if config is not None and config.is_enabled() else None
 

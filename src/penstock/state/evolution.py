@@ -1,4 +1,4 @@
-"""What becomes of stored state when the program declares another type for it.
+"""Changes the type of stored state when the program declares another type for it.
 
     as is         the types are equal, or one of them is undeclared
     migrated      a number became wider (BYTE < SHORT < INT < LONG < BIG_INT, FLOAT < DOUBLE, whole
@@ -7,8 +7,8 @@
     incompatible  anything else
 
 A row that loses one field and gains another of the same type looks like a renaming, which would
-lose data in silence: it is refused. `StateDescriptor.set_migration` takes a function for whatever
-these rules cannot know. Keys, also those of maps, never change their type.
+lose data in silence: it is refused. `StateDescriptor.set_migration` takes a function for changes
+that these rules cannot know. Keys, also those of maps, never change their type.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Change = Callable[[Any], Any]
 
 
 class Verdict(Enum):
-    """What becomes of one state."""
+    """Whether one state can have another type."""
 
     AS_IS = "as is"
     MIGRATED = "migrated"
@@ -53,7 +53,7 @@ class Evolution:
     """The way from one type of a state to another.
 
     Attributes:
-        verdict: What becomes of it.
+        verdict: Whether the type can change.
         text: What changes, or why it cannot; "" if nothing does.
         convert: Turns values (list elements, map values) into the new ones.
     """
@@ -74,7 +74,7 @@ def _unchanged(values: list[Any]) -> list[Any]:
 def evolve(
     kind: str, before: str, after: str, migration: Callable[[Any], Any] | None = None
 ) -> Evolution:
-    """Returns what becomes of state of the type `before` when a program declares `after`.
+    """Returns how state of the type `before` changes when a program declares `after`.
 
     Args:
         kind: Kind of the table: `value`, `list` or `map`.
@@ -143,7 +143,7 @@ def _undeclared(before: str, after: str) -> str:
 def _top_change(
     kind: str, before: TypeInformation, after: TypeInformation, notes: list[str]
 ) -> _Change | None:
-    """The container of a list or map state is the table's own affair; what is inside changes."""
+    """Compares the elements of list state and the values of map state, without their container."""
     if kind == "list" and isinstance(before, ListTypeInfo) and isinstance(after, ListTypeInfo):
         return _change(before.element_type, after.element_type, "an element", notes)
     if kind == "map" and isinstance(before, MapTypeInfo) and isinstance(after, MapTypeInfo):

@@ -42,7 +42,7 @@ class StateFacts:
         schema: Type as text, "" when none is declared.
         ttl: Time to live as text, "" without one.
         is_described: The program has a descriptor for it; False for what operators keep for
-            themselves, and for state of a snapshot that nobody has asked for.
+            themselves, and for state of a snapshot that the program does not use.
         migrates: Its descriptor has a function for values of another type.
     """
 
@@ -126,7 +126,7 @@ class DeclaredTypes:
             )
 
     def adapted(self, part: TableColumns, table: Table, now_ms: int) -> Columns:
-        """Returns stored columns in the form that the program wants."""
+        """Returns stored columns in the form that the program declares."""
         columns = part.columns
         if part.schema != table.schema:
             conversion = self.conversion(part.name, part.kind, part.schema, table.schema)
@@ -136,7 +136,7 @@ class DeclaredTypes:
         return convert_columns(part.kind, columns, to_timed=table.timed, now_ms=now_ms)
 
     def facts_of(self, name: str, kind: str, schema: str) -> StateFacts:
-        """Returns what there is to say about a state that is in no table."""
+        """Describes a state that is in no table."""
         descriptor = self._descriptors.get(name)
         migrates = descriptor is not None and descriptor.migration is not None
         return StateFacts(
@@ -144,7 +144,7 @@ class DeclaredTypes:
         )
 
     def facts(self, tables: Iterable[Table]) -> tuple[StateFacts, ...]:
-        """Returns what there is to say about each table."""
+        """Describes each table."""
         return tuple(map(self._facts_of_table, tables))
 
     def _facts_of_table(self, table: Table) -> StateFacts:

@@ -87,7 +87,7 @@ class _HeapTable(Table):
                 self._to_expire.pop()
 
     def expire_all(self, deadline_ms: int) -> None:
-        """Removes whatever was last accessed by `deadline_ms`."""
+        """Removes all that was last accessed by `deadline_ms`."""
         self._to_expire.clear()
         self.expire(deadline_ms, sys.maxsize)
 

@@ -1,7 +1,7 @@
 """Keyed state of one operator in one subtask: tables, timers, and their versions.
 
 1. User code and operators read and write tables under `key` and `namespace`, which the operator
-   assigns. Nothing of that is durable or visible to anybody else.
+   assigns. Nothing of that is durable or visible outside yet.
 2. `commit` writes what changed as one delta file (now and then a new base) and returns the version.
 3. `restore` brings the same objects to any version: free if it is held, by the missing deltas if
    an ancestor is held, else from its base.
@@ -187,7 +187,7 @@ class KeyedState(ABC):
         return self._declared.conversion(name, kind, before, after)
 
     def facts(self) -> tuple[StateFacts, ...]:
-        """Returns what there is to say about each state, for whoever describes a snapshot."""
+        """Describes each state, for the record of a snapshot."""
         return self._declared.facts(self._tables.values())
 
     def enable_ttl(self, table: Table, config: StateTtlConfig | None) -> Ttl | None:
@@ -219,7 +219,7 @@ class KeyedState(ABC):
         """Writes what changed and returns the version that the tables now are.
 
         Args:
-            version_id: Unique for ever; a retry of the epoch passes another one.
+            version_id: Never used again; a retry of the epoch passes another one.
         """
         held, self._held = self._held, None
         if held is None:

@@ -1,4 +1,4 @@
-"""State objects of users, bound to whatever key and namespace are current.
+"""State objects of users, bound to the current key and namespace.
 
 They look the key up at each call, so one object serves all keys.
 """
@@ -57,7 +57,7 @@ class TableListState(ListState[Any]):
 
     def get(self) -> list[Any]:
         scope = self._scope
-        # A copy: adding while iterating must not go on for ever, nor bypass the log of changes.
+        # A copy: adding while iterating must end, and must not bypass the log of changes.
         return self._table.get(scope.key, scope.namespace)[:]
 
     def add(self, value: Any) -> None:
@@ -87,7 +87,7 @@ class TableListState(ListState[Any]):
 def checked_elements(
     name: str, values: Iterable[Any] | None, snapshot: Copier = snapshot
 ) -> list[Any]:
-    """Returns the elements as a list of its own, in which nobody else can change anything.
+    """Returns the elements as a new list, whose elements are copies.
 
     Raises:
         ProgramError: There is a None among them, or `values` is None.
@@ -175,7 +175,7 @@ class TableReducingState(ReducingState[Any]):
 
     Args:
         state: Holds the reduced value.
-        present: Returns what to go on from.
+        present: Returns the value to continue from.
         reduce: Makes one value of two.
         snapshot: Copies what is added.
     """
@@ -218,7 +218,7 @@ class TableAggregatingState(AggregatingState[Any, Any]):
 
     Args:
         state: Holds the accumulator.
-        present: Returns the accumulator to go on from.
+        present: Returns the accumulator to continue from.
         function: The aggregate function.
         snapshot: Copies what is added.
     """

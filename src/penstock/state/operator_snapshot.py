@@ -47,7 +47,7 @@ class LogicState(NamedTuple):
 
     Attributes:
         watermark: Of its input.
-        logic: Whatever the operator's logic gave.
+        logic: What the operator's logic returned.
         operator_state: Lists and broadcast maps.
         valves: Watermarks of the channels; None behind the first operator of a stage.
         schemas: Types of the operator state by name; "" for pickled.

@@ -1,7 +1,7 @@
 """State of a subtask that belongs to no key: lists, union lists, broadcast maps.
 
-A snapshot is plain data by state name and mode. Restoring deals it out anew when the parallelism
-changed:
+A snapshot is plain data by state name and mode. A restore with another parallelism redistributes
+it:
 
 * split: all elements, in the order of the old subtasks, in contiguous runs; the first `T mod p` new
   subtasks get one more, and the next state begins where the extras stopped.
@@ -87,7 +87,7 @@ class OperatorListState(ListState[Any]):
         self.elements = []
 
     def content(self) -> list[Any]:
-        """Returns a copy of the elements, for those who do not change them."""
+        """Returns a new list of the elements themselves."""
         return self.elements[:]
 
 
@@ -185,12 +185,12 @@ class HeapBroadcastState(BroadcastState[Any, Any]):
         self.entries.clear()
 
     def content(self) -> dict[Any, Any]:
-        """Returns a copy of the entries, for those who do not change them."""
+        """Returns a new dict of the entries themselves."""
         return dict(self.entries)
 
 
 def may_change(values: Iterable[Any]) -> bool:
-    """Returns whether somebody who is given these values could change them in place."""
+    """Returns whether these values can be changed in place."""
     return not IMMUTABLE.issuperset(map(type, values))
 
 
@@ -272,7 +272,7 @@ class OperatorState(OperatorStateStore):
     # -- versions -----------------------------------------------------------------------------
 
     def facts(self) -> tuple[StateFacts, ...]:
-        """Returns what there is to say about each state, in order of their names."""
+        """Describes each state, in order of their names."""
         return tuple(
             self._declared.facts_of(name, KINDS[self._modes[name]], self.schemas[name])
             for name in sorted(self._states)

@@ -71,7 +71,7 @@ def register(
 
 
 def register_reader(code: int, make: Callable[[Any], Any]) -> None:
-    """Reads an extension that somebody else writes."""
+    """Reads an extension that is written elsewhere."""
     _readers[code] = make
 
 
@@ -131,7 +131,7 @@ def decode_column(column: Any, pickles: Pickles, what: str) -> list[Any]:
 
 
 def encode_body(body: Any, what: str) -> bytes:
-    """Returns the bytes of columns and whatever is around them.
+    """Returns the bytes of columns and what is around them.
 
     Integers beyond 64 bits and texts that are not Unicode need a second try, which is slower.
     """

@@ -131,7 +131,7 @@ def make_state(
     values = cast("ValueTable", table)
     is_folded = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
     state = _value_state(scope, values, ttl, descriptor, unchanged if is_folded else snapshot)
-    # An accumulation never goes on from an expired value.
+    # An accumulation never continues from an expired value.
     present = state.unexpired if isinstance(state, TtlValueState) else state.value
     if isinstance(descriptor, ReducingStateDescriptor):
         reduce = reduce_callable(descriptor.get_reduce_function())

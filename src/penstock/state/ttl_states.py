@@ -2,7 +2,7 @@
 
 Tables hold `(value, last access)`; each list element and each map entry has a last access of its
 own. An entry is expired when `last access + ttl <= now`, in processing time. An access that finds
-an expired entry removes it, whatever it returns.
+an expired entry removes it, even if it returns the value.
 """
 
 from __future__ import annotations

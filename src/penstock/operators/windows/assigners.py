@@ -74,7 +74,7 @@ class WindowAssigner(ABC, Generic[T, W]):
         """Whether windows are those of the record's timestamp, not of the clock."""
 
     def get_window_serializer(self) -> Any:
-        """Returns anything: nothing asks it. PyFlink's hook is kept so that subclasses port."""
+        """Is never called; PyFlink's hook exists so that subclasses need no change."""
         return None
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class _GlobalState:
-    """The keyed state with states bound to the key alone, whatever the namespace."""
+    """The keyed state, with states bound to the key alone and not to the namespace."""
 
     def __init__(self, state: KeyedState, owner: str) -> None:
         self._state = state
@@ -67,7 +67,7 @@ class WindowRuntimeContext(RuntimeContext):
 
 
 class _NoWindowState(OperatorKeyedState):
-    """Refuses per-window state where windows merge: there would be no one to merge it."""
+    """Refuses per-window state where windows merge, since it could not be merged."""
 
     def _get(self, descriptor: Any, kind: type[StateDescriptor], method: str) -> Any:
         raise ProgramError(
@@ -234,7 +234,7 @@ def call_of(function: Any, pairs: PairFunction | None, context: WindowFunctionCo
 
 
 def clear_of(function: Any, context: WindowFunctionContext) -> Callable[[], None] | None:
-    """Returns how to tell the function that a window is gone, or None if it does not care."""
+    """Returns what calls the function's `clear`, or None if it has none of its own."""
     bases = (ProcessWindowFunction, ProcessAllWindowFunction)
     if not isinstance(function, bases) or type(function).clear in [base.clear for base in bases]:
         return None

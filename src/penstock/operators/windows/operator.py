@@ -224,7 +224,7 @@ class WindowLogic(FunctionLogic):
     def _open_contents(self) -> None:
         self.contents = self.evaluated = self.parts.contents.open(self.context)
         if self.evictor is not None:
-            # An evictor wants to see records, so they are kept raw and folded at each firing.
+            # An evictor takes records, so they are kept as they came and folded at each firing.
             self.contents = RecordContents(self.context, EVICTABLE_TABLE)
         with user_code(self.context, what="open()"):
             open_function(self.evaluated.function(), WindowRuntimeContext(self.context))

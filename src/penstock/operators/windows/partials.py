@@ -257,7 +257,7 @@ class ColumnGroups:
 RECORDS_INSIDE: Final = "numRecordsInsidePartials"
 """Counts the records that partials stand for, less the partials, which are counted as records."""
 HELD_RECORDS: Final = 1_000_000
-"""Records after which the columns that wait are grouped, whatever the watermark says."""
+"""After so many records the columns that wait are grouped, at any watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ class PartialAggregator:
             self._hold(groups)
 
     def _group_rows(self, batch: Batch) -> dict[Target, Partials]:
-        """Does the same with records, where columns will not do; one window at a time."""
+        """Groups records where columns cannot be grouped, one window at a time."""
         values, timestamps = batch.values, batch.timestamps
         assigner, panes = self._spec.assigner, self._panes
         if timestamps is None:

@@ -214,7 +214,7 @@ class RocksKeyedState(KeyedState):
         )
 
     def _is_fold_late(self, held: KeyedStateVersion) -> bool:
-        """Returns whether a fold has to end in this commit, whatever that takes."""
+        """Returns whether a fold has to end in this commit, however long that takes."""
         size = sum(handle.size_bytes for handle in held.deltas)
         return (
             self._frozen_bytes + self._overlay_bytes > self._limits.memory_bytes

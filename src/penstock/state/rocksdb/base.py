@@ -9,7 +9,7 @@
    hashed once. Both work in steps, so that a fold can spread over epochs.
 4. `compact` merges a stretch of the base (`fold`) in a thread; the next fold publishes the result.
 
-The clone is this object's alone; nobody else's files are ever changed, only linked to.
+The clone belongs to this object; files of others are only linked to and never changed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _options(settings: RocksSettings) -> Any:
     blocks.set_block_cache(cache)
     blocks.set_block_size(settings.block_size_bytes)
     blocks.set_bloom_filter(10, False)
-    # Without this, indexes and filters of every file would stay in memory, whatever the state.
+    # Without this, indexes and filters of every file would stay in memory.
     # In parts, because one filter of a large file does not fit into a shard of the cache.
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
@@ -99,7 +99,7 @@ def _options(settings: RocksSettings) -> Any:
     options.set_max_background_jobs(2)
     options.set_disable_auto_compactions(True)
     options.set_num_levels(_LEVELS)
-    # One level below the newest files, whatever the size.
+    # One level below the newest files, at any size.
     options.set_max_bytes_for_level_base(1 << 40)
     options.set_keep_log_file_num(1)
     options.set_max_log_file_size(settings.log_bytes)

@@ -107,7 +107,7 @@ def renumbering(
     before: Mapping[str, TableDescription],
     tables: Iterable[RocksTable],
 ) -> dict[str, list[bytes]]:
-    """Returns by table what becomes of the flags of its rows, where anything does.
+    """Returns by table the new flags of its rows, where they change.
 
     Subtasks that become one may have seen the types of a state in different order.
 

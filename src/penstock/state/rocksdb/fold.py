@@ -6,7 +6,7 @@
    the running state still; what is frozen is let go.
 4. New files are hashed. The next version is this base and the deltas behind V.
 
-Until then versions have the old base and all deltas, so whoever takes over loses nothing but work.
+Until then, versions have the old base and all deltas. A worker that takes over repeats the fold.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Fold:
         self._steps = steps
 
     def work(self, least: float, slice_ms: float) -> bool:
-        """Goes on for a slice, and until so many rows are done; returns whether everything is."""
+        """Continues for a slice, and until so many rows are done; returns whether all are."""
         ends = time.perf_counter() + slice_ms / 1000
         done = 0
         while True:

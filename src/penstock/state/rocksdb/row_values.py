@@ -214,7 +214,7 @@ class RowValues:
 
 
 def renumbered_flags(before: Sequence[str], after: Sequence[str]) -> list[bytes]:
-    """Returns the flags, by what they were, of rows whose table numbers its schemas anew."""
+    """Returns the new flags of rows by their old ones, after a table renumbered its schemas."""
     place = [0, *(after.index(schema) + 1 for schema in before)]
     mask = (1 << GENERATION_SHIFT) - 1
     return [

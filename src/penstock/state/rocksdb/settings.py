@@ -46,8 +46,8 @@ class RocksSettings:
         block_size_bytes: Size of a block.
         target_file_size_bytes: Size at which compaction starts another SST file.
         stretches: Parts of the range of keys that are compacted one by one.
-        log_bytes: Size at which the database's own log is begun anew; one is kept.
-        manifest_bytes: Size at which the database sums up the history of its files.
+        log_bytes: Size at which the database starts a new log of its own; one is kept.
+        manifest_bytes: Size at which the database writes a new list of its files.
     """
 
     block_cache_bytes: int = 64 << 20

@@ -72,7 +72,7 @@ class RocksTable(Table):
 
     Attributes:
         in_base: The base may have rows of this table, or gets them by a fold that has begun.
-        is_complete: Whatever the base has is in memory too, so that nothing needs looking up. True
+        is_complete: All that the base has is in memory too, so that nothing needs looking up. True
             for as long as a state fits into memory.
         is_read_by_key: There are entries without a namespace, so that prefetching by key pays.
         timed_since_ms: When the state got its TTL; the last access of rows that are older.

@@ -124,7 +124,7 @@ class RocksValueTable(RocksTable, ValueTable):
     def folded(self) -> None:
         self.is_read_by_key = self.is_read_by_key or bool(self.spaces.entries)
         for ns, found in self.frozen.items():
-            # Nobody asks for the past again; under namespace None keys do come back.
+            # A window that is over is not read again; without a namespace, keys do come back.
             entries = self.spaces.read(ns)
             if ns is not None and entries is not None:
                 for key in [key for key, value in found.items() if value is None]:
