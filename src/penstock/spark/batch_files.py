@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.files.formats import BulkFormat
-from penstock.connectors.files.storage import LocalStorage
+from penstock.connectors.files.inputs import look_up
 from penstock.connectors.source import (
     Boundedness,
     Budget,
@@ -92,7 +92,7 @@ class _BatchReader(SourceReader):
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
         path = f"{self._directory}/{split.data['file']}"
-        file = LocalStorage().look_up(path)
+        file = look_up(path)
         if file is None:
             raise JobExecutionError(
                 f"the rows of a DataFrame are not at {path}: io.tmp.dirs must be a directory that "

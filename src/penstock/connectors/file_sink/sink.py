@@ -27,7 +27,7 @@ from penstock.connectors.file_sink.rolling import (
     OutputFileConfig,
     RollingPolicy,
 )
-from penstock.connectors.files.storage import normalize
+from penstock.connectors.files.inputs import normalize
 from penstock.connectors.sink import Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import ProgramError, UnsupportedError
 

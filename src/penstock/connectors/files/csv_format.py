@@ -36,8 +36,8 @@ from penstock.connectors.files.formats import (
 from penstock.core.errors import InputError, ProgramError, UnsupportedError
 
 if TYPE_CHECKING:
+    from penstock.connectors.files.inputs import InputFile
     from penstock.connectors.files.range_reader import ByteWindow
-    from penstock.connectors.files.storage import InputFile
     from penstock.core.columns import ColumnName
 
 _HEADER_LIMIT: Final = 256 * 1024

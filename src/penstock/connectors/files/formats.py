@@ -20,8 +20,8 @@ from penstock.core.errors import InputError, ProgramError
 from penstock.core.row import Row
 
 if TYPE_CHECKING:
+    from penstock.connectors.files.inputs import InputFile
     from penstock.connectors.files.range_reader import ByteWindow
-    from penstock.connectors.files.storage import InputFile, InputStorage
     from penstock.connectors.source import SourceReader, Split
 
 _STATEFUL_CHARSETS: Final = ("utf-7", "hz", "iso2022")
@@ -138,7 +138,7 @@ class BulkFormat(ABC):
         raise NotColumnar(f"{type(self).__name__} has no columns")
 
     @abstractmethod
-    def splits(self, storage: InputStorage, file: InputFile, block_bytes: int) -> list[Split]:
+    def splits(self, file: InputFile, block_bytes: int) -> list[Split]:
         """Cuts one file."""
 
     @abstractmethod

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
+from penstock.connectors.files.inputs import InputFile, open_input
 from penstock.connectors.files.range_reader import check_unchanged
-from penstock.connectors.files.storage import InputFile, InputStorage, storage_of
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
 from penstock.core.errors import InputError, JobExecutionError
@@ -48,8 +48,8 @@ class ParquetFormat(BulkFormat):
         lowered.arrow = columns
         return lowered
 
-    def splits(self, storage: InputStorage, file: InputFile, block_bytes: int) -> list[Split]:
-        with _ParquetFile(storage, file.path) as parquet:
+    def splits(self, file: InputFile, block_bytes: int) -> list[Split]:
+        with _ParquetFile(file.path) as parquet:
             metadata = parquet.metadata
             names = parquet.names
             missing = [name for name in self.columns or () if name not in names]
@@ -87,9 +87,9 @@ def _split(file: InputFile, groups: list[int]) -> Split:
 class _ParquetFile:
     """An open Parquet file; pyarrow is only loaded when there is one."""
 
-    def __init__(self, storage: InputStorage, path: str) -> None:
+    def __init__(self, path: str) -> None:
         parquet: Any = importlib.import_module("pyarrow.parquet")
-        self._stream = storage.open(path)
+        self._stream = open_input(path)
         try:
             # Spark's timestamps; nanoseconds would come as pandas' own class where there is pandas.
             unit = {"coerce_int96_timestamp_unit": "us"}
@@ -154,11 +154,10 @@ class _ParquetReader(SourceReader):
 
     def _opened(self, data: dict[str, Any]) -> _ParquetFile:
         found = InputFile(data["path"], data["size"], data["version"])
-        storage = storage_of(found.path)
-        check_unchanged(storage, found)
+        check_unchanged(found)
         if self._file is None or self._path != found.path:
             self.close()
-            self._file = _ParquetFile(storage, found.path)
+            self._file = _ParquetFile(found.path)
             self._path = found.path
             names = self._columns or self._file.names
             self._make: RecordMaker = record_maker(self._records, names)

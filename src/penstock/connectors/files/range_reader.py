@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Final, cast
 
 from penstock.connectors.files.formats import Block, Parsed, RecordParser, StreamFormat
-from penstock.connectors.files.storage import InputFile, InputStorage, storage_of
+from penstock.connectors.files.inputs import InputFile, look_up, open_input
 from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, UnsupportedError
 
@@ -201,11 +201,10 @@ class RangeReader(SourceReader):
 
     def _opened(self, data: dict[str, Any]) -> OpenFile:
         found = InputFile(data["path"], data["size"], data["version"])
-        storage = storage_of(found.path)
-        check_unchanged(storage, found)
+        check_unchanged(found)
         if self._open_file is None or self._path != found.path:
             self.close()
-            self._open_file = OpenFile(self._format, storage, found)
+            self._open_file = OpenFile(self._format, found)
             self._path = found.path
         return self._open_file
 
@@ -215,9 +214,9 @@ class RangeReader(SourceReader):
             self._open_file = None
 
 
-def check_unchanged(storage: InputStorage, found: InputFile) -> None:
+def check_unchanged(found: InputFile) -> None:
     """Fails when a file is not what it was when it was found."""
-    now = storage.look_up(found.path)
+    now = look_up(found.path)
     if now == found:
         return
     state = "it no longer exists" if now is None else f"now it has {now.describe()}"
@@ -231,9 +230,9 @@ def check_unchanged(storage: InputStorage, found: InputFile) -> None:
 class OpenFile:
     """One file, seen through a window and a parser."""
 
-    def __init__(self, record_format: StreamFormat, storage: InputStorage, file: InputFile) -> None:
+    def __init__(self, record_format: StreamFormat, file: InputFile) -> None:
         self._path = file.path
-        self._window = open_window(record_format, storage, file.path)
+        self._window = open_window(record_format, file.path)
         self.parser: RecordParser = record_format.create_parser()
         self.column_parser: Any = None
         """Whatever parses the same into columns, kept by the reader that does."""
@@ -344,12 +343,12 @@ class OpenFile:
         self._window.close()
 
 
-def open_window(record_format: StreamFormat, storage: InputStorage, path: str) -> ByteWindow:
+def open_window(record_format: StreamFormat, path: str) -> ByteWindow:
     """Opens a file so that records of the format can be seen in it."""
     compressed, recoded = is_compressed(path), record_format.needs_transcoding
 
     def open_stream() -> BinaryIO:
-        stream = storage.open(path)
+        stream = open_input(path)
         if compressed:
             stream = decompressed(path, stream)
         return transcoded(stream, record_format.charset) if recoded else stream

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.connectors.files.csv_columns import ColumnRangeReader
 from penstock.connectors.files.csv_format import CsvFormat
 from penstock.connectors.files.formats import BulkFormat, StreamFormat
+from penstock.connectors.files.inputs import InputFile, file_system, input_files, normalize
 from penstock.connectors.files.range_reader import RangeReader, is_compressed, open_window
-from penstock.connectors.files.storage import InputFile, normalize, storage_of
 from penstock.connectors.source import Boundedness, Discovery, Source, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
 
@@ -79,7 +79,8 @@ class FileSourceBuilder:
         if not normalized:
             raise ProgramError("a FileSource needs at least one path.")
         for path in normalized:
-            storage_of(path)  # A scheme without its package fails here, in the program.
+            if "://" in path:
+                file_system(path)  # A scheme without its package fails here, in the program.
         self._settings = _Settings(normalized, record_format)
 
     def monitor_continuously(self, discovery_interval: Any) -> FileSourceBuilder:
@@ -194,7 +195,7 @@ class FileSource(Source):
     def _list(self) -> list[InputFile]:
         found: dict[str, InputFile] = {}
         for path in self._settings.paths:
-            files = storage_of(path).files(path, recursive=self._settings.recursive)
+            files = input_files(path, recursive=self._settings.recursive)
             found.update((file.path, file) for file in files)
         return list(found.values())
 
@@ -213,18 +214,17 @@ class FileSource(Source):
 
     def _cut(self, file: InputFile, *, whole: bool) -> list[Split]:
         settings = self._settings
-        storage = storage_of(file.path)
         record_format = settings.record_format
         cut_bytes = max(1, file.size_bytes) if whole else settings.cut_bytes
         if file.size_bytes == 0:
             return []
         if isinstance(record_format, BulkFormat):
-            return record_format.splits(storage, file, cut_bytes)
+            return record_format.splits(file, cut_bytes)
         if is_compressed(file.path) or record_format.needs_transcoding:
             return [_range(file, 0, None)]
         if file.size_bytes <= cut_bytes:
             return [_range(file, 0, file.size_bytes)]
-        window = open_window(record_format, storage, file.path)
+        window = open_window(record_format, file.path)
         try:
             cuts = record_format.cuts(window, file, cut_bytes)
         finally:
