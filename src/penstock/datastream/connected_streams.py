@@ -33,11 +33,11 @@ from penstock.operators.functions import (
 from penstock.operators.interval_join import IntervalJoinSpec
 from penstock.operators.results import as_output_tag
 from penstock.operators.runtime_context import CheckpointedFunction
+from penstock.operators.windows.contents import PairContents
 from penstock.operators.windows.functions import (
     CoGroupPairs,
     FlatJoinPairs,
     JoinPairs,
-    PairContents,
     PairFunction,
 )
 from penstock.state.descriptors import MapStateDescriptor

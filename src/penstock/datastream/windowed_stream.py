@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from penstock.operators.functions import AggregateFunction, ReduceFunction
     from penstock.operators.results import OutputTag
     from penstock.operators.windows.assigners import WindowAssigner
+    from penstock.operators.windows.contents import ContentsSpec
     from penstock.operators.windows.evictors import Evictor
     from penstock.operators.windows.triggers import Trigger
-    from penstock.operators.windows.window_state import ContentsSpec
 
 __all__ = ["AllWindowedStream", "WindowedStream"]
 

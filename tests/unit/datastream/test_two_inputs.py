@@ -41,11 +41,11 @@ from penstock.operators.connected import (
     KeyedCoProcessSpec,
 )
 from penstock.operators.interval_join import IntervalJoinSpec
+from penstock.operators.windows.contents import PairContents
 from penstock.operators.windows.functions import (
     CoGroupPairs,
     FlatJoinPairs,
     JoinPairs,
-    PairContents,
 )
 from penstock.testing.harness import OneOperatorHarness
 

@@ -37,12 +37,11 @@ from penstock.operators.windows.assigners import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from penstock.operators.windows.contents import AggregateContents, ReduceContents
+from penstock.operators.windows.contents import AggregateContents, PairContents, ReduceContents
 from penstock.operators.windows.functions import (
     CoGroupPairs,
     FlatJoinPairs,
     JoinPairs,
-    PairContents,
     ProcessWindowFunction,
 )
 from penstock.operators.windows.spec import WindowSpec

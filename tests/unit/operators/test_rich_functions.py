@@ -36,12 +36,11 @@ from penstock.operators.interval_join import IntervalJoinSpec
 from penstock.operators.runtime_context import CheckpointedFunction
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.windows.assigners import EventTimeSessionWindows, TumblingEventTimeWindows
-from penstock.operators.windows.contents import AggregateContents, ReduceContents
+from penstock.operators.windows.contents import AggregateContents, PairContents, ReduceContents
 from penstock.operators.windows.evictors import CountEvictor
 from penstock.operators.windows.functions import (
     CoGroupPairs,
     JoinPairs,
-    PairContents,
     ProcessWindowFunction,
     WindowFunction,
 )

@@ -17,9 +17,8 @@ from penstock.core.errors import ProgramError
 from penstock.core.row import Row
 from penstock.operators.functions import AggregateFunction
 from penstock.operators.reduce import Get, Replace, aggregation, field_access
-from penstock.operators.windows.contents import FoldedContents
+from penstock.operators.windows.contents import Contents, ContentsSpec, FoldedContents
 from penstock.operators.windows.functions import WindowFunction
-from penstock.operators.windows.window_state import Contents, ContentsSpec
 
 if TYPE_CHECKING:
     from penstock.core.columns import ColumnName

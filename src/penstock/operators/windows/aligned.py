@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
 from penstock.operators.windows.assigners import AlignedWindows, missing_timestamp
 from penstock.operators.windows.firing import TimedFiring
+from penstock.operators.windows.grouping import Columns, has_many_keys
 from penstock.operators.windows.operator import WindowPath
-from penstock.operators.windows.window_state import Columns, has_many_keys
 from penstock.operators.windows.windows import TimeWindow, time_window
 
 if TYPE_CHECKING:

@@ -1,21 +1,27 @@
-"""What a window holds, as the program said it: all records, their reduction, or an accumulator."""
+"""What a window holds: all records, their reduction, or an accumulator.
+
+A `ContentsSpec` is what the program said. Its running form lies in one state table, by key and
+namespace; the namespace is the window, or its state window after a merge. The unit of work is
+`add_groups(window, {key: records})`.
+"""
 
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.copies import snapshots, unchanged
 from penstock.operators.adapters import as_instance, as_reduce, private_copy, refuse_operator_state
 from penstock.operators.errors import failing_record, function_error
 from penstock.operators.functions import AggregateFunction
-from penstock.operators.windows.window_state import (
+from penstock.operators.windows.grouping import (
     NONE_VALUE,
-    TABLE,
-    Contents,
-    ContentsSpec,
-    RecordContents,
+    Columns,
+    Groups,
     look_up,
     read_ahead,
     write_all,
@@ -23,8 +29,145 @@ from penstock.operators.windows.window_state import (
 
 if TYPE_CHECKING:
     from penstock.operators.logic import OperatorContext
-    from penstock.operators.windows.window_state import Groups
-    from penstock.state.tables import ValueTable
+    from penstock.state.keyed import KeyedState
+    from penstock.state.tables import ListTable, ValueTable
+
+TABLE: Final = "window-contents"
+EVICTABLE_TABLE: Final = "window-records"
+"""Records with their timestamps, where there is an evictor."""
+
+
+class Contents(ABC):
+    """The running form: contents of the windows of one operator."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        assert context.keyed_state is not None
+        self._context = context
+        self._state: KeyedState = context.keyed_state
+
+    def function(self) -> Any:
+        """Returns the user's function, which has a life cycle, or None."""
+        return None
+
+    def kept(self, value: Any) -> Any:
+        """Returns a record in the form in which a list of records keeps it."""
+        return value
+
+    @abstractmethod
+    def add(self, key: Any, window: Any, value: Any) -> None:
+        """Adds one record."""
+
+    @abstractmethod
+    def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
+        """Adds records of several keys; returns at least the keys that had nothing before."""
+
+    def add_columns(self, window: Any, columns: Columns) -> Collection[Any]:
+        """Does the same, in whichever way is faster for such records."""
+        if columns.has_many_keys:
+            return self.add_each(window, columns.keys, columns.values)
+        return self.add_groups(window, columns.groups())
+
+    @abstractmethod
+    def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
+        """Adds records without grouping them; returns new keys as above."""
+
+    @abstractmethod
+    def read_ahead(self, window: Any, keys: list[Any]) -> None:
+        """Reads the contents of many keys at once, if that helps."""
+
+    @abstractmethod
+    def elements(self, key: Any, window: Any) -> list[Any]:
+        """Returns what the window function is given, not to be changed; empty if nothing."""
+
+    def kept_elements(self, key: Any, window: Any) -> list[Any]:
+        """Returns the same as copies, for a window whose contents stay after the call."""
+        return self.copies(self.elements(key, window))
+
+    def copies(self, elements: Sequence[Any]) -> list[Any]:
+        """Returns elements that a function may change, although others will see them too."""
+        own = list(elements)
+        return own if self._context.snapshot is unchanged else snapshots(own)
+
+    @abstractmethod
+    def elements_of(self, records: list[Any]) -> list[Any]:
+        """Returns the same for records that are in no table."""
+
+    @abstractmethod
+    def remove(self, key: Any, window: Any) -> None:
+        """Removes contents."""
+
+    @abstractmethod
+    def merge(self, key: Any, target: Any, sources: Sequence[Any]) -> None:
+        """Moves the contents of other windows into those of `target`, in the order given."""
+
+
+class RecordContents(Contents):
+    """All records, in order of arrival."""
+
+    def __init__(self, context: OperatorContext, table: str = TABLE) -> None:
+        super().__init__(context)
+        self._table_name = table
+
+    @functools.cached_property
+    def table(self) -> ListTable:
+        """The lists; obtained when needed, since an evictor keeps records elsewhere."""
+        return self._state.list_table(self._table_name)
+
+    def add(self, key: Any, window: Any, value: Any) -> None:
+        self.table.extend(key, window, (value,))
+
+    def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
+        extend = self.table.extend
+        for key, values in groups.items():
+            extend(key, window, values)
+        # Asking which lists were empty would cost more than registering known timers again.
+        return groups
+
+    def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
+        append = self.table.append
+        for key, value in zip(keys, values, strict=True):
+            append(key, window, value)
+        return keys
+
+    def read_ahead(self, window: Any, keys: list[Any]) -> None:
+        read_ahead(self.table, keys, window)
+
+    def elements(self, key: Any, window: Any) -> list[Any]:
+        return self.table.get(key, window)
+
+    def elements_of(self, records: list[Any]) -> list[Any]:
+        return records
+
+    def replace(self, key: Any, window: Any, values: list[Any]) -> None:
+        """Sets the records that an evictor left."""
+        self.table.replace(key, window, values)
+
+    def remove(self, key: Any, window: Any) -> None:
+        self.table.remove(key, window)
+
+    def merge(self, key: Any, target: Any, sources: Sequence[Any]) -> None:
+        self.table.merge_namespaces(key, target, sources)
+
+
+class PairRecords(RecordContents):
+    """Records of both inputs, in order of arrival; `side` is the input they now come from."""
+
+    side = 0
+
+    def kept(self, value: Any) -> Any:
+        return self.side, value
+
+    def add(self, key: Any, window: Any, value: Any) -> None:
+        self.table.extend(key, window, ((self.side, value),))
+
+    def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
+        extend, side = self.table.extend, self.side
+        for key, values in groups.items():
+            extend(key, window, list(zip(repeat(side), values)))
+        return groups
+
+    def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
+        return super().add_each(window, keys, list(zip(repeat(self.side), values)))
 
 
 class FoldedContents(Contents):
@@ -226,12 +369,28 @@ class Aggregated(FoldedContents):
 _PLACE: Final = "what combines the records of a window"
 
 
+class ContentsSpec(ABC):
+    """What a window holds, as the program said it."""
+
+    @abstractmethod
+    def open(self, context: OperatorContext) -> Contents:
+        """Makes the running form."""
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer(ContentsSpec):
     """All records, for functions that want to see each of them."""
 
     def open(self, context: OperatorContext) -> Contents:
         return RecordContents(context)
+
+
+@dataclass(frozen=True, slots=True)
+class PairContents(ContentsSpec):
+    """All records of both inputs."""
+
+    def open(self, context: OperatorContext) -> PairRecords:
+        return PairRecords(context)
 
 
 @dataclass(frozen=True, slots=True)

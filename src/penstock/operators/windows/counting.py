@@ -13,9 +13,9 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from penstock.operators.windows.grouping import group_by_key, look_up, write_all
 from penstock.operators.windows.operator import WindowPath
 from penstock.operators.windows.triggers import CountTrigger, PurgingTrigger
-from penstock.operators.windows.window_state import group_by_key, look_up, write_all
 from penstock.operators.windows.windows import GLOBAL_WINDOW, CountWindow
 
 if TYPE_CHECKING:

@@ -7,19 +7,15 @@ as with one input. When a window fires, its contents are dealt out to both sides
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product, repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from penstock.core.type_variables import IN, KEY, OUT, T, W
 from penstock.operators.adapters import as_co_group, as_flat_join, as_join
 from penstock.operators.functions import Function
-from penstock.operators.windows.window_state import ContentsSpec, RecordContents
 
 if TYPE_CHECKING:
-    from penstock.operators.logic import OperatorContext
-    from penstock.operators.windows.window_state import Groups
     from penstock.state.api import KeyedStateStore
 
 
@@ -109,35 +105,6 @@ class PassThroughAllWindowFunction(AllWindowFunction[Any, Any, Any]):
 
     def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
         return inputs
-
-
-class PairRecords(RecordContents):
-    """Records of both inputs, in order of arrival; `side` is the input they now come from."""
-
-    side = 0
-
-    def kept(self, value: Any) -> Any:
-        return self.side, value
-
-    def add(self, key: Any, window: Any, value: Any) -> None:
-        self.table.extend(key, window, ((self.side, value),))
-
-    def add_groups(self, window: Any, groups: Groups) -> Collection[Any]:
-        extend, side = self.table.extend, self.side
-        for key, values in groups.items():
-            extend(key, window, list(zip(repeat(side), values)))
-        return groups
-
-    def add_each(self, window: Any, keys: list[Any], values: list[Any]) -> Collection[Any]:
-        return super().add_each(window, keys, list(zip(repeat(self.side), values)))
-
-
-@dataclass(frozen=True, slots=True)
-class PairContents(ContentsSpec):
-    """All records of both inputs."""
-
-    def open(self, context: OperatorContext) -> PairRecords:
-        return PairRecords(context)
 
 
 class PairFunction(ABC):

@@ -16,7 +16,7 @@ from penstock.operators.windows.windows import MergeCallback, TimeWindow
 if TYPE_CHECKING:
     from penstock.state.tables import ValueTable
 
-TABLE: Final = "merging-window-set"
+MERGING_TABLE: Final = "merging-window-set"
 
 OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
 """(result, replaced windows, home, other state windows)"""

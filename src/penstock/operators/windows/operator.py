@@ -31,7 +31,15 @@ from penstock.operators.errors import function_error, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorSpec
 from penstock.operators.windows.assigners import CountWindows, MergingWindowAssigner, WindowAssigner
-from penstock.operators.windows.contents import AggregateContents, Buffer
+from penstock.operators.windows.contents import (
+    EVICTABLE_TABLE,
+    AggregateContents,
+    Buffer,
+    ContentsSpec,
+    PairContents,
+    PairRecords,
+    RecordContents,
+)
 from penstock.operators.windows.contexts import (
     AssignerContext,
     OperatorEvictorContext,
@@ -45,27 +53,20 @@ from penstock.operators.windows.contexts import (
 from penstock.operators.windows.evictors import Evictor, TimestampedValue
 from penstock.operators.windows.functions import (
     AllWindowFunction,
-    PairContents,
     PairFunction,
-    PairRecords,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.operators.windows.merging import TABLE as MERGING_TABLE
-from penstock.operators.windows.merging import MergingWindowSet
+from penstock.operators.windows.merging import MERGING_TABLE, MergingWindowSet
 from penstock.operators.windows.triggers import CONTINUE, Trigger, TriggerResult
-from penstock.operators.windows.window_state import EVICTABLE_TABLE, RecordContents
 from penstock.state.keyed import ASSIGNER
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch
-    from penstock.operators.windows.window_state import ContentsSpec
 
 OnTime = Callable[[int, Any, Any], TriggerResult]
 """`on_event_time` or `on_processing_time` of a trigger."""
-
-LATE_COUNTER = "numLateRecordsDropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class WindowLogic(FunctionLogic):
             table = state.value_table(MERGING_TABLE)
             self.merging = MergingWindowSet(self.assigner, table)
         self.results = Results(self, self.parts.late_tag)
-        self.late_records = context.metrics.counter(LATE_COUNTER)
+        self.late_records = context.metrics.counter("numLateRecordsDropped")
         runtime_context = WindowRuntimeContext(context, ASSIGNER)
         self._assigner_context = AssignerContext(timers, runtime_context)
         self.trigger_context = WindowTriggerContext(state, timers, context.metrics)

@@ -20,9 +20,9 @@ from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
 from penstock.operators.errors import function_error
 from penstock.operators.windows.assigners import missing_timestamp
 from penstock.operators.windows.firing import TimedFiring
-from penstock.operators.windows.merging import TABLE
+from penstock.operators.windows.grouping import group_by_key, look_up, write_all
+from penstock.operators.windows.merging import MERGING_TABLE
 from penstock.operators.windows.operator import WindowPath
-from penstock.operators.windows.window_state import group_by_key, look_up, write_all
 from penstock.operators.windows.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class SessionPath(WindowPath):
         self._logic = logic
         self.firing = TimedFiring(logic)
         self._assigner = cast("SessionWindows", logic.assigner)
-        self._mappings = logic.state.value_table(TABLE)
+        self._mappings = logic.state.value_table(MERGING_TABLE)
 
     def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any]) -> None:
         logic = self._logic

@@ -25,8 +25,8 @@ from penstock.operators.windows.assigners import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from penstock.operators.windows.contents import PairContents
 from penstock.operators.windows.counting import CountWindowPath, GlobalCountPath
-from penstock.operators.windows.functions import PairContents
 from penstock.operators.windows.operator import WindowLogic, WindowParts, WindowPath
 from penstock.operators.windows.sessions import SessionPath
 from penstock.operators.windows.triggers import (

@@ -15,12 +15,12 @@ from penstock.operators.windows.assigners import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
+from penstock.operators.windows.contents import PairContents
 from penstock.operators.windows.evictors import CountEvictor
 from penstock.operators.windows.functions import (
     CoGroupPairs,
     FlatJoinPairs,
     JoinPairs,
-    PairContents,
 )
 from penstock.operators.windows.spec import WindowSpec
 
