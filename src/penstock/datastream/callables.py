@@ -132,60 +132,27 @@ def projection(
     return Projection(positions), Types.TUPLE([fields[position] for position in positions])
 
 
-class _CalledProcess(ProcessFunction):
-    def __init__(self, function: Any) -> None:
-        self.process_element = function  # type: ignore[method-assign]
+def _called(kind: type[Function], method: str) -> Any:
+    """Makes a subclass whose objects have a plain function as that method."""
 
-    def process_element(self, value: Any, ctx: Any) -> Any:
+    def set_method(self: Any, function: Any) -> None:
+        setattr(self, method, function)
+
+    def unset(self: Any, *args: Any) -> Any:
         raise NotImplementedError
 
-
-class _CalledKeyedProcess(KeyedProcessFunction):
-    def __init__(self, function: Any) -> None:
-        self.process_element = function  # type: ignore[method-assign]
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        raise NotImplementedError
+    name = f"_Called{kind.__name__.removesuffix('Function')}"
+    return type(name, (kind,), {"__init__": set_method, method: unset, "__module__": __name__})
 
 
-class _CalledProcessJoin(ProcessJoinFunction):
-    def __init__(self, function: Any) -> None:
-        self.process_element = function  # type: ignore[method-assign]
-
-    def process_element(self, left: Any, right: Any, ctx: Any) -> Any:
-        raise NotImplementedError
-
-
-class _CalledWindow(WindowFunction):
-    def __init__(self, function: Any) -> None:
-        self.apply = function  # type: ignore[method-assign]
-
-    def apply(self, key: Any, window: Any, inputs: Any) -> Any:
-        raise NotImplementedError
-
-
-class _CalledAllWindow(AllWindowFunction):
-    def __init__(self, function: Any) -> None:
-        self.apply = function  # type: ignore[method-assign]
-
-    def apply(self, window: Any, inputs: Any) -> Any:
-        raise NotImplementedError
-
-
-class _CalledProcessWindow(ProcessWindowFunction):
-    def __init__(self, function: Any) -> None:
-        self.process = function  # type: ignore[method-assign]
-
-    def process(self, key: Any, context: Any, elements: Any) -> Any:
-        raise NotImplementedError
-
-
-class _CalledProcessAllWindow(ProcessAllWindowFunction):
-    def __init__(self, function: Any) -> None:
-        self.process = function  # type: ignore[method-assign]
-
-    def process(self, context: Any, elements: Any) -> Any:
-        raise NotImplementedError
+# Under the names that the classes have, by which they are pickled.
+_CalledProcess = _called(ProcessFunction, "process_element")
+_CalledKeyedProcess = _called(KeyedProcessFunction, "process_element")
+_CalledProcessJoin = _called(ProcessJoinFunction, "process_element")
+_CalledWindow = _called(WindowFunction, "apply")
+_CalledAllWindow = _called(AllWindowFunction, "apply")
+_CalledProcessWindow = _called(ProcessWindowFunction, "process")
+_CalledProcessAllWindow = _called(ProcessAllWindowFunction, "process")
 
 
 def as_process_function(function: Any) -> ProcessFunction:
@@ -195,10 +162,9 @@ def as_process_function(function: Any) -> ProcessFunction:
             f"{type(function).__name__} is a KeyedProcessFunction, but the stream has no key. "
             "Call key_by(...) before process(), or make it a ProcessFunction."
         )
-    found: ProcessFunction = _wrap(
-        function, (ProcessFunction,), _CalledProcess, "process_element(value, ctx)"
+    return _wrap(  # type: ignore[no-any-return]
+        function, _CalledProcess, "process_element(value, ctx)", ProcessFunction
     )
-    return found
 
 
 def as_keyed_process_function(function: Any) -> KeyedProcessFunction:
@@ -208,58 +174,40 @@ def as_keyed_process_function(function: Any) -> KeyedProcessFunction:
             f"{type(function).__name__} is a ProcessFunction, but the stream has a key. Make it a "
             "KeyedProcessFunction, or call process() before key_by(...)."
         )
-    found: KeyedProcessFunction = _wrap(
-        function, (KeyedProcessFunction,), _CalledKeyedProcess, "process_element(value, ctx)"
+    return _wrap(  # type: ignore[no-any-return]
+        function, _CalledKeyedProcess, "process_element(value, ctx)", KeyedProcessFunction
     )
-    return found
 
 
 def as_process_join_function(function: Any) -> ProcessJoinFunction:
     """Returns a ProcessJoinFunction; takes `(left, right, ctx) -> results` as well."""
-    found: ProcessJoinFunction = _wrap(
-        function, (ProcessJoinFunction,), _CalledProcessJoin, "process_element(left, right, ctx)"
+    return _wrap(  # type: ignore[no-any-return]
+        function, _CalledProcessJoin, "process_element(left, right, ctx)", ProcessJoinFunction
     )
-    return found
 
 
 def as_window_function(function: Any) -> Any:
     """Returns a window function; takes `(key, window, inputs) -> results` as well."""
-    return _wrap(
-        function,
-        (WindowFunction, ProcessWindowFunction),
-        _CalledWindow,
-        "apply(key, window, inputs)",
-    )
+    kinds = WindowFunction, ProcessWindowFunction
+    return _wrap(function, _CalledWindow, "apply(key, window, inputs)", *kinds)
 
 
 def as_process_window_function(function: Any) -> Any:
     """Returns a window function; takes `(key, context, elements) -> results` as well."""
-    return _wrap(
-        function,
-        (ProcessWindowFunction, WindowFunction),
-        _CalledProcessWindow,
-        "process(key, context, elements)",
-    )
+    kinds = ProcessWindowFunction, WindowFunction
+    return _wrap(function, _CalledProcessWindow, "process(key, context, elements)", *kinds)
 
 
 def as_all_window_function(function: Any) -> Any:
     """Returns a window function; takes `(window, inputs) -> results` as well."""
-    return _wrap(
-        function,
-        (AllWindowFunction, ProcessAllWindowFunction),
-        _CalledAllWindow,
-        "apply(window, inputs)",
-    )
+    kinds = AllWindowFunction, ProcessAllWindowFunction
+    return _wrap(function, _CalledAllWindow, "apply(window, inputs)", *kinds)
 
 
 def as_process_all_window_function(function: Any) -> Any:
     """Returns a window function; takes `(context, elements) -> results` as well."""
-    return _wrap(
-        function,
-        (ProcessAllWindowFunction, AllWindowFunction),
-        _CalledProcessAllWindow,
-        "process(context, elements)",
-    )
+    kinds = ProcessAllWindowFunction, AllWindowFunction
+    return _wrap(function, _CalledProcessAllWindow, "process(context, elements)", *kinds)
 
 
 def inspecting(function: Any) -> Callable[[Any], Any]:
@@ -275,7 +223,7 @@ def inspecting(function: Any) -> Callable[[Any], Any]:
     return hand_on
 
 
-def _wrap(function: Any, kinds: tuple[type[Function], ...], wrapper: Any, signature: str) -> Any:
+def _wrap(function: Any, wrapper: Any, signature: str, *kinds: type[Function]) -> Any:
     if isinstance(function, kinds):
         return function
     if callable(function) and not isinstance(function, Function | type):

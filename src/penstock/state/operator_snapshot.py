@@ -27,7 +27,7 @@ from penstock.state.plain_serializer import (
     encode_column,
     pickled_column,
 )
-from penstock.state.serializers import MismatchError, table_serializer
+from penstock.state.serializers import table_serializer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,10 +182,7 @@ class _Content:
             if self._pickles is not Pickles.ALLOW:
                 raise refusal(f"{self._what} would be pickled")
             return pickled_column(values, self._what)
-        try:
-            return self._serializer.to_wire(values)
-        except MismatchError as error:
-            raise StateError(f"{self._what}: {error}.") from None
+        return self._serializer.written(values, self._what)
 
     def read(self, content: Any) -> Any:
         if not self._is_map:

@@ -35,7 +35,7 @@ from penstock.state.plain_serializer import (
     encode_body,
     encode_column,
 )
-from penstock.state.serializers import MismatchError, table_serializer, value_refused
+from penstock.state.serializers import table_serializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,10 +169,7 @@ class _TableWriter:
                 raise refusal(f"{self._what} would be pickled")
             self._blobs.append(pickle_bytes(values, self._what))
             return {_COUNT: len(values), _SIZE: len(self._blobs[-1])}, times
-        try:
-            return self._serializer.to_wire(values), times
-        except MismatchError as error:
-            raise value_refused(self._what, error) from None
+        return self._serializer.written(values, self._what), times
 
     def _value(self, keys: list[Any], values: list[Any]) -> list[Any]:
         removed: list[Any] = []

@@ -74,6 +74,19 @@ class Serializer(ABC):
             MismatchError: A value is not of the type.
         """
 
+    def written(self, values: Column, what: str) -> Column:
+        """Returns `to_wire`.
+
+        Raises:
+            StateError: A value is not of the type; the text names `what`.
+        """
+        try:
+            return self.to_wire(values)
+        except MismatchError as error:
+            raise StateError(
+                f"{what}: {error}. Store a value of that type, or declare another one."
+            ) from None
+
     def from_wire(self, items: Column) -> Column:
         """Takes back what `to_wire` gave."""
         return items
@@ -91,11 +104,6 @@ def mismatched(declared: TypeInformation, value: Any, why: str | None = None) ->
     """Returns the error for a value that is not of the declared type."""
     text = why or declared.mismatch(value) or f"declared {declared!r}, got {value!r:.60}"
     return MismatchError(text)
-
-
-def value_refused(what: str, error: MismatchError) -> StateError:
-    """Returns the error for a state whose value is not of its type."""
-    return StateError(f"{what}: {error}. Store a value of that type, or declare another one.")
 
 
 class _AtomSerializer(Serializer):

@@ -35,7 +35,7 @@ from penstock.state.rocksdb.rows import (
     flagged,
     has_plain_owner,
 )
-from penstock.state.serializers import MismatchError, table_serializer, value_refused
+from penstock.state.serializers import table_serializer
 from penstock.state.ttl import converted_values
 
 if TYPE_CHECKING:
@@ -140,10 +140,7 @@ class RowValues:
         times = None
         if timed:
             times, values = [value[1] for value in values], [value[0] for value in values]
-        try:
-            wire = self._serializer.to_wire(values)
-        except MismatchError as error:
-            raise value_refused(self._what, error) from None
+        wire = self._serializer.written(values, self._what)
         if self._kind == "value" and times is None:
             return encode_body(wire[0], self._what)
         return encode_body([*prefix, wire, times], self._what)
