@@ -130,6 +130,63 @@ def test_cancelled_in_a_function(tmp_path: Path, how: str, place: str) -> None:
     assert client.get_job_status().result() is JobStatus.CANCELED
 
 
+class Closes(MapFunction):
+    """Notes that it was closed, and what for."""
+
+    closed: ClassVar[list[str]] = []
+
+    def __init__(self, hold: Any = None, in_close: Any = None) -> None:
+        self.hold = hold
+        self.in_close = in_close
+
+    def map(self, value: int) -> int:
+        if self.hold is not None:
+            self.hold()
+        return value
+
+    def close(self) -> None:
+        if self.in_close is not None:
+            self.in_close()
+        self.closed.append("waits" if self.hold is None else "works")
+
+
+@pytest.mark.parametrize("how", ["busy", "catching"])
+def test_functions_are_closed_when_the_job_is_cancelled(tmp_path: Path, how: str) -> None:
+    """As in Flink, before the job ends; also those that wait while others work."""
+    Closes.closed.clear()
+    env = environment(tmp_path, 1, PLAIN)
+    numbers = env.from_source(Endless(), no_watermarks(), "endless").map(Closes())
+    numbers.key_by(lambda value: value % 3).map(Closes(getattr(Held, how))).print()
+    client = env.execute_async()
+    assert Held.reached.wait(SECONDS)
+    client.cancel()
+    assert ended(client) is JobStatus.CANCELED
+    assert sorted(Closes.closed) == ["waits", "works"]
+
+
+@pytest.mark.parametrize("how", ["still", "raises"])
+def test_a_close_that_does_not_end_well(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It neither holds the end of a cancelled job up nor hides what ended it."""
+
+    def raises() -> None:
+        raise ValueError("no farewell")
+
+    Closes.closed.clear()
+    env = environment(tmp_path, 1, PLAIN)
+    in_close = Held.still if how == "still" else raises
+    numbers = env.from_collection([1]).map(Closes())
+    numbers.map(Closes(Held.busy, in_close)).print()
+    client = env.execute_async()
+    assert Held.reached.wait(SECONDS)
+    client.cancel()
+    assert ended(client) is JobStatus.CANCELED
+    texts = "\n".join(each.getMessage() for each in caplog.records)
+    assert ("no farewell" if how == "raises" else "close() of functions of job") in texts
+    assert Closes.closed == ["waits"]
+
+
 class Stubborn(PythonSink):
     """Does not return from a commit."""
 

@@ -13,6 +13,7 @@ import pytest
 
 from penstock.common import Configuration, JobStatus
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.functions import MapFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,79 @@ def test_cancelled_in_a_function(tmp_path: Path, how: str) -> None:
         environment().from_collection([1, 2]).map(lambda value: -value).execute_and_collect() as it
     ):
         assert sorted(it) == [-2, -1]
+
+
+class Noting(MapFunction):
+    """Leaves a file of the worker's number when it is opened, and another when it is closed."""
+
+    def __init__(self, folder: Path, stay: Any = None, in_close: Any = None) -> None:
+        self.folder = folder
+        self.stay = stay
+        self.in_close = in_close
+
+    def open(self, runtime_context: Any) -> None:
+        self.name = f"{os.getpid()}-{runtime_context.get_index_of_this_subtask()}"
+        (self.folder / f"open-{self.name}").touch()
+
+    def map(self, value: Any) -> Any:
+        if self.stay is not None:
+            (self.folder / "reached").touch()
+            self.stay()
+        return value
+
+    def close(self) -> None:
+        if self.in_close is not None:
+            self.in_close()
+        (self.folder / f"closed-{self.name}").touch()
+
+
+def names(folder: Path, what: str) -> set[str]:
+    return {each.name.removeprefix(what) for each in folder.glob(f"{what}*")}
+
+
+def test_functions_are_closed_when_the_job_ends(tmp_path: Path) -> None:
+    env = environment()
+    env.from_collection(list(range(100))).key_by(lambda value: value).map(Noting(tmp_path)).print()
+    env.execute()
+    assert names(tmp_path, "closed-") == names(tmp_path, "open-")
+    assert {each[-2:] for each in names(tmp_path, "open-")} == {"-0", "-1"}
+
+
+def test_functions_are_closed_when_the_job_is_cancelled(tmp_path: Path) -> None:
+    """Those of the workers that are killed, and of those that wait."""
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    env = environment()
+    numbers = env.from_collection(list(range(100))).key_by(lambda value: value)
+    numbers = numbers.map(Noting(folders[0])).key_by(lambda value: value % 2)
+    numbers.map(Noting(folders[1], endless("asleep"))).print()
+    client = env.execute_async()
+    job: Any = client._job
+    wait_for(lambda: job.result.done() or names(folders[1], "reached"), "no function was called")
+    client.cancel()
+    futures.wait([job.result], SECONDS)
+    for folder in folders:
+        assert names(folder, "open-")
+        wait_for(
+            lambda folder=folder: names(folder, "closed-") == names(folder, "open-"),
+            f"functions are open: {sorted(folder.iterdir())}",
+        )
+
+
+def test_a_worker_whose_close_does_not_return_is_killed(tmp_path: Path) -> None:
+    env = environment()
+    stay = endless("asleep")
+    env.from_collection([1]).key_by(lambda value: value).map(Noting(tmp_path, stay, stay)).print()
+    client = env.execute_async()
+    job: Any = client._job
+    wait_for(lambda: job.result.done() or names(tmp_path, "reached"), "no function was called")
+    client.cancel()
+    futures.wait([job.result], SECONDS)
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    for worker in {each.partition("-")[0] for each in names(tmp_path, "open-")}:
+        wait_for(lambda pid=worker: not is_alive(pid), f"worker {worker} still runs")
+    assert not names(tmp_path, "closed-")
 
 
 def is_alive(pid: str) -> bool:

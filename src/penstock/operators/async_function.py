@@ -284,7 +284,7 @@ class AsyncWaitLogic(FunctionLogic):
 
     def open(self) -> None:
         self._loop = asyncio.new_event_loop()
-        # A subtask whose epoch failed is dropped without close().
+        # A thread that an interruption left behind closes nothing.
         weakref.finalize(self, self._loop.close)
         # So that open() may make clients that look for the loop they will run on.
         asyncio.set_event_loop(self._loop)

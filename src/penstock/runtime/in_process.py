@@ -16,10 +16,9 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import JobExecutionError
 from penstock.runtime.frames import Frame, FrameKind
@@ -35,10 +34,12 @@ from penstock.runtime.overdue import WATCH
 if TYPE_CHECKING:
     from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
 
-    Work = tuple[Callable[[], Any], Future[Any]]
+    Work = tuple[EpochPlan, Future[list[SubtaskReport]]]
 
 _log = logging.getLogger("penstock.job")
 _TRIES: Final = 8
+_CLOSING_S: Final = 1.0
+"""How long close() of functions may take after an interruption before the job ends without it."""
 _BETWEEN_TRIES_S: Final = 0.1
 """A function may catch the exception, so it is raised again before its thread is left behind."""
 
@@ -57,21 +58,20 @@ class InProcessRunner:
             name=f"penstock-functions-{program.job_id[:8]}",
             daemon=True,
         )
-        self._running: Future[Any] | None = None
+        self._running: Future[list[SubtaskReport]] | None = None
         self._is_interrupted = False
+        self._is_left = False
+        """Whether a function does not return from the interrupted epoch."""
         self._gate = threading.Lock()
         self._is_exposed = False
         """Whether the thread may be interrupted: it runs an epoch. The gate guards this."""
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
-        return self._in_thread(lambda: self._run_levels(plan))  # type: ignore[no-any-return]
-
-    def _in_thread(self, work: Callable[[], Any]) -> Any:
         if self._thread.ident is None:
             self._thread.start()
         running = self._running = Future()
-        self._work.put((work, running))
+        self._work.put((plan, running))
         if self._is_interrupted:
             # That was before there was anything to interrupt.
             self._leave(running)
@@ -89,7 +89,7 @@ class InProcessRunner:
                     daemon=True,
                 ).start()
 
-    def _leave(self, running: Future[Any]) -> None:
+    def _leave(self, running: Future[list[SubtaskReport]]) -> None:
         thread_id = self._thread.ident
         assert thread_id is not None
         for _ in range(_TRIES):
@@ -110,19 +110,20 @@ class InProcessRunner:
             stack,
         )
         WATCH.leave(thread_id)
+        self._is_left = True
         with suppress(InvalidStateError):
             running.set_exception(JobExecutionError("the epoch was interrupted."))
 
     def _serve(self) -> None:
-        """Does what is queued until it is told to end, or interrupted."""
+        """Does what is queued until the queue ends, then closes the functions."""
         while (item := self._work.get()) is not None:
-            work, running = item
-            result: Any = None
+            plan, running = item
+            result: list[SubtaskReport] = []
             error: BaseException | None = None
             try:
                 with self._gate:
                     self._is_exposed = True
-                result = work()
+                result = self._run_levels(plan)
             except EpochInterrupted:
                 error = JobExecutionError("the epoch was interrupted.")
             except BaseException as raised:
@@ -135,7 +136,8 @@ class InProcessRunner:
                     running.set_result(result)
                 else:
                     running.set_exception(error)
-            del item, work, running, result, error
+            del item, plan, running, result, error
+        self._cache.clear()
 
     def _conceal(self) -> None:
         """Returns once no interruption is under way and none will come.
@@ -176,15 +178,19 @@ class InProcessRunner:
         return [read_report(frame) for frame in incoming[0] if frame.kind == FrameKind.REPORT]
 
     def close(self) -> None:
-        """Closes all operators, in the thread that opened them if it still serves."""
+        """Closes all operators, in the thread that opened them."""
         if self._thread.ident is None:
             return
-        if not self._is_interrupted:
-            self._in_thread(self._cache.clear)
         self._work.put(None)
-        self._thread.join(_BETWEEN_TRIES_S if self._is_interrupted else None)
-        if self._is_interrupted and not self._thread.is_alive():
-            self._cache.clear()
+        patience_s = _CLOSING_S if self._is_interrupted else None
+        self._thread.join(0 if self._is_left else patience_s)
+        if self._thread.is_alive() and not self._is_left:
+            _log.warning(
+                "close() of functions of job %s has not returned in %g s. The job ends without "
+                "it; its thread goes on.",
+                self._program.job_id,
+                _CLOSING_S,
+            )
 
 
 def _raise_in(thread_id: int, exception: ctypes.py_object[type[BaseException]] | None) -> None:

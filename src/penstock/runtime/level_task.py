@@ -61,19 +61,15 @@ class SubtaskCache:
         return subtask
 
     def drop(self, key: SubtaskKey) -> None:
-        """Forgets a subtask that was interrupted and may not even be open."""
-        self._subtasks.pop(key, None)
-
-    def fail(self, key: SubtaskKey) -> None:
         """Forgets a subtask whose epoch failed; its functions are closed, as Flink closes them."""
         subtask = self._subtasks.pop(key, None)
         if subtask is not None:
-            subtask.close_after_failure()
+            subtask.close()
 
     def clear(self) -> None:
-        for subtask in self._subtasks.values():
-            subtask.close()
-        self._subtasks.clear()
+        """Forgets all subtasks; their functions are closed, whatever ended them."""
+        for key in list(self._subtasks):
+            self.drop(key)
 
 
 def level_partitions(graph: JobGraph, level: int) -> list[SubtaskKey]:
@@ -144,14 +140,12 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
                         yield router.route(_report_frame(item))
                     else:
                         yield router.route(item)
-        except GeneratorExit:
-            raise
-        except EpochInterrupted:
-            cache.drop(key)
+        except (GeneratorExit, EpochInterrupted):
+            # The owner of the cache closes the functions once no interruption can follow.
             raise
         except BaseException as error:
             described = _describe(error, program, plan, key)
-            cache.fail(key)
+            cache.drop(key)
             report = SubtaskReport(key[0], key[1], attempt, error=described)
             yield router.route(_report_frame(report))
             return

@@ -390,4 +390,7 @@ class SourceLogic(OperatorLogic):
             self.output.emit_watermark(MAX_WATERMARK)
 
     def close(self) -> None:
-        self._reader.close()
+        # An interruption may have come before there was a reader.
+        reader = getattr(self, "_reader", None)
+        if reader is not None:
+            reader.close()

@@ -8,7 +8,7 @@ another one, state, timers and logics are restored in place, and what an aborted
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,6 +18,7 @@ from penstock.core.fault_points import fault_span
 from penstock.core.keygroups import key_group_range
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.graph.nodes import NodeKind
+from penstock.operators.errors import describe_exception
 from penstock.operators.logic import OperatorContext, OperatorLogic
 from penstock.operators.metrics import MetricGroup
 from penstock.operators.source_watermarks import WatermarkValve
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from penstock.runtime.lowering import SinkSpec
     from penstock.state.keyed import KeyedState
 
+_log = logging.getLogger("penstock.operators")
 _COMMIT = fault_span("state.commit")
 FIRING_MS: Final = 300
 """How long the timers of one subtask fire in one epoch, where the rest can wait."""
@@ -98,7 +100,7 @@ class Subtask:
         self._wire()
         if isinstance(self._logics[0], SourceLogic):
             self._logics[0].at_once = max(logic.at_once for logic in self._logics)
-        self._is_open = False
+        self._opened: list[OperatorLogic] = []
         self._portion = 1
         """Records of a batch to process before frames are handed on."""
 
@@ -376,10 +378,10 @@ class Subtask:
 
     def _restore(self, version: SubtaskVersion | None) -> None:
         """Brings the subtask to a version; free when it already holds it."""
-        if not self._is_open:
+        if not self._opened:
             for logic in self._logics:
+                self._opened.append(logic)
                 logic.open()
-            self._is_open = True
         elif version is not None and version.version_id == self._held:
             return
         self._valves = [WatermarkValve(count) for count in self._channel_counts]
@@ -429,15 +431,13 @@ class Subtask:
             valve.restore(state)
 
     def close(self) -> None:
-        """Closes every operator."""
-        for logic in self._logics:
-            logic.close()
-
-    def close_after_failure(self) -> None:
-        """Closes what was opened; the failure is reported, what follows from it is not."""
-        for logic in self._logics:
-            with contextlib.suppress(Exception):
+        """Closes every operator, also after a failure, which errors here must not hide."""
+        for logic in self._opened:
+            try:
                 logic.close()
+            except Exception as error:
+                name, text = logic.context.name, describe_exception(error)
+                _log.warning("close() of operator '%s' failed:\n%s", name, text)
 
 
 def _told(valve: WatermarkValve, channel: int, frame: Frame) -> int | None:

@@ -12,8 +12,10 @@ import gc
 import logging
 import os
 import pickle
+import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -71,6 +73,11 @@ pickling.register_by_value_pickler(cloudpickle.dumps)
 _log = logging.getLogger("penstock.job")
 _AGAIN_S: Final = 0.2
 """Pause between two tries to cancel an epoch, whose job may not have reached Spark before."""
+
+_CLOSING_S: Final = 1.0
+_CLOSING_AT_END_S: Final = 180.0
+"""How long close() of functions may take before the job ends without it, cancelled or not."""
+_MEANWHILE_S: Final = 0.1
 
 _CACHE = SubtaskCache()
 """Of this worker process."""
@@ -142,6 +149,36 @@ def _set_up(setup: WorkerSetup) -> None:
         os.chdir(_HOME.pop())
 
 
+def close_functions(patience_s: float) -> None:
+    """Closes the functions that this worker has open; the worker ends if that takes longer.
+
+    Only the system's own clock stops a close() that never lets go of the interpreter.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, patience_s)
+    _CACHE.clear()
+    _PROGRAMS.clear()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class Farewell:
+    """A task that closes the functions of a job attempt in the worker it runs in; picklable."""
+
+    def __init__(self, cache_key: tuple[str, int], patience_s: float) -> None:
+        self._cache_key = cache_key
+        self._patience_s = patience_s
+
+    def __call__(self, partition: int, elements: Iterable[Any]) -> Iterator[Any]:
+        for _ in elements:
+            pass
+        if self._cache_key in _PROGRAMS:
+            close_functions(self._patience_s)
+        else:
+            # So that another worker takes the next task, if that one closes something.
+            time.sleep(_MEANWHILE_S)
+        return iter(())
+
+
 class LevelTask:
     """The task function of one level; picklable."""
 
@@ -164,8 +201,8 @@ class LevelTask:
     def __call__(self, partition: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
         program = _PROGRAMS.get(self._cache_key)
         if program is None:
-            _CACHE.clear()
-            _PROGRAMS.clear()
+            if _PROGRAMS:
+                close_functions(_CLOSING_AT_END_S)
             _set_up(self._setup)
             pickled, classes = pickle.loads(self._program.value)
             vars(sys.modules["__main__"]).update(classes)
@@ -226,6 +263,7 @@ class SparkEpochRunner:
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._is_interrupted = threading.Event()
+        self._has_run = False
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
@@ -234,6 +272,7 @@ class SparkEpochRunner:
         try:
             if self._is_interrupted.is_set():
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.")
+            self._has_run = True
             frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
             context.setInterruptOnCancel(True)
             context.addJobTag(self._tag)
@@ -298,6 +337,35 @@ class SparkEpochRunner:
         return frames
 
     def close(self) -> None:
-        """Releases the broadcast; workers drop the job when they serve another one."""
+        """Closes the functions in the workers, and releases the broadcast."""
         if is_alive(self._context):
+            self._close_functions()
             self._broadcast.destroy()
+
+    def _close_functions(self) -> None:
+        """Closes them in idle workers; those that Spark kills close theirs themselves."""
+        if not self._has_run:
+            return
+        patience_s = _CLOSING_S if self._is_interrupted.is_set() else _CLOSING_AT_END_S
+        task = Farewell(self._program.cache_key, patience_s)
+        tag = f"{self._tag}-closing"
+        context = self._context
+        timer = threading.Timer(patience_s, context.cancelJobsWithTag, [tag])
+        timer.daemon = True
+        context.setInterruptOnCancel(True)
+        context.addJobTag(tag)
+        timer.start()
+        try:
+            if self._slots is None:
+                tasks = max(context.defaultParallelism, *self._widths)
+                seeds: Any = context.parallelize(range(tasks), tasks)
+                seeds.mapPartitionsWithIndex(task).collect()
+            else:
+                self._slots.each(task).collect()
+        except Exception as error:
+            what = "did not end in time" if not timer.is_alive() else f"failed: {error}"
+            _log.warning("close() of functions of job %s %s", self._program.job_id, what)
+        finally:
+            timer.cancel()
+            with suppress(Exception):
+                context.removeJobTag(tag)

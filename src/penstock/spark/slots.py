@@ -121,6 +121,16 @@ class SlottedLineage:
         ]
         return RDD(self._union(last).toJavaRDD(), self._context, writes)
 
+    def each(self, task: PartitionTask) -> RDD[Any]:
+        """Returns the RDD of what a task makes of nothing in the worker of each slot."""
+        writes = self._context.serializer
+        none = self._context.parallelize([0], 1)._jrdd.rdd()
+        parts = [
+            self._staged(none, _Reporting(task, slot), slot, writes)
+            for slot in range(len(self._environments))
+        ]
+        return RDD(self._union(parts).toJavaRDD(), self._context, writes)
+
     def _staged(self, part: Any, task: _Sending | _Reporting, slot: int, writes: Any) -> Any:
         """Returns the JVM's RDD of what a task makes of a part, in the worker of its slot."""
         context = self._context

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from penstock.spark.worker_daemon import until_jvm_ends
+from penstock.spark.worker_daemon import closing
 
 
 def answer(connection: socket.socket, _authenticated: bool) -> int:
@@ -17,10 +17,10 @@ def answer(connection: socket.socket, _authenticated: bool) -> int:
 def test_a_worker_whose_jvm_has_gone_ends_without_an_error() -> None:
     jvm, worker = socket.socketpair()
     with worker:
-        assert until_jvm_ends(answer)(worker, True) == 0
+        assert closing(answer)(worker, True) == 0
         assert jvm.recv(7) == b"counted"
         jvm.close()
-        assert until_jvm_ends(answer)(worker, True) == 1
+        assert closing(answer)(worker, True) == 1
 
 
 def test_other_errors_of_a_worker_are_told() -> None:
@@ -28,4 +28,4 @@ def test_other_errors_of_a_worker_are_told() -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):
-        until_jvm_ends(fail)()
+        closing(fail)()
