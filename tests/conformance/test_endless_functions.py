@@ -310,6 +310,45 @@ def test_stopped_in_an_epoch_with_a_slow_function(tmp_path: Path, drain: bool) -
     ended(client)
 
 
+@pytest.mark.parametrize("place", ["first", "keyed", "keyed twice"])
+def test_epochs_are_short_wherever_the_slow_function_stands(tmp_path: Path, place: str) -> None:
+    """From the first one on: with 50 ms a record, 100 of them would be 5 s instead of 200 ms."""
+    counts: list[int] = []
+    seen: list[int] = []
+
+    class Counts:
+        """Notes after each epoch how many records were processed in it."""
+
+        def onQueryProgress(self, event: Any) -> None:
+            counts.append(len(seen))
+
+        def onQueryStarted(self, event: Any) -> None: ...
+
+        def onQueryIdle(self, event: Any) -> None: ...
+
+        def onQueryTerminated(self, event: Any) -> None: ...
+
+    def slow(value: int) -> int:
+        time.sleep(0.05)
+        seen.append(value)
+        return value
+
+    options = {**PLAIN, "penstock.epoch.target-duration": "200 ms"}
+    env = environment(tmp_path, 2, options)
+    env.add_listener(Counts())
+    numbers = env.from_source(Endless(), no_watermarks(), "endless")
+    for _ in range(["first", "keyed", "keyed twice"].index(place)):
+        numbers = numbers.key_by(lambda value: value % 7).map(lambda value: value)
+    numbers.map(slow).print()
+    client = env.execute_async()
+    wait_for(lambda: len(counts) >= 6, "six epochs")
+    client.cancel()
+    ended(client)
+    # Subtasks of one process run one after the other: 50 ms a record, whichever has it.
+    sizes = [after - before for before, after in zip([0, *counts], counts, strict=False)]
+    assert max(sizes) <= 200 / 50 * 2, sizes
+
+
 PROGRAM = """
 import time
 from penstock.common import Configuration

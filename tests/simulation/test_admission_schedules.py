@@ -30,20 +30,20 @@ class Phase:
     within: float  # Share of the epochs that took at most twice what the best one takes.
 
 
-def phases(seed: int, decide: Callable[..., Admission]) -> Iterator[Phase]:
+def phases(seed: int, decide: Callable[..., Admission], levels: int = 1) -> Iterator[Phase]:
     """Runs a job on a machine that changes five times."""
     rng = random.Random(seed)
     price, fixed = rng.choice([60, 150, 300, 700]), rng.choice([0, 20, 100, 200])
     noise, folds = rng.choice([0.05, 0.1, 0.2]), rng.choice([0, 0.15, 0.5])
     pauses, spikes, lulls = (rng.choice(each) for each in ((0, 0.15), (0, 0.05), (0, 0.05)))
     cost = 10 ** rng.uniform(-3.3, 3.3)  # From 2 million records a second to one in 2 seconds.
-    admission = Admission(target_ms=TARGET_MS)
+    admission = Admission(target_ms=TARGET_MS).before(levels)
     for number in range(6):
         load = rng.choice([1, 1, 1.5, 3])
         if number:
             cost = min(max(cost * rng.choice([1, 1, 10, 0.1, 3, 0.3]), 2e-4), 3_000)
         if rng.random() < 0.2:
-            admission = Admission(target_ms=TARGET_MS)
+            admission = Admission(target_ms=TARGET_MS).before(levels)
         rest, each = (price + fixed + FOLD_MS * folds) * load, cost * load
         best = min(max(max(TARGET_MS - rest, TARGET_MS / 2) / each, 1), LARGEST)
         best_ms = rest + each * best
@@ -85,6 +85,17 @@ def test_rate_and_duration_stay_near_the_best(first_seed: int) -> None:
     seen = [phase for seed in range(first_seed, first_seed + 50) for phase in phases(seed, fitted)]
     assert sum(phase.rate >= 0.8 for phase in seen) >= 0.96 * len(seen)
     assert sum(phase.rate < 0.4 for phase in seen) <= 0.01 * len(seen)
+    assert sum(phase.within for phase in seen) >= 0.985 * len(seen)
+    assert min(phase.within for phase in seen) >= 0.5
+
+
+@pytest.mark.parametrize("first_seed", range(0, 200, 50))
+def test_so_they_do_behind_an_exchange(first_seed: int) -> None:
+    """From four records on it takes longer to find out that a fold is no work on them."""
+    seeds = range(first_seed, first_seed + 50)
+    seen = [phase for seed in seeds for phase in phases(seed, fitted, levels=2)]
+    assert sum(phase.rate >= 0.8 for phase in seen) >= 0.95 * len(seen)
+    assert sum(phase.rate < 0.4 for phase in seen) <= 0.02 * len(seen)
     assert sum(phase.within for phase in seen) >= 0.985 * len(seen)
     assert min(phase.within for phase in seen) >= 0.5
 

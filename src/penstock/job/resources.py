@@ -58,7 +58,7 @@ class JobResources:
         self._settings = settings
         self._job_id = job_id
         self._clock = clock
-        self._admission = settings.admission
+        self._admission = settings.admission.before(len(engine.graph.levels))
         self._driver: JobDriver | None = None
         self._loss: ProcessLostError | None = None
         self._mark: RunningMark | None = None

@@ -22,6 +22,8 @@ from statistics import median
 from typing import Final
 
 FIRST: Final = 100
+FIRST_BEHIND: Final = 4
+"""Where stages follow the sources: they take all that an epoch reads, however slow they are."""
 LARGEST: Final = 8_000_000
 
 _GROWTH: Final = 16.0
@@ -107,6 +109,12 @@ class Admission:
             return self
         bound = self._by_time(records, duration_ms, work_ms, grows=backlog and not cut_short)
         return bound._within_bytes(records, moved_bytes)
+
+    def before(self, levels: int) -> Admission:
+        """Returns the first bound of a job; one that the user sets stays."""
+        if levels == 1 or self.ceiling != LARGEST:
+            return self
+        return replace(self, max_records=min(self.max_records, FIRST_BEHIND))
 
     def after_loss(self) -> Admission:
         """Returns the bound for an attempt after a process died, perhaps for lack of memory."""

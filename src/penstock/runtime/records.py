@@ -250,7 +250,7 @@ class SubtaskReport:
         is_firing: Event timers that are due are left for the next epoch.
         committables: Pending sink output by uid.
         metrics: By uid.
-        busy_ms: Time spent inside the subtask.
+        busy_ms: Time spent inside the subtask, once it was open and restored.
         commit_ms: The part of it that the commit of the state took.
         retries: How often the task was tried before, in vain; 0 but in its first report.
         error: What went wrong, or None.

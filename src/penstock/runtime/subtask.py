@@ -185,10 +185,11 @@ class Subtask:
         self, plan: EpochPlan, mine: SubtaskPlan, frames: list[Frame], attempt: int
     ) -> Iterator[Frame | SubtaskReport]:
         """Runs one epoch; yields frames as they come and the report last."""
-        started = time.perf_counter()
         report = SubtaskReport(self._stage.stage_id, self._index, attempt)
         self._frames.clear()
         self._restore(mine.version)
+        # What open() and a restore take says nothing of the records.
+        started = time.perf_counter()
         self._held = None
         self._begin(plan, attempt)
         if mine.version is not None and mine.version.is_restored:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.runtime.admission import FIRST, LARGEST, Admission
+from penstock.runtime.admission import FIRST, FIRST_BEHIND, LARGEST, Admission
 
 PRICE_MS = 200.0
 
@@ -30,6 +30,18 @@ def test_the_first_epoch_is_small_and_the_next_ones_grow() -> None:
     assert first.max_records == 1_000
     # At most sixteenfold.
     assert under_backlog(Admission(), 1).max_records == 1_600
+
+
+def test_a_job_with_an_exchange_begins_with_few_records() -> None:
+    """A function behind it gets all that was read: at 1 s a record, 100 would be 50 s."""
+    first = Admission().before(levels=2)
+    assert first.max_records == FIRST_BEHIND == 4
+    assert Admission().before(levels=1).max_records == FIRST
+    # With 4 s of work on them, one record is left.
+    assert after(first, 1_000).max_records == 1
+    assert after(first, 0.01, epochs=5).max_records > 10_000
+    # Who sets the size of an epoch has it from the first one.
+    assert Admission(max_records=20, ceiling=20).before(levels=2).max_records == 20
 
 
 def test_the_bound_settles_where_an_epoch_takes_its_target() -> None:
