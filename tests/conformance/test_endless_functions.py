@@ -83,6 +83,10 @@ def _fresh() -> Iterator[None]:
     Held.caught.clear()
     yield
     Held.released.set()
+    for thread in threading.enumerate():
+        # One that was left behind must not stand in the way of the next test.
+        if thread.name.startswith("penstock-functions"):
+            thread.join(SECONDS)
 
 
 def ended(client: JobClient) -> JobStatus:

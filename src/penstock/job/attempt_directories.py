@@ -2,7 +2,9 @@
 
 A process that is killed leaves its directory. Its next attempt, or the next job of the same user
 on the same machine, removes what is in it: state is fetched from the checkpoint. Only output that
-waits for its commit stays, in the directory of its sink.
+waits for its commit stays, in the directory of its sink. What a machine leaves that goes down stays
+for its administrator, or the system's own rules for temporary files: a machine that shares the
+directory cannot know that the other one has restarted.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def remove_dead_attempts(own: Path) -> None:
         with contextlib.suppress(OSError):
             mark = os.open(path / _RUNNING, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                # In a shared directory, locks of other machines may not be seen here.
+                # In a shared directory, locks that other kernels hold may not be seen here.
                 if os.read(mark, 1_000) == _this_machine():
                     fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     _empty(path)
@@ -76,6 +78,9 @@ def remove_dead_attempts(own: Path) -> None:
 
 
 def _this_machine() -> bytes:
+    """Names the running kernel; two hosts may have one name, and containers share a kernel."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     return os.uname().nodename.encode()
 
 

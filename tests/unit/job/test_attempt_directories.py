@@ -67,7 +67,8 @@ def test_the_next_job_removes_what_a_killed_one_left(tmp_path: Path) -> None:
         assert killed.returncode == -9
     own, alive = attempt(tmp_path, 1), attempt(tmp_path, 1, "d" * 32)
     unmarked, elsewhere = attempt(tmp_path, 1, "e" * 32), attempt(tmp_path, 1, "f" * 32)
-    (elsewhere / "running").write_text("another machine")
+    # A host of the same name that shares the directory: its locks are not seen here.
+    (elsewhere / "running").write_text(os.uname().nodename)
     (tmp_path / "a-file").write_text("")
     marks = [RunningMark(each) for each in (own, alive)]
     remove_dead_attempts(own)
