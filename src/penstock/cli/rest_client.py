@@ -22,6 +22,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from penstock.cli.failures import NoManagerError, RequestFailedError
+from penstock.core.clock import jittered
 from penstock.rest.token_file import TLS_ADVICE as TLS_IN_CLEAR
 from penstock.rest.token_file import has_proved, is_loopback
 
@@ -193,7 +194,7 @@ class RestClient:
                         f"{self.patience_seconds:.0f} s. Look at the job managers' logs, and at "
                         "the store of high-availability.type."
                     )
-            self.sleep(pause)
+            self.sleep(jittered(pause))
             pause = min(pause * 2, 1.0)
             if self.find_leader is not None:
                 self.url = self.find_leader() or self.url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Protocol
 
@@ -24,6 +25,14 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+
+def jittered(pause: float) -> float:
+    """Returns half of a pause before a retry up to all of it.
+
+    What failed together would otherwise try again together, and fail again.
+    """
+    return pause * (0.5 + random.random() / 2)
 
 
 class EpochClock:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from penstock.core.clock import jittered
 from penstock.files.contract import Entry, Storage, check_key
 from penstock.files.errors import (
     FilesError,
@@ -222,7 +223,7 @@ class RetryingStorage(Storage):
                 if left == 0:
                     raise _final(unknown, error) from error
             self._counts.note_retry()
-            self._sleep(pause)
+            self._sleep(jittered(pause))
             pause *= _FACTOR
         raise AssertionError("unreachable")
 

@@ -176,7 +176,10 @@ class Farewell:
         else:
             # So that another worker takes the next task, if that one closes something.
             time.sleep(_MEANWHILE_S)
-        return iter(())
+        context = TaskContext.get()
+        assert context is not None
+        # The worker of an earlier try was ended.
+        return iter((context.attemptNumber(),))
 
 
 class LevelTask:
@@ -348,24 +351,20 @@ class SparkEpochRunner:
             return
         patience_s = _CLOSING_S if self._is_interrupted.is_set() else _CLOSING_AT_END_S
         task = Farewell(self._program.cache_key, patience_s)
-        tag = f"{self._tag}-closing"
         context = self._context
-        timer = threading.Timer(patience_s, context.cancelJobsWithTag, [tag])
-        timer.daemon = True
-        context.setInterruptOnCancel(True)
-        context.addJobTag(tag)
-        timer.start()
         try:
             if self._slots is None:
                 tasks = max(context.defaultParallelism, *self._widths)
                 seeds: Any = context.parallelize(range(tasks), tasks)
-                seeds.mapPartitionsWithIndex(task).collect()
+                tries = seeds.mapPartitionsWithIndex(task).collect()
             else:
-                self._slots.each(task).collect()
-        except Exception as error:
-            what = "did not end in time" if not timer.is_alive() else f"failed: {error}"
-            _log.warning("close() of functions of job %s %s", self._program.job_id, what)
-        finally:
-            timer.cancel()
-            with suppress(Exception):
-                context.removeJobTag(tag)
+                tries = self._slots.each(task).collect()
+        except Exception:
+            _log.warning("Functions could not be closed on Spark.", exc_info=True)
+            return
+        if any(tries):
+            _log.warning(
+                "close() of functions of job %s has not returned in %g s: their worker was ended.",
+                self._program.job_id,
+                patience_s,
+            )

@@ -100,9 +100,11 @@ def _kill_later(process: int) -> None:
 
 
 if __name__ == "__main__":
-    pyspark.worker.handle_worker_exception = at_rest(pyspark.worker.handle_worker_exception)
-    pyspark.worker.main = interruptible(pyspark.worker.main)
-    daemon.worker = closing(daemon.worker)
+    worker: Any = pyspark.worker
+    worker.handle_worker_exception = at_rest(worker.handle_worker_exception)
+    worker.main = interruptible(worker.main)
+    workers: Any = daemon
+    workers.worker = closing(workers.worker)
     # Only for the daemon: `os` is the same module in a program's functions.
-    daemon.os = types.SimpleNamespace(**{**vars(os), "kill": kill})
-    daemon.manager()
+    workers.os = types.SimpleNamespace(**{**vars(os), "kill": kill})
+    workers.manager()

@@ -125,6 +125,17 @@ def test_a_manager_that_went_away_is_asked_again(manager: StubManager) -> None:
     assert times.seconds >= 30
 
 
+def test_commands_that_wait_for_a_leader_do_not_ask_together(manager: StubManager) -> None:
+    waits = []
+    for _ in range(5):
+        manager.answers[f"GET {PATH}"] = [(503, {}, {"errors": ["none"]})] * 100
+        times = Times()
+        with pytest.raises(NoManagerError):
+            client_of(manager, times).get(PATH)
+        waits.append(times.seconds)
+    assert len(set(waits)) > 1
+
+
 def test_one_that_never_answered_is_not_waited_for() -> None:
     times = Times()
     with pytest.raises(NoManagerError):

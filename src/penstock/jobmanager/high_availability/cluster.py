@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from penstock.core.clock import jittered
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.files.errors import ObjectMissingError
@@ -109,7 +110,7 @@ class ClusterJobs:
                 if str(error) != told:
                     _log.error("Jobs cannot be recovered in epoch %d: %s", epoch, error)
                 told = str(error)
-                self._is_closed.wait(_RETRY_SECONDS)
+                self._is_closed.wait(jittered(_RETRY_SECONDS))
                 continue
             with self._lock:
                 if self._is_leading(epoch) and self._dispatcher is not None:
@@ -224,7 +225,7 @@ class ClusterJobs:
             for job_id, result in list(self._unrecorded.items()):
                 if self._record_end(result):
                     self._unrecorded.pop(job_id, None)
-            if self._unrecorded and not self._is_closed.wait(_RETRY_SECONDS):
+            if self._unrecorded and not self._is_closed.wait(jittered(_RETRY_SECONDS)):
                 self._has_unrecorded.set()
 
     def _record_end(self, result: JobRecord) -> bool:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock.core.clock import jittered
 from penstock.core.envelope import MAGIC_BYTES, DamagedError, seal, unseal
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.core.naming import install_extra
@@ -226,7 +227,7 @@ class ZooKeeper:
                 failure = self._failure("read", path, error)
                 if left == 0 or not failure.retryable or not self._client.connected:
                     raise failure from error
-            time.sleep(pause)
+            time.sleep(jittered(pause))
             pause *= 2
         raise AssertionError("unreachable")
 
