@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from penstock.common import Configuration, JobStatus
 from penstock.datastream import StreamExecutionEnvironment
@@ -155,6 +156,28 @@ def test_a_worker_whose_close_does_not_return_is_killed(tmp_path: Path) -> None:
     for worker in {each.partition("-")[0] for each in names(tmp_path, "open-")}:
         wait_for(lambda pid=worker: not is_alive(pid), f"worker {worker} still runs")
     assert not names(tmp_path, "closed-")
+
+
+def test_a_commit_that_does_not_return_is_ended(tmp_path: Path) -> None:
+    """What it does on Spark would go on for ever, with cores that the next job wants."""
+    stay = endless("asleep")
+
+    def save(rows: Any, epoch: int) -> None:
+        (tmp_path / "reached").touch()
+        rows.foreach(lambda row: stay())
+
+    env = environment()
+    env.from_collection([1, 2, 3]).to_spark(save)
+    client = env.execute_async()
+    job: Any = client._job
+    wait_for(lambda: job.result.done() or names(tmp_path, "reached"), "nothing was committed")
+    client.cancel()
+    futures.wait([job.result], SECONDS)
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    tracker = spark.sparkContext.statusTracker()
+    wait_for(lambda: not tracker.getActiveJobsIds(), "a job of Spark's goes on")
 
 
 def is_alive(pid: str) -> bool:

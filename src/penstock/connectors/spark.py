@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,11 @@ class _SparkWriter(SinkWriter):
         return [{"path": str(path), "epoch": context.epoch, "subtask": context.subtask}]
 
 
+def commit_tag(job_id: str) -> str:
+    """Returns the tag of the Spark jobs that commit output of a job."""
+    return f"penstock-commit-{job_id}"
+
+
 class _SparkCommitter(Committer):
     def __init__(self, sink: SparkSink) -> None:
         self._sink = sink
@@ -189,7 +195,14 @@ class _SparkCommitter(Committer):
                     "directory must stay until the job has ended."
                 )
             epoch = ordered[-1]["epoch"]
-            self._sink.save(_data_frame(paths, context.spark), epoch, context)
+            session, tag = context.spark.sparkContext, commit_tag(context.job_id)
+            session.addJobTag(tag)
+            try:
+                self._sink.save(_data_frame(paths, context.spark), epoch, context)
+            finally:
+                # A JVM that has gone is told of by the error that is under way.
+                with suppress(Exception):
+                    session.removeJobTag(tag)
             _remember(marker, [*done, *(Path(path).name for path in paths)])
         self.abort(committables, context)
 

@@ -110,6 +110,7 @@ class LocalJob(Job):
             self.job_id,
             "" if frame is None else "".join(traceback.format_stack(frame)),
         )
+        self._resources.end_commits()
         self._resources.close(JobStatus.CANCELED)
         self._ended(JobStatus.CANCELED)
 

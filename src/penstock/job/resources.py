@@ -5,6 +5,7 @@ An attempt that fails leaves all of it behind; the next one goes on with it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random  # noqa: TID251 - where a job is wired is where chance comes from
 import shutil
@@ -16,6 +17,7 @@ from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.service import CheckpointService
 from penstock.checkpoint.snapshot_load import entry_of, load_entry
+from penstock.connectors.spark import commit_tag
 from penstock.core.errors import ProcessLostError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
@@ -158,6 +160,12 @@ class JobResources:
             self._admission.max_bytes >> 20,
             self._admission.max_records,
         )
+
+    def end_commits(self) -> None:
+        """Ends Spark jobs that still commit output of a job that has ended without them."""
+        if self.engine.spark is not None:
+            with contextlib.suppress(Exception):
+                self.engine.spark.sparkContext.cancelJobsWithTag(commit_tag(self._job_id))
 
     def close(self, status: JobStatus) -> None:
         """Lets go of everything, now that the job has ended so."""
