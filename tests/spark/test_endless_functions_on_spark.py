@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from penstock.common import Configuration, JobStatus
 from penstock.datastream import StreamExecutionEnvironment
@@ -174,10 +174,8 @@ def test_a_commit_that_does_not_return_is_ended(tmp_path: Path) -> None:
     client.cancel()
     futures.wait([job.result], SECONDS)
     assert client.get_job_status().result() is JobStatus.CANCELED
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
-    tracker = spark.sparkContext.statusTracker()
-    wait_for(lambda: not tracker.getActiveJobsIds(), "a job of Spark's goes on")
+    context = SparkContext.getOrCreate()
+    wait_for(lambda: not context.statusTracker().getActiveJobsIds(), "a job of Spark's goes on")
 
 
 def is_alive(pid: str) -> bool:

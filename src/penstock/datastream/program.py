@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.source import Boundedness
 from penstock.connectors.spark import SparkSource
@@ -19,11 +19,18 @@ from penstock.operators.adapters import (
     open_function,
     refuse_operator_state,
 )
+from penstock.operators.connected import (
+    CoFlatMapSpec,
+    CoMapSpec,
+    KeyedBroadcastProcessSpec,
+    KeyedCoProcessSpec,
+)
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.functions import KeyedProcessFunction
 from penstock.operators.process import KeyedProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec, aggregation
-from penstock.operators.timestamps import TimestampsAndWatermarksSpec
+from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
+from penstock.operators.sorted_inputs import SortedInputsSpec
 from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.state.descriptors import ValueStateDescriptor
 
@@ -175,8 +182,9 @@ def checked_max_parallelism(max_parallelism: int, what: str) -> int:
 # `RuntimeExecutionMode.BATCH`: the results of bounded input, without what led to them.
 #
 # Every program runs as a stream. BATCH differs in what can be seen of it: rolling reductions give
-# one result per key, at the end, and event time does not advance before the end, so that no record
-# is late. Both are said with the operators that exist; nothing below knows of the mode.
+# one result per key, at the end; event time does not advance before the end, so that no record is
+# late; and functions that may keep state by key get the records of a key in order of time, those of
+# two keyed inputs together. All is said with operators; nothing below knows of the mode.
 
 
 def is_bounded(nodes: dict[int, Node]) -> bool:
@@ -213,6 +221,17 @@ def in_batch_mode(nodes: dict[int, Node]) -> dict[int, Node]:
     return {node_id: replace(node, spec=_batch_spec(node.spec)) for node_id, node in nodes.items()}
 
 
+_TWO_KEYED: Final = (KeyedCoProcessSpec, CoMapSpec, CoFlatMapSpec)
+_WITH_STATE: Final = (
+    KeyedProcessSpec,
+    MapSpec,
+    FlatMapSpec,
+    FilterSpec,
+    KeyedBroadcastProcessSpec,
+    *_TWO_KEYED,
+)
+
+
 def _batch_spec(spec: Any) -> Any:
     if isinstance(spec, ConvertOutputSpec):
         return ConvertOutputSpec(_batch_spec(spec.inner), spec.type_info)
@@ -220,8 +239,8 @@ def _batch_spec(spec: Any) -> Any:
         return KeyedProcessSpec(FinalReduce(spec.function))
     if isinstance(spec, AggregationSpec):
         return KeyedProcessSpec(FinalReduce(aggregation(spec.kind, spec.position)))
-    if isinstance(spec, TimestampsAndWatermarksSpec):
-        return TimestampsAndWatermarksSpec(_without_watermarks(spec.strategy))
+    if isinstance(spec, _WITH_STATE) and spec.is_keyed:
+        return SortedInputsSpec(spec, (0, 1) if isinstance(spec, _TWO_KEYED) else (0,))
     strategy = getattr(spec, "strategy", None)
     if isinstance(strategy, WatermarkStrategy):
         return replace(spec, strategy=_without_watermarks(strategy))

@@ -13,7 +13,13 @@ from penstock.common import Time, Types, WatermarkStrategy
 from penstock.core.errors import ProgramError
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors import DataGeneratorSource, NumberSequenceSource
+from penstock.datastream.functions import (
+    CoFlatMapFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+)
 from penstock.datastream.program import FinalReduce
+from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.testing.harness import OneOperatorHarness
 
@@ -72,6 +78,107 @@ def test_no_record_is_late(env: StreamExecutionEnvironment) -> None:
 
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     assert results(counted()) == [3, 1]
+
+
+class Noted(KeyedCoProcessFunction):
+    """Gives what it gets, and the watermark it sees; a timer is due in the middle of its key."""
+
+    def note(self, side: str, value: tuple[str, int], ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(3)
+        assert ctx.timestamp() == value[1]
+        yield value[0], side, value[1], ctx.timer_service().current_watermark()
+
+    def process_element1(self, value: tuple[str, int], ctx: Any) -> Any:
+        yield from self.note("left", value, ctx)
+
+    def process_element2(self, value: tuple[str, int], ctx: Any) -> Any:
+        yield from self.note("right", value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.get_current_key(), "timer", timestamp, ctx.timer_service().current_watermark()
+
+
+class Last(CoFlatMapFunction):
+    """Gives each record with the one before it of the same key, whichever input it is of."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.before = runtime_context.get_state(ValueStateDescriptor("before", Types.INT()))
+
+    def flat_map1(self, value: tuple[str, int]) -> Any:
+        yield value[0], self.before.value(), value[1]
+        self.before.update(value[1])
+
+    def flat_map2(self, value: tuple[str, int]) -> Any:
+        yield from self.flat_map1(value)
+
+
+class Sequence(KeyedProcessFunction):
+    """Numbers the records of a key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))
+
+    def process_element(self, value: tuple[str, int], ctx: Any) -> Any:
+        number = (self.count.value() or 0) + 1
+        self.count.update(number)
+        yield value[0], number, value[1]
+
+
+LEFT = [("a", 5), ("b", 4), ("a", 1), ("b", 2), ("a", 3)]
+RIGHT = [("b", 1), ("a", 4), ("a", 2), ("b", 2)]
+MIN, MAX = -(2**63), 2**63 - 1
+
+
+def test_keyed_inputs_come_in_order_of_time(env: StreamExecutionEnvironment) -> None:
+    """As Flink sorts in BATCH: by key, then timestamp, both inputs together."""
+    env.set_parallelism(2)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+        lambda value, _: value[1]
+    )
+
+    def keyed(records: list[tuple[str, int]]) -> Any:
+        timed = env.from_collection(records).assign_timestamps_and_watermarks(strategy)
+        return timed.key_by(lambda value: value[0])
+
+    def of_key(stream: Any) -> tuple[list[Any], list[Any]]:
+        rows = results(stream)
+        return tuple([row[1:] for row in rows if row[0] == key] for key in "ab")
+
+    def sequences() -> tuple[list[Any], list[Any]]:
+        return of_key(keyed(LEFT).process(Sequence()))
+
+    assert sequences() == ([(1, 5), (2, 1), (3, 3)], [(1, 4), (2, 2)])
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    assert sequences() == ([(1, 1), (2, 3), (3, 5)], [(1, 2), (2, 4)])
+    a, b = of_key(keyed(LEFT).connect(keyed(RIGHT)).process(Noted()))
+    assert [(side, time) for side, time, _ in a] == [
+        ("left", 1),
+        ("right", 2),
+        ("left", 3),
+        ("right", 4),
+        ("left", 5),
+        ("timer", 3),
+    ]
+    assert [(side, time) for side, time, _ in b] == [
+        ("right", 1),
+        ("left", 2),
+        ("right", 2),
+        ("left", 4),
+        ("timer", 3),
+    ]
+    # What arrives is never late; timers fire at the end of all time.
+    assert {watermark for side, _, watermark in a + b if side != "timer"} == {MIN}
+    assert {watermark for side, _, watermark in a + b if side == "timer"} == {MAX}
+    a, b = of_key(keyed(LEFT).connect(keyed(RIGHT)).flat_map(Last()))
+    assert a == [(None, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    assert b == [(None, 1), (1, 2), (2, 2), (2, 4)]
+
+
+def test_records_without_a_time_keep_their_order(env: StreamExecutionEnvironment) -> None:
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    keyed = env.from_collection(LEFT).key_by(lambda value: value[0])
+    rows = results(keyed.process(Sequence()))
+    assert [row[1:] for row in rows if row[0] == "a"] == [(1, 5), (2, 1), (3, 3)]
 
 
 def test_timestamps_of_sources_stay(env: StreamExecutionEnvironment) -> None:
