@@ -5,6 +5,7 @@ The expected results are computed here, by plain loops that share nothing with t
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,9 @@ from recovery_kit import Faults, collected, environment, failing_at, same
 from penstock.common import Encoder, Time, WatermarkStrategy
 from penstock.common.watermark_strategy import WatermarkGenerator
 from penstock.connectors.file_sink.sink import FileSink
+from penstock.datastream import AsyncDataStream
 from penstock.datastream.functions import (
+    AsyncFunction,
     BroadcastProcessFunction,
     CheckpointedFunction,
     KeyedProcessFunction,
@@ -251,6 +254,31 @@ def test_timers_survive(tmp_path: Path, parallelism: int, options: dict[str, str
             if first + 20 == RECORDS or key != (first + 20) % 3:
                 expected.append((key, last, time(last) + 50))
     same(collected(stream), expected)
+
+
+class Asked(AsyncFunction):
+    """Waits, and fails on the way while other calls are in flight."""
+
+    async def async_invoke(self, value: int) -> list[int]:
+        await asyncio.sleep(0.003 if value % 7 == 0 else 0)
+        if value in FAILING:
+            Faults.once(f"call-{value}")
+        return [value, -value]
+
+
+@pytest.mark.parametrize("wait", ["ordered_wait", "unordered_wait"])
+@pytest.mark.parametrize(("parallelism", "options"), VARIANTS)
+def test_asynchronous_calls_survive(
+    tmp_path: Path, parallelism: int, options: dict[str, str], wait: str
+) -> None:
+    env = environment(tmp_path, parallelism, options)
+    records = env.from_sequence(0, RECORDS - 1).set_parallelism(1)
+    calls = getattr(AsyncDataStream, wait)(records, Asked(), Time.minutes(1), 20)
+    found = collected(calls.map(failing_at(FAILING, "behind")))
+    expected = [sign * value for value in range(RECORDS) for sign in (1, -1)]
+    if parallelism == 1 and wait == "ordered_wait":
+        assert found == expected
+    same(found, expected)
 
 
 class Numbered(MapFunction, CheckpointedFunction):

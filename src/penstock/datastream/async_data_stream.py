@@ -8,7 +8,8 @@ from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of
 from penstock.datastream.data_stream import DataStream
-from penstock.operators.async_function import NO_RETRY_STRATEGY, AsyncWaitSpec
+from penstock.operators.async_function import NO_RETRY_STRATEGY
+from penstock.operators.async_wait import AsyncWaitSpec
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
@@ -22,8 +23,9 @@ __getattr__ = names_of(__name__)
 class AsyncDataStream:
     """Appends operators whose function waits.
 
-    Results keep the order of their records in both modes: calls overlap within a batch, and a batch
-    waits for its last call either way.
+    Calls overlap, and go on while checkpoints are taken. With `ordered_wait` results leave in the
+    order of their records, so that a slow call holds back those behind it; with `unordered_wait`
+    each leaves when its call has ended, but never on the other side of a watermark.
     """
 
     @staticmethod
@@ -34,8 +36,10 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Calls a function for every record, up to `capacity` at once."""
-        return _wait(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type)
+        """Calls a function for every record, up to `capacity` at once, and emits as calls end."""
+        return AsyncDataStream.unordered_wait_with_retry(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        )
 
     @staticmethod
     def unordered_wait_with_retry(  # noqa: PLR0913, PLR0917 - PyFlink's signature
@@ -46,24 +50,44 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Calls a function for every record, again if the strategy says so."""
-        return _wait(
-            data_stream, async_function, timeout, async_retry_strategy, capacity, output_type
+        """As `unordered_wait`; calls again if the strategy says so."""
+        timeout_ms = to_millis(timeout, "the timeout")
+        spec = AsyncWaitSpec(
+            async_function, timeout_ms, capacity, async_retry_strategy, is_ordered=False
+        )
+        return _append(data_stream, spec, output_type)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: Any,
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Calls a function for every record, up to `capacity` at once, and keeps their order."""
+        return AsyncDataStream.ordered_wait_with_retry(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
 
-    ordered_wait = unordered_wait
-    ordered_wait_with_retry = unordered_wait_with_retry
+    @staticmethod
+    def ordered_wait_with_retry(  # noqa: PLR0913, PLR0917 - PyFlink's signature
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: Any,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """As `ordered_wait`; calls again if the strategy says so."""
+        timeout_ms = to_millis(timeout, "the timeout")
+        spec = AsyncWaitSpec(async_function, timeout_ms, capacity, async_retry_strategy)
+        return _append(data_stream, spec, output_type)
 
 
-def _wait(  # noqa: PLR0913, PLR0917 - one argument per setting
-    stream: DataStream,
-    function: AsyncFunction,
-    timeout: Any,
-    retry: AsyncRetryStrategy,
-    capacity: int,
-    output_type: TypeInformation | None,
+def _append(
+    stream: DataStream, spec: AsyncWaitSpec, output_type: TypeInformation | None
 ) -> DataStream:
     if not isinstance(stream, DataStream):
         raise ProgramError(f"AsyncDataStream takes a DataStream first, not {stream!r:.80}.")
-    spec = AsyncWaitSpec(function, to_millis(timeout, "the timeout"), capacity, retry)
     return stream._then("async wait operator", spec, output_type)

@@ -12,7 +12,8 @@ import pytest
 from penstock.core.copies import unchanged
 from penstock.core.row import Row
 from penstock.core.types import Types
-from penstock.operators.async_function import AsyncFunction, AsyncWaitSpec
+from penstock.operators.async_function import AsyncFunction
+from penstock.operators.async_wait import AsyncWaitSpec
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.functions import (
     AggregateFunction,
@@ -251,6 +252,8 @@ def test_an_object_that_is_filled_again(name, kind, timestamps):
     harness = OneOperatorHarness(make(kind), **options)
     harness.process(1, 2, 3, timestamps=timestamps)
     harness.process(4)
+    harness.logic.end_input()
+    harness.close()
     assert list(map(number_of, harness.values)) == [1, 2, 3, 4]
 
 

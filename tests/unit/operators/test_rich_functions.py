@@ -11,7 +11,8 @@ import pytest
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.types import Types
 from penstock.operators.adapters import as_key_selector, as_partitioner
-from penstock.operators.async_function import AsyncFunction, AsyncWaitSpec
+from penstock.operators.async_function import AsyncFunction
+from penstock.operators.async_wait import AsyncWaitSpec
 from penstock.operators.functions import (
     AggregateFunction,
     BroadcastProcessFunction,
