@@ -14,21 +14,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import queue
-import threading
 import time
-import weakref
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from penstock.core.errors import ProgramError
 from penstock.core.naming import shorten
 from penstock.core.records import Batch
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.operators.adapters import as_instance
+from penstock.operators.async_calls import Call, CallLoop, Ordered, Unordered, Waiting
 from penstock.operators.async_function import (
     NO_RETRY_STRATEGY,
     AsyncFunction,
@@ -44,7 +41,6 @@ IN_FLIGHT: Final = "calls in flight"
 
 _LOOK_MS: Final = (10, 250)
 """How soon an epoch without input comes to collect results: as calls take, within these bounds."""
-_STOP_S: Final = 1.0
 _log = logging.getLogger("penstock.operators")
 
 
@@ -82,263 +78,6 @@ class AsyncWaitSpec(OperatorSpec):
 
     def build(self) -> OperatorLogic:
         return AsyncWaitLogic(self)
-
-
-class Call:
-    """One record in the operator.
-
-    Attributes:
-        value: The record; the function gets a copy of what it could change.
-        timestamp: Its event time.
-        results: What its call returned; None while it runs.
-        error: What its call raised.
-        segment: Where `Unordered` keeps it.
-    """
-
-    __slots__ = ("error", "results", "segment", "timestamp", "value")
-
-    def __init__(self, value: Any, timestamp: int) -> None:
-        self.value = value
-        self.timestamp = timestamp
-        self.results: list[Any] | None = None
-        self.error: Exception | None = None
-        self.segment: _Segment | None = None
-
-
-class Waiting(Protocol):
-    """Records in the operator, and the watermarks between them."""
-
-    size: int
-    """Number of records."""
-
-    def add(self, calls: list[Call]) -> None:
-        """Takes records whose calls begin."""
-
-    def add_watermark(self, watermark: int) -> None:
-        """Takes a watermark that came behind all records so far."""
-
-    def end(self, call: Call) -> None:
-        """Takes note that a call has its results."""
-
-    def leaving(self) -> Iterator[Call | int]:
-        """Removes and yields the records and watermarks that may leave now."""
-
-    def calls(self) -> Iterator[Call]:
-        """Yields all records, the oldest first."""
-
-    def last_watermark(self) -> int | None:
-        """Returns the last watermark that waits."""
-
-
-class Ordered:
-    """Records leave in the order in which they came."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._queue: deque[Call | int] = deque()
-
-    def add(self, calls: list[Call]) -> None:
-        self._queue += calls
-        self.size += len(calls)
-
-    def add_watermark(self, watermark: int) -> None:
-        if isinstance(self._queue[-1], int):
-            self._queue.pop()
-        self._queue.append(watermark)
-
-    def end(self, call: Call) -> None:
-        pass
-
-    def leaving(self) -> Iterator[Call | int]:
-        waiting = self._queue
-        while waiting:
-            first = waiting[0]
-            if isinstance(first, Call):
-                if first.results is None:
-                    return
-                self.size -= 1
-            yield waiting.popleft()
-
-    def calls(self) -> Iterator[Call]:
-        return (each for each in self._queue if isinstance(each, Call))
-
-    def last_watermark(self) -> int | None:
-        last = self._queue[-1] if self._queue else None
-        return last if isinstance(last, int) else None
-
-
-class _Segment:
-    """Records between two watermarks."""
-
-    __slots__ = ("ended", "running", "watermark")
-
-    def __init__(self) -> None:
-        self.running: dict[Call, None] = {}
-        self.ended: list[Call] = []
-        self.watermark: int | None = None
-
-
-class Unordered:
-    """Records leave as their calls end; none leaves on the other side of a watermark."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._segments = deque([_Segment()])
-
-    def add(self, calls: list[Call]) -> None:
-        last = self._segments[-1]
-        if last.watermark is not None:
-            last = _Segment()
-            self._segments.append(last)
-        last.running.update(dict.fromkeys(calls))
-        for call in calls:
-            call.segment = last
-        self.size += len(calls)
-
-    def add_watermark(self, watermark: int) -> None:
-        self._segments[-1].watermark = watermark
-
-    def end(self, call: Call) -> None:
-        segment = call.segment
-        assert segment is not None
-        del segment.running[call]
-        segment.ended.append(call)
-
-    def leaving(self) -> Iterator[Call | int]:
-        while True:
-            first = self._segments[0]
-            self.size -= len(first.ended)
-            yield from first.ended
-            first.ended = []
-            if first.running or first.watermark is None:
-                return
-            yield first.watermark
-            first.watermark = None
-            if len(self._segments) == 1:
-                return
-            self._segments.popleft()
-
-    def calls(self) -> Iterator[Call]:
-        for segment in self._segments:
-            yield from segment.ended
-            yield from segment.running
-
-    def last_watermark(self) -> int | None:
-        return self._segments[-1].watermark
-
-
-class CallLoop:
-    """An event loop in a thread, which runs calls and says which have ended.
-
-    Args:
-        invoke: Makes the coroutine for a record; it returns the list of results.
-        capacity: How many run at once.
-    """
-
-    def __init__(self, invoke: Callable[[Any], Awaitable[list[Any]]], capacity: int) -> None:
-        self._invoke = invoke
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._free = asyncio.Semaphore(capacity)
-        self._ended: queue.Queue[Call] = queue.Queue()
-        # Of the loop's thread alone.
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def open(self) -> None:
-        """Makes the loop; it runs from the first call on."""
-        self._loop = asyncio.new_event_loop()
-        # Where close() is not called, the thread must not stay.
-        weakref.finalize(self, _abandon, self._loop)
-        # So that the function's open() may make clients that look for the loop they will run on.
-        asyncio.set_event_loop(self._loop)
-
-    def start(self, calls: list[Call]) -> None:
-        """Begins calls."""
-        loop = self._loop
-        assert loop is not None
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=_run, args=(loop,), name="penstock-async", daemon=True
-            )
-            self._thread.start()
-        loop.call_soon_threadsafe(self._begin, loop, calls, self._ended)
-
-    def ended(self, *, wait: bool) -> Iterator[Call]:
-        """Yields the calls that have ended since the last time; waits for the first if told to."""
-        while True:
-            try:
-                # With a limit, so that a cancelled job can interrupt this thread.
-                yield self._ended.get(block=wait, timeout=0.1)
-                wait = False
-            except queue.Empty:
-                if not wait:
-                    return
-
-    def forget(self) -> None:
-        """Cancels all calls; none of them will be among those that have ended."""
-        self._ended = queue.Queue()
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(_cancel, self._loop)
-
-    def stop(self) -> bool:
-        """Cancels all calls and stops the thread; returns False if a call blocks it."""
-        if self._loop is None or self._thread is None:
-            return True
-        self._loop.call_soon_threadsafe(_cancel_and_stop, self._loop)
-        self._thread.join(_STOP_S)
-        return not self._thread.is_alive()
-
-    def close(self) -> None:
-        """Closes the loop, whose thread has stopped."""
-        if self._loop is not None:
-            self._loop.close()
-            self._loop = self._thread = None
-            asyncio.set_event_loop(None)
-
-    def _begin(
-        self, loop: asyncio.AbstractEventLoop, calls: list[Call], ended: queue.Queue[Call]
-    ) -> None:
-        for call in calls:
-            task = loop.create_task(self._run_call(call, ended))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _run_call(self, call: Call, ended: queue.Queue[Call]) -> None:
-        async with self._free:
-            try:
-                call.results = await self._invoke(call.value)
-            except Exception as error:
-                call.error = error
-            except BaseException as error:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    raise
-                # The loop would end, or the call would never.
-                call.error = RuntimeError(f"the asynchronous call raised {error!r}")
-        ended.put(call)
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()
-
-
-def _cancel(loop: asyncio.AbstractEventLoop) -> None:
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
-
-
-def _cancel_and_stop(loop: asyncio.AbstractEventLoop) -> None:
-    _cancel(loop)
-    # Twice round the loop, so that cancelled calls clean up, and those who wait for them end.
-    loop.call_soon(loop.call_soon, loop.call_soon, loop.stop)
-
-
-def _abandon(loop: asyncio.AbstractEventLoop) -> None:
-    if loop.is_running():
-        loop.call_soon_threadsafe(_cancel_and_stop, loop)
-    else:
-        loop.close()
 
 
 class AsyncWaitLogic(FunctionLogic):

@@ -1,8 +1,6 @@
 """State, timers and metrics in every method of every kind of function that may have them.
 
-Each function counts its calls in keyed state and in a metric, and tells both numbers: what `bump`
-returns is the number of calls for the key so far. Where there is no key, that is said.
-"""
+Each function counts its calls in keyed state and in a metric: `bump` returns the calls so far."""
 
 from __future__ import annotations
 
