@@ -7,6 +7,7 @@ import gzip
 import io
 import sys
 from contextlib import closing
+from random import Random
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,41 @@ def test_parquet_row_groups(tmp_path: Path) -> None:
     assert [split.data["groups"] for split in discovery.splits] == [(0, 1, 2)]
     rows = lines(joined, discovery)
     assert [row.as_dict() for row in rows] == [{"n": n, "s": f"s{n}"} for n in range(10)]
+
+
+@pytest.mark.parametrize("fields", [None, ("n",)], ids=["records", "columns"])
+def test_a_large_row_group_is_decoded_piece_by_piece(
+    tmp_path: Path, fields: tuple[str, ...] | None
+) -> None:
+    """Some writers make one of each file; every reading subtask would hold all of it."""
+    count, width = 80_000, 500
+    table = arrow.table({"text": [f"{n:0{width}}" for n in range(count)], "n": list(range(count))})
+    parquet.write_table(table, tmp_path / "t", row_group_size=count, use_dictionary=False)
+    del table
+    source: Any = parquet_source(tmp_path, columns=["n", "text"], records="tuple")
+    if fields is not None:
+        source = source.with_columns((0,))
+    (split,) = source.discover(None, 0).splits
+    held = arrow.total_allocated_bytes()
+    random = Random(5)
+    with closing(source.create_reader()) as reader:
+        position, backwards = 0, 3
+        while position < count:
+            if backwards and position > count / 2:
+                # An epoch that failed is read again.
+                position, backwards = random.randrange(position), backwards - 1
+            budget = Budget(random.randint(1, 5_000), 2 << 20, 0)
+            result = reader.read(split, position, budget)
+            assert 0 < result.count <= budget.max_records
+            rows = result.values if result.columns is None else list(result.columns.values)
+            expected = range(position, position + result.count)
+            assert rows == [(n, f"{n:0{width}}") for n in expected]
+            position = result.position
+            assert position == expected.stop
+            assert result.finished == (position == count)
+            del result, rows
+            # Of the 40 MB of the row group.
+            assert arrow.total_allocated_bytes() - held < 16 << 20
 
 
 def test_timestamps_as_spark_writes_them_are_datetimes(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 Ranges are runs of row groups of about one block. A position is the number of the row within the
 split, so a read stops anywhere; the row group that was read last stays decoded as Arrow columns.
+Of a large one only the rows around the last read are, a few megabytes.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
@@ -19,6 +20,11 @@ from penstock.core.errors import InputError, JobExecutionError
 
 _LEAST_ROWS: Final = 64
 """A read takes at least so many rows, however wide they are."""
+_LARGE_GROUP: Final = 32 << 20
+"""Bytes from which a row group is decoded piece by piece."""
+_PIECE_BYTES: Final = 4 << 20
+_BUFFER_BYTES: Final = 1 << 20
+"""Of each column of such a row group; else pyarrow reads the whole column before its first row."""
 
 
 class ParquetFormat(BulkFormat):
@@ -94,6 +100,13 @@ class _ParquetFile:
             # Spark's timestamps; nanoseconds would come as pandas' own class where there is pandas.
             unit = {"coerce_int96_timestamp_unit": "us"}
             self._file: Any = parquet.ParquetFile(self._stream, **unit)
+            metadata = self._file.metadata
+            sizes = (
+                metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)
+            )
+            if max(sizes, default=0) > _LARGE_GROUP:
+                buffers = {"pre_buffer": False, "buffer_size": _BUFFER_BYTES}
+                self._file = parquet.ParquetFile(self._stream, metadata=metadata, **unit, **buffers)
         except Exception as error:
             self._stream.close()
             # What storage does not give now it may give later; pyarrow's own errors are values.
@@ -108,10 +121,21 @@ class _ParquetFile:
     def names(self) -> list[str]:
         return list(self._file.schema_arrow.names)
 
-    def read_group(self, number: int, columns: list[str] | None) -> Any:
-        """Returns one row group as an Arrow table."""
-        table = self._file.read_row_group(number, columns=columns)
-        return table if columns is None else table.select(columns)
+    def group(self, number: int, columns: list[str] | None) -> _Group:
+        """Returns the rows of one row group."""
+        described = self.metadata.row_group(number)
+        size = described.total_byte_size
+        rows = described.num_rows
+        if size > _LARGE_GROUP:
+            rows = max(_LEAST_ROWS, rows * _PIECE_BYTES // size)
+
+        def decode() -> Iterator[Any]:
+            return self._file.iter_batches(rows, row_groups=[number], columns=columns)  # type: ignore[no-any-return]
+
+        def whole() -> Iterator[Any]:
+            return iter((self._file.read_row_group(number, columns=columns),))
+
+        return _Group(decode if size > _LARGE_GROUP else whole, columns)
 
     def close(self) -> None:
         self._file.close()
@@ -124,6 +148,44 @@ class _ParquetFile:
         self.close()
 
 
+class _Group:
+    """Rows of a row group, decoded in order; those before the last ones asked for are dropped.
+
+    Args:
+        decode: Begins to decode the row group; gives its pieces.
+        columns: Their order; None for that of the file.
+    """
+
+    def __init__(self, decode: Callable[[], Iterator[Any]], columns: list[str] | None) -> None:
+        self._decode = decode
+        self._columns = columns
+        self._pieces: Iterator[Any] = iter(())
+        self._table: Any = None
+        self._first = 0
+        """Number of the first row of the table."""
+
+    def slice(self, skipped: int, length: int) -> Any:
+        """Returns some rows as an Arrow table."""
+        if self._table is None or skipped < self._first:
+            # An epoch that failed is read again.
+            self._pieces, self._table, self._first = self._decode(), None, 0
+        arrow: Any = importlib.import_module("pyarrow")
+        while self._table is None or self._first + len(self._table) < skipped + length:
+            piece = next(self._pieces)
+            if not isinstance(piece, arrow.Table):
+                piece = arrow.Table.from_batches([piece])
+            if self._columns is not None:
+                piece = piece.select(self._columns)
+            if self._table is None or skipped >= self._first + len(self._table):
+                self._first += 0 if self._table is None else len(self._table)
+                self._table = piece
+            else:
+                kept = self._table.slice(skipped - self._first)
+                self._table = arrow.concat_tables([kept, piece])
+                self._first = skipped
+        return self._table.slice(skipped - self._first, length)
+
+
 class _ParquetReader(SourceReader):
     def __init__(
         self, columns: list[str] | None, records: str | Callable[[dict[str, Any]], Any]
@@ -132,8 +194,8 @@ class _ParquetReader(SourceReader):
         self._records = records
         self._path: str | None = None
         self._file: _ParquetFile | None = None
-        self._group = -1
-        self._table: Any = None
+        self._number = -1
+        self._group: Any = None
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
         file = self._opened(split.data)
@@ -144,10 +206,10 @@ class _ParquetReader(SourceReader):
         return ReadResult(values, position, finished=finished, has_more=not finished)
 
     def _rows(self, file: _ParquetFile, group: int, skipped: int, length: int) -> list[Any]:
-        if self._group != group:
-            self._table = file.read_group(group, self._columns)
-            self._group = group
-        part = self._table.slice(skipped, length)
+        if self._number != group:
+            self._group = file.group(group, self._columns)
+            self._number = group
+        part = self._group.slice(skipped, length)
         columns = [column.to_pylist() for column in part.columns]
         rows = list(zip(*columns, strict=True)) if columns else [()] * length
         return self._make(rows)
@@ -164,7 +226,7 @@ class _ParquetReader(SourceReader):
         return self._file
 
     def close(self) -> None:
-        self._group, self._table = -1, None
+        self._number, self._group = -1, None
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -215,7 +277,7 @@ class _ColumnReader(_ParquetReader):
     ) -> None:
         super().__init__(columns, records)
         self._arrow = arrow
-        self._needed_group = -1
+        self._needed_number = -1
         self._needed: Any = None
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
@@ -245,13 +307,13 @@ class _ColumnReader(_ParquetReader):
     def _part(
         self, file: _ParquetFile, fields: list[str], group: int, skipped: int, length: int
     ) -> Any:
-        if self._needed_group != group:
-            self._needed = file.read_group(group, list(dict.fromkeys(fields)))
-            self._needed_group = group
-        return self._needed.select(fields).slice(skipped, length)
+        if self._needed_number != group:
+            self._needed = file.group(group, list(dict.fromkeys(fields)))
+            self._needed_number = group
+        return self._needed.slice(skipped, length).select(fields)
 
     def close(self) -> None:
-        self._needed_group, self._needed = -1, None
+        self._needed_number, self._needed = -1, None
         super().close()
 
 
