@@ -149,7 +149,13 @@ class _TableWriter:
 
     def parts(self) -> list[Any]:
         table = self._table
-        write: Callable[..., list[Any]] = getattr(self, f"_{table.kind}")
+        # Not a name that is made here: CPython's cache of attributes would keep each for ever.
+        kinds: dict[str, Callable[..., list[Any]]] = {
+            "value": self._value,
+            "list": self._list,
+            "map": self._map,
+        }
+        write = kinds[table.kind]
         parts = [
             [self._plain([ns]), *write(keys, *columns)] for ns, keys, *columns in table.columns
         ]
