@@ -91,7 +91,7 @@ def _fields(*names: Any) -> operator.itemgetter[Any]:
 
 
 def one_key(value: Any) -> int:
-    """Gives all records one key, as `window_all` and unkeyed joins need it."""
+    """Returns one key for all records, as `window_all` and unkeyed joins need it."""
     return 0
 
 

@@ -109,7 +109,7 @@ class CheckpointConfig:
     def set_fail_on_checkpointing_errors(
         self, fail_on_checkpointing_errors: bool
     ) -> CheckpointConfig:
-        """Says whether a failed checkpoint fails the job; False is unlimited patience."""
+        """Sets whether a failed checkpoint fails the job; with False, any number may fail."""
         number = 0 if fail_on_checkpointing_errors else _UNLIMITED
         return self.set_tolerable_checkpoint_failure_number(number)
 
@@ -157,7 +157,7 @@ class CheckpointConfig:
     def set_prefer_checkpoint_for_recovery(
         self, prefer_checkpoint_for_recovery: bool
     ) -> CheckpointConfig:
-        """Says what is so anyway; False is refused."""
+        """Accepts True, which is the only behaviour; False is refused."""
         if not prefer_checkpoint_for_recovery:
             raise UnsupportedError(
                 "set_prefer_checkpoint_for_recovery(False) is not supported: a job goes on from "
@@ -166,7 +166,7 @@ class CheckpointConfig:
         return self
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
-        """Says where checkpoints are kept."""
+        """Sets where checkpoints are kept."""
         if not isinstance(storage, CheckpointStorage):
             raise ProgramError(
                 f"set_checkpoint_storage() takes a CheckpointStorage, not {storage!r}; for a "
@@ -202,11 +202,9 @@ class CheckpointConfig:
         key = _PREFIX + "aligned-checkpoint-timeout"
         return Duration.of_millis(self._configuration.get_duration_ms(key))
 
-    def set_alignment_timeout(self, alignment_timeout: Any) -> CheckpointConfig:
-        return self.set_aligned_checkpoint_timeout(alignment_timeout)
-
-    def get_alignment_timeout(self) -> Duration:
-        return self.get_aligned_checkpoint_timeout()
+    # The names that Flink 1 had for it.
+    set_alignment_timeout = set_aligned_checkpoint_timeout
+    get_alignment_timeout = get_aligned_checkpoint_timeout
 
     def set_force_unaligned_checkpoints(
         self, force_unaligned_checkpoints: bool = True

@@ -22,8 +22,8 @@ _PREFIX: Final = "execution.checkpointing."
 _MAX_STATE: Final = "penstock.checkpoint.max-state-size"
 
 
-class CheckpointStorage:
-    """A storage as the settings that it stands for."""
+class AsSettings:
+    """Something as the settings that it stands for."""
 
     def __init__(self, settings: dict[str, str]) -> None:
         self.settings = settings
@@ -36,6 +36,10 @@ class CheckpointStorage:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.settings})"
+
+
+class CheckpointStorage(AsSettings):
+    """Where checkpoints are kept."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):

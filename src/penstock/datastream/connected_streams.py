@@ -419,7 +419,7 @@ class IntervalJoinedStreams:
         return IntervalBounds(self._left, self._right, lower_ms, upper_ms)
 
     def in_event_time(self) -> IntervalJoinedStreams:
-        """Says what is so anyway: interval joins are by event time."""
+        """Changes nothing: interval joins are by event time."""
         return self
 
     def in_processing_time(self) -> IntervalJoinedStreams:

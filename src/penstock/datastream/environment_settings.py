@@ -50,7 +50,7 @@ class EnvironmentSettings(Hints):
         return self._configuration
 
     def configure(self, configuration: Configuration) -> Self:
-        """Takes over the settings of a configuration.
+        """Adds the settings of a configuration.
 
         Example:
             >>> settings = Configuration().set_string("parallelism.default", "4")
@@ -146,7 +146,7 @@ class EnvironmentSettings(Hints):
         return self
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
-        """Says whether results come as they change, or only at the end of bounded input.
+        """Sets whether results come as they change, or only at the end of bounded input.
 
         Example:
             >>> _ = env.set_runtime_mode(RuntimeExecutionMode.BATCH)
@@ -186,7 +186,7 @@ class EnvironmentSettings(Hints):
             )
 
     def disable_operator_chaining(self) -> Self:
-        """Gives every operator a stage of its own.
+        """Runs every operator in a stage of its own.
 
         Example:
             >>> _ = env.disable_operator_chaining()
@@ -243,7 +243,7 @@ class EnvironmentSettings(Hints):
         return CheckpointConfig(self._configuration)
 
     def enable_checkpointing(self, interval: Any, mode: CheckpointingMode | None = None) -> Self:
-        """Takes a checkpoint every so often; a span or milliseconds.
+        """Takes checkpoints at an interval; a span or milliseconds.
 
         Example:
             >>> _ = env.enable_checkpointing(Duration.of_seconds(10))
@@ -321,7 +321,7 @@ class EnvironmentSettings(Hints):
         return directory
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
-        """Says how working state is kept.
+        """Sets how working state is kept.
 
         Example:
             >>> _ = env.set_state_backend(EmbeddedRocksDBStateBackend())
@@ -372,7 +372,7 @@ class EnvironmentSettings(Hints):
 
     @earlier_keywords(restart_strategy_configuration="restart_strategy")
     def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> Self:
-        """Says what happens after a failure.
+        """Sets what happens after a failure.
 
         Example:
             >>> strategy = RestartStrategies.fixed_delay_restart(3, Duration.of_seconds(10))

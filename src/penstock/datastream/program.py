@@ -99,7 +99,7 @@ class Program:
             self.remarks.append(text)
 
     def executed(self) -> None:
-        """Takes note that what was pending was handed over for execution."""
+        """Marks the pending nodes as executed."""
         self._executed_id = self._last_id
         self.remarks = []
 
@@ -188,7 +188,7 @@ def checked_max_parallelism(max_parallelism: int, what: str) -> int:
 
 
 def is_bounded(nodes: dict[int, Node]) -> bool:
-    """Whether all sources end."""
+    """Returns whether all sources end."""
     return not _unbounded_names(nodes)
 
 

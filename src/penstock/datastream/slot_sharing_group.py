@@ -1,4 +1,4 @@
-"""PyFlink's `datastream.slot_sharing_group`: resource wishes, which the plan shows."""
+"""PyFlink's `datastream.slot_sharing_group`: requested resources, which the plan shows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MemorySize:
 @refuses_methods
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A named group of operators with resource wishes, which the plan shows.
+    """A named group of operators with the resources that it requests; the plan shows them.
 
     Spark gives resources to executors, not to groups of operators; see `spark.executor.*`.
     """
@@ -84,7 +84,7 @@ class SlotSharingGroup:
         return SlotSharingGroup.Builder(SlotSharingGroup(name))
 
     class Builder:
-        """Collects wishes."""
+        """Collects the requested resources."""
 
         def __init__(self, group: SlotSharingGroup) -> None:
             self._group = group

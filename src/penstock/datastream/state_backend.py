@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of, refuses_methods
 from penstock.datastream.checkpoint_storage import (
+    AsSettings,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
@@ -29,17 +30,11 @@ _ROCKSDB: Final = "state.backend.rocksdb."
 _SAVEPOINTS: Final = "execution.checkpointing.savepoint-dir"
 
 
-class StateBackend:
-    """A backend as the settings that it stands for."""
+class StateBackend(AsSettings):
+    """How working state is kept."""
 
     def __init__(self, name: str) -> None:
-        self.settings = {"state.backend.type": name}
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.settings == self.settings
-
-    def __hash__(self) -> int:
-        return hash(tuple(sorted(self.settings.items())))
+        super().__init__({"state.backend.type": name})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

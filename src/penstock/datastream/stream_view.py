@@ -299,7 +299,7 @@ class StreamView(Hints, StreamSettings):
 
 
 class PartitionedStream(StreamView):
-    """Says which subtask gets a record."""
+    """The methods that determine which subtask gets a record."""
 
     def partition_custom(
         self,

@@ -83,7 +83,7 @@ class DeclaredTypes:
         self._descriptors: dict[str, StateDescriptor] = {}
 
     def add(self, name: str, descriptor: StateDescriptor) -> None:
-        """Takes note of a descriptor.
+        """Adds a descriptor.
 
         Raises:
             StateError: It declares no type where nothing may be pickled.

@@ -386,4 +386,4 @@ class KeyedState(ABC):
         yield from timer_entries(self.event_timers, self.processing_timers)
 
     def close(self) -> None:
-        """Gives up files that are open; the object is not used again."""
+        """Closes open files; the object is not used again."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Scope(Protocol):
-    """Says which key and namespace are current."""
+    """The current key and namespace."""
 
     @property
     def key(self) -> Any: ...

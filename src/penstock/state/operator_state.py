@@ -307,7 +307,7 @@ class OperatorState(OperatorStateStore):
         schemas: Mapping[str, str] | None = None,
         files: Mapping[str, FileHandle] | None = None,
     ) -> None:
-        """Takes what this subtask gets of the old subtasks' snapshots; none of them empties it.
+        """Restores this subtask's share of old snapshots; without any, the state is empty.
 
         Args:
             snapshots: Of every old subtask, in order; the same in every new subtask.

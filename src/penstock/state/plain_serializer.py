@@ -55,7 +55,7 @@ _readers: dict[int, Callable[[Any], Any]] = {}
 def register(
     kind: type, code: int, parts: Callable[[Any], Any], make: Callable[[Any], Any]
 ) -> None:
-    """Lets values of a class travel as data.
+    """Registers a class whose values are written as data.
 
     Args:
         kind: The class itself; subclasses are others.

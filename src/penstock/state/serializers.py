@@ -88,7 +88,7 @@ class Serializer(ABC):
             ) from None
 
     def from_wire(self, items: Column) -> Column:
-        """Takes back what `to_wire` gave."""
+        """Returns the values of what `to_wire` returned."""
         return items
 
     def _check(self, value: Any) -> None:

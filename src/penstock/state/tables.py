@@ -106,7 +106,7 @@ class Table(ABC):
 
     @abstractmethod
     def apply(self, columns: Columns) -> None:
-        """Takes over changes that were committed elsewhere."""
+        """Applies changes that were committed elsewhere."""
 
     @abstractmethod
     def reset(self) -> None:

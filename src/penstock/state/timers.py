@@ -149,7 +149,7 @@ class TimerTable:
         self._forget()
 
     def apply(self, columns: TimerColumns, *, is_net: bool = True) -> None:
-        """Takes over changes that were committed elsewhere.
+        """Applies changes that were committed elsewhere.
 
         Args:
             columns: The changes.

@@ -111,7 +111,7 @@ class AlignedPath(WindowPath):
     def _in_groups(
         self, numbers: list[int], keys: list[Any], values: list[Any]
     ) -> Iterator[tuple[TimeWindow, Columns]]:
-        """Does both groupings, by window and by key, in one pass."""
+        """Groups by window and by key in one pass."""
         size, offset = self.windows.size, self.windows.offset
         split: dict[int, defaultdict[Any, list[Any]]] = {
             number: defaultdict(list) for number in set(numbers)
@@ -159,7 +159,7 @@ class AlignedPath(WindowPath):
             yield self.window_at(start), self._columns(of_keys, of_values)
 
     def _add_behind(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
-        """Takes records into windows that have fired already, and says which are late."""
+        """Adds records to windows that have fired already, and handles late ones."""
         logic = self.logic
         watermark, state, table = logic.watermark, logic.state, logic.cleanup_timers
         every = watermark >= MAX_TIMESTAMP - 1

@@ -71,7 +71,7 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows are those of the record's timestamp, not of the clock."""
+        """Returns whether windows go by the record's timestamp and not by the clock."""
 
     def get_window_serializer(self) -> Any:
         """Is never called; PyFlink's hook exists so that subclasses need no change."""
@@ -226,7 +226,7 @@ class GlobalWindows(WindowAssigner):
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Says how long a session stays open after a record."""
+    """Determines how long a session stays open after a record."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:

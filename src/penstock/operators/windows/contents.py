@@ -62,7 +62,7 @@ class Contents(ABC):
         """Adds records of several keys; returns at least the keys that had nothing before."""
 
     def add_columns(self, window: Any, columns: Columns) -> Collection[Any]:
-        """Does the same, in whichever way is faster for such records."""
+        """Adds records in the way that is faster for them."""
         if columns.has_many_keys:
             return self.add_each(window, columns.keys, columns.values)
         return self.add_groups(window, columns.groups())

@@ -15,7 +15,11 @@ from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
 from penstock.operators.errors import function_error
 from penstock.operators.results import SideOutputs, deliver
-from penstock.operators.runtime_context import OperatorKeyedState, RuntimeContext
+from penstock.operators.runtime_context import (
+    KeyedTimerService,
+    OperatorKeyedState,
+    RuntimeContext,
+)
 from penstock.operators.windows.assigners import WindowAssignerContext
 from penstock.operators.windows.evictors import EvictorContext
 from penstock.operators.windows.functions import (
@@ -112,32 +116,15 @@ class OperatorEvictorContext(_Times, EvictorContext):
         self._metrics = metrics
 
 
-class WindowTriggerContext(_Times, OnMergeContext):
+class WindowTriggerContext(_Times, KeyedTimerService, OnMergeContext):
     """Given to triggers."""
 
     def __init__(self, state: KeyedState, timers: OperatorTimers, metrics: MetricGroup) -> None:
-        self._state = state
-        self._timers = timers
+        super().__init__(timers, state)
         self._metrics = metrics
         self._scoped: dict[str, StateDescriptor] = {}
         self.merged_windows: list[Any] = []
         self.get_current_watermark = timers.current_watermark  # type: ignore[method-assign]
-
-    def register_processing_time_timer(self, time: int) -> None:
-        state = self._state
-        state.processing_timers.add(time, state.key, state.namespace)
-
-    def register_event_time_timer(self, time: int) -> None:
-        state = self._state
-        state.event_timers.add(time, state.key, state.namespace)
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        state = self._state
-        state.processing_timers.remove(time, state.key, state.namespace)
-
-    def delete_event_time_timer(self, time: int) -> None:
-        state = self._state
-        state.event_timers.remove(time, state.key, state.namespace)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         return self._state.get_state(self.own_descriptor(state_descriptor), owner=TRIGGER)
@@ -278,7 +265,7 @@ class Results:
             self.flush()
 
     def late(self, value: Any, timestamp: int) -> bool:
-        """Takes a late record; returns False if there is no side output for it."""
+        """Adds a late record; returns False if there is no side output for it."""
         if self._late_tag is None:
             return False
         self._late_values.append(value)

@@ -51,14 +51,14 @@ class MergingWindowSet:
             self._table.put(self._key, None, windows or None)
 
     def home_of(self, key: Any, window: Any) -> Any | None:
-        """Returns what `load` and `state_window` would, without making the key current."""
+        """Returns `state_window` of a key that is not current."""
         for found, home in self._table.get(key, None) or ():
             if found == window:
                 return home
         return None
 
     def forget(self, key: Any, window: Any) -> None:
-        """Does what `load`, `retire` and `persist` would, without making the key current."""
+        """Retires a window of a key that is not current."""
         stored = self._table.get(key, None) or ()
         left = tuple([item for item in stored if item[0] != window])
         self._table.put(key, None, left or None)
@@ -87,7 +87,7 @@ class MergingWindowSet:
         on_merge(result, replaced, homes[0], homes[1:])
 
     def _add_by_callback(self, new: Any, on_merge: OnMerge) -> Any:
-        """Asks an assigner of the program's own which windows merge."""
+        """Merges windows as an assigner of the program says."""
         found = _Merges()
         present = list(self.mapping)
         self._assigner.merge_windows([*present, new], found)
@@ -114,7 +114,7 @@ class MergingWindowSet:
 
 
 class _Merges(MergeCallback):
-    """Collects what an assigner says."""
+    """Collects the merges that an assigner reports."""
 
     def __init__(self) -> None:
         self.merges: list[tuple[Collection[Any], Any]] = []

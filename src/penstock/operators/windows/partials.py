@@ -171,7 +171,7 @@ class ColumnGroups:
         return [single.kind] if is_text or types.is_integer(kind) else ["list"]
 
     def _fits(self, column: Any) -> bool:
-        """Whether no sum of these integers leaves 64 bits."""
+        """Returns whether all sums of these integers fit into 64 bits."""
         found = self._compute.min_max(column)
         lowest, highest = found["min"].as_py(), found["max"].as_py()
         if lowest is None:
@@ -290,7 +290,7 @@ class PartialAggregator:
         self._held: dict[Target, list[Partials]] = {}
 
     def add(self, batch: Batch) -> None:
-        """Takes records."""
+        """Adds records."""
         if isinstance(batch, ColumnBatch) and batch.stamps is not None:
             lowest = self._groups.lowest(batch)
             if lowest is not None:

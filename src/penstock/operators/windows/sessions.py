@@ -57,7 +57,7 @@ class _Session:
         self.absorbed: list[TimeWindow] = []
 
     def absorb(self, others: list[_Session]) -> None:
-        """Takes later sessions in; their contents go behind what is there."""
+        """Absorbs later sessions; their contents follow those of this one."""
         self.run = []
         self.parts += (tuple(others), self.run)
         for other in others:
@@ -200,7 +200,7 @@ class SessionPath(WindowPath):
         return max(before, default=-_FOR_EVER), min(after, default=_FOR_EVER)
 
     def _apply(self, key: Any, sessions: list[_Session]) -> None:
-        """Brings state and timers to what was gathered."""
+        """Updates state and timers to the sessions that were gathered."""
         mapping = []
         has_changed = False
         for session in sessions:
@@ -231,7 +231,7 @@ class SessionPath(WindowPath):
     def _take_one_by_one(
         self, positions: list[int], values: list[Any], timestamps: list[int], keys: list[Any]
     ) -> None:
-        """Takes records of keys that fire, and late records, in order of arrival."""
+        """Processes records of keys that fire, and late records, in order of arrival."""
         late = set(self._late)
         for position in sorted(positions + self._late):
             if position in late:

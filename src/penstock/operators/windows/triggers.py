@@ -60,11 +60,11 @@ class TriggerContext(ABC):
 
     @abstractmethod
     def register_processing_time_timer(self, time: int) -> None:
-        """Asks for `on_processing_time` once the clock reaches `time`."""
+        """Registers a call of `on_processing_time` when the clock reaches `time`."""
 
     @abstractmethod
     def register_event_time_timer(self, time: int) -> None:
-        """Asks for `on_event_time` once the watermark reaches `time`."""
+        """Registers a call of `on_event_time` when the watermark reaches `time`."""
 
     @abstractmethod
     def delete_processing_time_timer(self, time: int) -> None:
@@ -113,7 +113,7 @@ class Trigger(ABC, Generic[T, W]):
         """An event-time timer of the window fired."""
 
     def can_merge(self) -> bool:
-        """Whether the trigger works with windows that merge."""
+        """Returns whether the trigger works with windows that merge."""
         return False
 
     def on_merge(self, window: W, ctx: OnMergeContext) -> None:

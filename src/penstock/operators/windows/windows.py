@@ -63,7 +63,7 @@ class TimeWindow(_Interval, Window):
         return self[1] - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the windows overlap or touch; touching counts."""
+        """Returns whether the windows overlap or touch."""
         return self[0] <= other[1] and self[1] >= other[0]
 
     def cover(self, other: TimeWindow) -> TimeWindow:
@@ -103,7 +103,7 @@ class MergeCallback(ABC, Generic[W]):
 
     @abstractmethod
     def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
-        """Says that these windows become `merge_result`."""
+        """Reports that these windows become `merge_result`."""
 
 
 class _Id(NamedTuple):

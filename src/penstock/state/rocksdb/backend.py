@@ -173,7 +173,7 @@ class RocksKeyedState(KeyedState):
                 self._attach(table, described)
 
     def _attach(self, table: RocksTable, described: TableDescription) -> None:
-        """Tells a table that the base has rows of it."""
+        """Prepares a table for the rows that the base has of it."""
         self._declared.check_kind(table.name, table.kind, described.kind)
         table.is_read_by_key = described.is_read_by_key
         if table.timed and described.timed:

@@ -128,7 +128,7 @@ class RocksBase:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no base; every read then finds nothing."""
+        """Whether there is no base, so that every read finds nothing."""
         return not self._handles and self._clone is None
 
     def attach(self, handles: dict[str, FileHandle], folds: int) -> None:

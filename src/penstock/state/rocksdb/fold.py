@@ -64,7 +64,7 @@ class Fold:
                 return False
 
     def close(self) -> None:
-        """Gives the fold up, and removes its files."""
+        """Abandons the fold and removes its files."""
         self._steps.close()
 
 
@@ -72,7 +72,7 @@ def sorted_pieces(
     rows: Iterator[tuple[bytes, bytes | None]],
     pieces: list[list[tuple[bytes, bytes | None]]],
 ) -> Generator[int, None, None]:
-    """Takes all rows into sorted pieces; a later one of a row counts."""
+    """Sorts all rows into pieces; of equal rows, the last one counts."""
     piece: dict[bytes, bytes | None] = {}
     while part := list(itertools.islice(rows, STEP_ROWS)):
         piece.update(part)

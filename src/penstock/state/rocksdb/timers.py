@@ -86,7 +86,7 @@ class RocksTimerTable(TimerTable):
         )
 
     def _is_removed(self, time: int, key: Any, ns: Any) -> bool:
-        """Whether a timer of the base is gone since."""
+        """Returns whether a timer of the base was removed since."""
         for logs in (self._changes, self._overlay, self._frozen):
             change = logs.get((time, ns), {}).get(key)
             if change is not None:
@@ -146,7 +146,7 @@ class RocksTimerTable(TimerTable):
         self._horizon = None
 
     def attach(self, *, has_timers: bool) -> None:
-        """Takes over the base's timers, without reading them yet."""
+        """Uses the base's timers, which are read when they are due."""
         self._horizon = _NOTHING_LOADED if has_timers else None
 
     def freeze(self) -> None:
