@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.core.errors import ProgramError
 from penstock.core.records import Batch
-from penstock.operators.errors import user_code
-from penstock.operators.function_logic import FunctionLogic, FunctionSpec, under_keys
+from penstock.operators.function_logic import FunctionSpec
 from penstock.operators.functions import (
     BroadcastContext,
     BroadcastProcessFunction,
@@ -29,7 +28,7 @@ from penstock.operators.functions import (
 )
 from penstock.operators.process import Element, KeyedProcessLogic, ProcessLogic
 from penstock.operators.runtime_context import TimeOnlyService
-from penstock.operators.simple import FlatMapLogic
+from penstock.operators.simple import FlatMapLogic, MapLogic
 from penstock.state.descriptors import MapStateDescriptor
 from penstock.state.tables import NO_KEY
 
@@ -45,30 +44,19 @@ class CoFlatMapLogic(FlatMapLogic):
         return (self.function.flat_map1, self.function.flat_map2)
 
 
-class CoMapLogic(FunctionLogic):
-    """Runs maps over two inputs, with the key of each record current if there are keys."""
+class CoMapLogic(MapLogic):
+    """Runs maps over two inputs."""
 
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._calls = (self.function.map1, self.function.map2)
+    def calls(self) -> tuple[Callable[[Any], Any], ...]:
+        return (self.function.map1, self.function.map2)
 
-    def process(self, batch: Batch, input_index: int = 0) -> None:
-        call = self._calls[input_index]
-        immutable, snapshot = self.context.immutable, self.context.snapshot
-        records = iter(batch.values)
-        given = under_keys(self, batch, records)
-        with user_code(self.context, batch.values, records):
-            results = [
-                result if type(result := call(value)) in immutable else snapshot(result)
-                for value in given
-            ]
-        timestamps = batch.timestamps
-        if None in results:
-            pairs = zip(results, timestamps or repeat(0), strict=False)
+    def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+        if None in values:
+            pairs = zip(values, timestamps or repeat(0), strict=False)
             kept = [(value, timestamp) for value, timestamp in pairs if value is not None]
-            results = [value for value, _ in kept]
+            values = [value for value, _ in kept]
             timestamps = None if timestamps is None else [timestamp for _, timestamp in kept]
-        self.output.emit(Batch(results, timestamps))
+        self.output.emit(Batch(values, timestamps))
 
 
 class CoProcessLogic(ProcessLogic):

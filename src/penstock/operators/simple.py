@@ -201,17 +201,20 @@ class MapLogic(FunctionLogic):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        self._call = as_map(self.function)
+        self._calls = self.calls()
+
+    def calls(self) -> tuple[Callable[[Any], Any], ...]:
+        """Returns the user's function for each input."""
+        return (as_map(self.function),)
 
     def open(self) -> None:
         context = self.context
-        self._copies = not (
-            context.snapshot is unchanged or context.emits_immutable or keeps_nothing(self._call)
-        )
+        is_safe = context.snapshot is unchanged or context.emits_immutable
+        self._copies = not (is_safe or all(map(keeps_nothing, self._calls)))
         super().open()
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        function, context = self._call, self.context
+        function, context = self._calls[input_index], self.context
         immutable, snapshot = context.immutable, context.snapshot
         records = iter(batch.values)
         given = under_keys(self, batch, records)
@@ -225,14 +228,14 @@ class MapLogic(FunctionLogic):
                 ]
             else:
                 values = [function(value) for value in given]
-        self.count_nones(values)
-        self.output.emit(Batch(values, batch.timestamps))
+        self.emit(values, batch.timestamps)
 
-    def count_nones(self, values: list[Any]) -> None:
-        """Counts results that are None: a metric shows it if all of them are."""
+    def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Emits results; counts those that are None, so that a metric shows if all of them are."""
         if values and values[0] is None:
             nones = self.context.metrics.counter(RESULTS_NONE)
             nones.inc(sum(value is None for value in values))
+        self.output.emit(Batch(values, timestamps))
 
 
 class FilterLogic(FunctionLogic):

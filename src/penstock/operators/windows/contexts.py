@@ -201,10 +201,16 @@ LIMIT = 16_384
 """Results are handed on when there are that many, and whenever a batch or watermark is done."""
 
 
-def call_of(function: Any, pairs: PairFunction | None, context: WindowFunctionContext) -> Call:
-    """Returns how to call a window function; `context.current` must be the window by then."""
-    if pairs is not None:
-        evaluate = pairs.adapt(function)
+def call_of(function: Any, given: Any, context: WindowFunctionContext) -> Call:
+    """Returns how to call a window function; `context.current` must be the window by then.
+
+    Args:
+        function: The copy of the user's function.
+        given: What the program gave, a `PairFunction` where there are two inputs.
+        context: Given to the function.
+    """
+    if isinstance(given, PairFunction):
+        evaluate = given.adapt(function)
         return lambda _key, _window, elements: evaluate(*deal_out(elements))
     if isinstance(function, WindowFunction):
         return function.apply

@@ -31,7 +31,7 @@ class _Firing(NamedTuple):
     key: Any
     window: Any
     values: list[Any]  # Its records in this batch.
-    has_more: bool  # Whether there may be earlier ones in state.
+    is_begun: bool  # Whether there may be earlier ones in state.
 
 
 class CountingPath(WindowPath):
@@ -57,12 +57,12 @@ class CountingPath(WindowPath):
         self.firings.sort(key=itemgetter(0))
         logic, elements = self.logic, self.elements
         state, evaluate = logic.state, logic.evaluate
-        for firing in self.firings:
-            _, key, window, _, _ = firing
+        clear = logic.clear_function_state if logic.frees_full else None
+        for _, key, window, mine, is_begun in self.firings:
             state.key, state.namespace = key, window
-            evaluate(key, window, elements(firing))
-            if logic.frees_full:
-                logic.clear_function_state(window)
+            evaluate(key, window, elements(key, window, mine, is_begun=is_begun))
+            if clear is not None:
+                clear(window)
         for window, groups in self.rest.items():
             logic.contents.add_groups(window, groups)
         self.write_counts(counts)
@@ -76,7 +76,7 @@ class CountingPath(WindowPath):
         """Deals the records of a key out to `firings` and `rest`; returns the new count."""
 
     @abstractmethod
-    def elements(self, firing: _Firing) -> list[Any]:
+    def elements(self, key: Any, window: Any, values: list[Any], *, is_begun: bool) -> list[Any]:
         """Returns what the function of a full window is given."""
 
 
@@ -109,10 +109,9 @@ class CountWindowPath(CountingPath):
                 self.rest[self._window(number)][key] = mine
         return count + added
 
-    def elements(self, firing: _Firing) -> list[Any]:
-        _, key, window, values, has_more = firing
+    def elements(self, key: Any, window: Any, values: list[Any], *, is_begun: bool) -> list[Any]:
         contents = self.logic.contents
-        if has_more:
+        if is_begun:
             contents.add_groups(window, {key: values})
             elements = contents.elements(key, window)
             contents.remove(key, window)
@@ -152,8 +151,7 @@ class GlobalCountPath(CountingPath):
             self.rest[GLOBAL_WINDOW][key] = values[start:]
         return count + len(values) - start
 
-    def elements(self, firing: _Firing) -> list[Any]:
-        _, key, window, values, _ = firing
+    def elements(self, key: Any, window: Any, values: list[Any], *, is_begun: bool) -> list[Any]:
         contents = self.logic.contents
         contents.add_groups(window, {key: values})
         if not self._purges:

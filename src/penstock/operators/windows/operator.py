@@ -180,8 +180,7 @@ class WindowLogic(FunctionLogic):
         self, parts: WindowParts, path: Callable[[WindowLogic], WindowPath] | None = None
     ) -> None:
         pairs = parts.function
-        self._pairs = pairs if isinstance(pairs, PairFunction) else None
-        super().__init__(parts.function if self._pairs is None else self._pairs.function)
+        super().__init__(pairs.function if isinstance(pairs, PairFunction) else pairs)
         self.parts = parts
         self.assigner = parts.assigner
         self.trigger = parts.used_trigger
@@ -215,11 +214,10 @@ class WindowLogic(FunctionLogic):
         self.function_context = WindowFunctionContext(
             context, timers, self.results.sides, merging=self.merging is not None
         )
-        self.call = call_of(self.function, self._pairs, self.function_context)
+        self.call = call_of(self.function, self.parts.function, self.function_context)
         self.clear_function = clear_of(self.function, self.function_context)
-        path = None if self._make_path is None else self._make_path(self)
-        self._add = self.add_each if path is None else path.add
-        self._firing = None if path is None else path.firing
+        self._path = None if self._make_path is None else self._make_path(self)
+        self._firing = None if self._path is None else self._path.firing
         super().open()
 
     def _open_contents(self) -> None:
@@ -251,7 +249,8 @@ class WindowLogic(FunctionLogic):
         self.state.prefetch(keys)
         if isinstance(self.evaluated, PairRecords):
             self.evaluated.side = input_index
-        self._add(batch.values, batch.timestamps, keys)
+        add = self.add_each if self._path is None else self._path.add
+        add(batch.values, batch.timestamps, keys)
         self.state.namespace = None
         self.results.flush()
 
