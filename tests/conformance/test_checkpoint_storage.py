@@ -140,6 +140,25 @@ def test_put_from_a_file_and_copy_between_storages(storage: Storage, tmp_path: P
     assert not storage.holds("job/chk-1/a", Content.of_bytes(data[:-1] + b"!"))
 
 
+def test_a_local_file_that_may_be_linked(storage: Storage, row: str, tmp_path: Path) -> None:
+    """Whether a storage links or copies it, it outlives the local name, and is there once."""
+    data = os.urandom(300_000)
+    local = tmp_path / "state" / "local"
+    local.parent.mkdir()
+    local.write_bytes(data)
+    content = Content.of_file(local, len(data), sha256(data), may_link=True)
+    storage.put_if_absent("job/shared/a", content, deferred=True)
+    storage.flush("job/shared")
+    found = [tmp_path / "checkpoints" / "job" / "shared" / "a"] if row == "local" else []
+    assert all(path.samefile(local) for path in found)
+    with pytest.raises(ObjectExistsError):
+        storage.put_if_absent("job/shared/a", Content.of_bytes(b"other"))
+    local.unlink()
+    storage.check("job/shared/a", len(data), sha256(data))
+    storage.delete("job/shared/a")
+    assert not storage.exists("job/shared/a")
+
+
 # -- what is not there ------------------------------------------------------------------------
 
 

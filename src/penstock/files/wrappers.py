@@ -7,6 +7,7 @@ outcome stays unknown is reported as unknown, never as failed.
 
 from __future__ import annotations
 
+import random  # noqa: TID251 - how long a pause is decides nothing
 import threading
 import time
 from collections import Counter
@@ -132,6 +133,11 @@ class StorageCounts:
             return dict(self._requests)
 
 
+def _sleep_about(seconds: float) -> None:
+    """Sleeps half as long to half as long again: who was throttled together comes back apart."""
+    time.sleep(seconds * random.uniform(0.5, 1.5))
+
+
 class RetryingStorage(Storage):
     """Another storage, asked up to `tries` times."""
 
@@ -139,7 +145,7 @@ class RetryingStorage(Storage):
         self,
         inner: Storage,
         tries: int = TRIES,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = _sleep_about,
         counts: StorageCounts | None = None,
     ) -> None:
         assert tries >= 1
