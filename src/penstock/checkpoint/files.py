@@ -5,9 +5,11 @@ Each method does one thing and returns or raises; `executor` turns that into eve
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -40,12 +42,15 @@ from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, 
 from penstock.checkpoint.verify import verify_loaded
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Unknown
+from penstock.files.errors import FilesError
 from penstock.files.memory import MemoryStorage
 from penstock.files.probe import probe_storage
 from penstock.files.urls import Storages
 from penstock.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.checkpoint.coordination import instructions
     from penstock.checkpoint.coordination.checkpoints import TriggerRequest
     from penstock.checkpoint.pointer import Pointer
@@ -97,6 +102,9 @@ class CheckpointFiles:
         self._layout = layout_of(job.job_id, create_subdir=settings.create_subdirectory)
         self._open_content = local_files(job.state_directory)
         self._threads = ThreadPoolExecutor(_UPLOAD_THREADS, "penstock-upload")
+        self._preparer = ThreadPoolExecutor(1, "penstock-prepare")
+        self._preparing: Future[None] | None = None
+        self._unprepared: list[str] = []
         pointer, counter = open_records(job.records, self._storage, self._layout)
         record = PointerRecord(pointer, job.leader_epoch, _new_id)
         self.confirm_lead = record.confirm_lead
@@ -143,6 +151,21 @@ class CheckpointFiles:
         uploaded = self._upload_savepoint(wish) if is_savepoint else self._upload_checkpoint(wish)
         self._uploads[wish.checkpoint_id] = uploaded
         return uploaded
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """Has new local files synced before a checkpoint names them; called by one thread."""
+        if not self._settings.is_enabled:
+            return
+        self._unprepared += names
+        if self._preparing is None or self._preparing.done():
+            batch, self._unprepared = self._unprepared, []
+            self._preparing = self._preparer.submit(self._prepare, batch)
+
+    def _prepare(self, names: list[str]) -> None:
+        for name in names:
+            # What cannot be done ahead is tried again at the checkpoint, which can tell.
+            with contextlib.suppress(FilesError):
+                self._storage.prepare(Path(self._job.state_directory, name))
 
     def stop_writing(self, number: int) -> None:
         """A checkpoint was aborted: its upload stops before the next file."""
@@ -331,6 +354,7 @@ class CheckpointFiles:
 
     def close(self) -> None:
         self.orphans.close()
+        self._preparer.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -205,6 +205,9 @@ class Storage(ABC):
         """
         raise CapabilityError(f"{self.url} has no compare-and-set.")
 
+    def prepare(self, local: Path) -> None:
+        """Does ahead what a put of this local file, if it may be linked, would wait for."""
+
     # -- the same for all ---------------------------------------------------------------------
 
     def pinned(self) -> Storage:

@@ -32,6 +32,7 @@ class DiskEntry:
     is_directory: bool
     size_bytes: int
     modified_ms: int
+    number: int  # Of the file, on its volume: another one has another number or another time.
 
 
 class Disk(Protocol):
@@ -142,7 +143,7 @@ class SystemDisk:
             # Where a part of the path is a file, nothing can be said of what should be there.
             return None
         is_directory = stat.S_ISDIR(found.st_mode)
-        return DiskEntry(is_directory, found.st_size, found.st_mtime_ns // 1_000_000)
+        return DiskEntry(is_directory, found.st_size, found.st_mtime_ns // 1_000_000, found.st_ino)
 
     def names(self, path: str) -> list[str]:
         with _directory(path) as descriptor, os.scandir(descriptor) as found:

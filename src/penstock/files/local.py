@@ -22,12 +22,13 @@ import errno
 import itertools
 import os
 import posixpath
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.fault_points import fault_point
 from penstock.files.contract import Capabilities, Entry, Storage, check_key
-from penstock.files.disk import Disk, SystemDisk
+from penstock.files.disk import Disk, DiskEntry, SystemDisk
 from penstock.files.errors import (
     CapabilityError,
     ObjectExistsError,
@@ -37,11 +38,14 @@ from penstock.files.errors import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from penstock.files.contract import Content
 
 TEMPORARY_PREFIX: Final = ".tmp-"
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _LASTING: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG}
+_MOST_SYNCED: Final = 10_000
 _numbers = itertools.count()
 _WRITE: Final = fault_point("storage.write")
 _BEFORE_LINK: Final = fault_point("storage.link.before")
@@ -70,7 +74,11 @@ class LocalStorage(Storage):
         self._disk = disk or SystemDisk()
         self._real = real
         self._links_local_files = True
-        self._not_synced: set[str] = set()
+        # Local files by path, number and time. Where a sync has failed, the kernel would report
+        # success to the next one: such a file is copied from then on.
+        self._synced: set[tuple[str, int, int]] = set()
+        self._not_synced: set[tuple[str, int, int]] = set()
+        self._turns = [threading.Lock() for _ in range(16)]
 
     def pinned(self) -> LocalStorage:
         return LocalStorage(self.url, self._disk, self._root())
@@ -93,6 +101,13 @@ class LocalStorage(Storage):
                         self._disk.unlink(temporary)
         if not deferred:
             self._sync(directory)
+
+    def prepare(self, local: Path) -> None:
+        with self._errors("sync", str(local)):
+            source = self._disk.real_path(str(local))
+            found = self._disk.entry(source)
+            if self._links_local_files and found is not None:
+                self._sync_local(source, found)
 
     def pieces(self, key: str) -> Iterator[bytes]:
         path = self._path(key)
@@ -199,20 +214,11 @@ class LocalStorage(Storage):
         """Gives a local file a name here as well; False where only a copy helps."""
         source = self._disk.real_path(source)
         found = self._disk.entry(source)
-        if (
-            not self._links_local_files
-            or source in self._not_synced
-            or found is None
-            or found.size_bytes != content.size_bytes  # The copy says what is wrong with it.
-        ):
-            return False
+        if not self._links_local_files or found is None or found.size_bytes != content.size_bytes:
+            return False  # If the length is wrong, the copy says so.
         if _WRITE.limit(path, content.size_bytes) is not None:
             _WRITE.tear()  # A link is there or not: nothing of it is torn.
-        try:
-            self._disk.sync_file(source)
-        except OSError:
-            # Asked once more, the kernel would report success: from now on the file is copied.
-            self._not_synced.add(source)
+        if not self._sync_local(source, found):
             return False
         try:
             self._link(source, path)
@@ -221,6 +227,26 @@ class LocalStorage(Storage):
                 raise
             self._links_local_files = False  # It lies on another volume.
             return False
+        return True
+
+    def _sync_local(self, source: str, found: DiskEntry) -> bool:
+        """Makes a local file durable, unless it is; False if that fails."""
+        key = source, found.number, found.modified_ms
+        # In turns: of two syncs at once, only one may be told of a failure.
+        with self._turns[found.number % len(self._turns)]:
+            if key in self._not_synced:
+                return False
+            if key not in self._synced:
+                try:
+                    self._disk.sync_file(source)
+                except FileNotFoundError:
+                    return False
+                except OSError:
+                    self._not_synced.add(key)
+                    return False
+                if len(self._synced) >= _MOST_SYNCED:
+                    self._synced.clear()
+                self._synced.add(key)
         return True
 
     def _write_temporary(self, directory: str, content: Content, path: str) -> str:

@@ -48,6 +48,9 @@ class ScopedStorage(Storage):
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
         self.inner.put_if_absent(self._start + key, content, deferred=deferred)
 
+    def prepare(self, local: Path) -> None:
+        self.inner.prepare(local)
+
     def pieces(self, key: str) -> Iterator[bytes]:
         return self.inner.pieces(self._start + key)
 
@@ -173,6 +176,9 @@ class RetryingStorage(Storage):
 
     def flush(self, directory: str) -> None:
         self._repeat("flush", lambda: self.inner.flush(directory))
+
+    def prepare(self, local: Path) -> None:
+        self.inner.prepare(local)
 
     def pieces(self, key: str) -> Iterator[bytes]:
         # A stream that broke in the middle cannot be repeated here; whoever reads it does that.

@@ -77,6 +77,7 @@ class JobResources:
         )
         storages = Storages(settings.storage_options)
         self.checkpoint_files = CheckpointFiles(identity, checkpoints, clock, storages)
+        self._files.on_new = self.checkpoint_files.prepare
         job = JobForCheckpoints(engine.graph, self.sinks, self._files)
         self.service = CheckpointService(
             self.checkpoint_files, checkpoints, job, clock, random.randint

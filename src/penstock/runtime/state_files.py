@@ -21,7 +21,7 @@ from penstock.files.area import FileArea, MirroredFileArea
 from penstock.files.private import make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.runtime.records import StateSettings, SubtaskVersion
 
@@ -29,9 +29,14 @@ _CALLS_PER_LOOK: Final = 50
 
 
 class StateFiles:
-    """The job's local state directory, as the driver sees it."""
+    """The job's local state directory, as the driver sees it.
+
+    Attributes:
+        on_new: Is told the names of files that the job's state has begun to name.
+    """
 
     def __init__(self, directory: str) -> None:
+        self.on_new: Callable[[set[str]], None] | None = None
         self._directory = Path(directory)
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
@@ -42,8 +47,10 @@ class StateFiles:
     def released(self, before: Iterable[SubtaskVersion], after: Iterable[SubtaskVersion]) -> None:
         """Deletes files that only the earlier versions name, now or when they are unpinned."""
         with self._lock:
-            named = file_names(after)
-            self._released |= file_names(before) - named
+            named, earlier = file_names(after), file_names(before)
+            self._released |= earlier - named
+            if self.on_new is not None:
+                self.on_new(named - earlier)
             self._calls += 1
             if self._calls % _CALLS_PER_LOOK == 0:
                 self._look(named)

@@ -21,6 +21,8 @@ from penstock.files.contract import Entry, Storage
 from penstock.files.errors import StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from penstock.core.versioned import Cell
     from penstock.files.contract import Content
 
@@ -73,6 +75,9 @@ class FaultyStorage(Storage):
 
     def flush(self, directory: str) -> None:
         self._write("flush", directory, lambda: self.inner.flush(directory))
+
+    def prepare(self, local: Path) -> None:
+        self.inner.prepare(local)
 
     def delete(self, key: str) -> None:
         self._write("delete", key, lambda: self.inner.delete(key))

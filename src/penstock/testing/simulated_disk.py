@@ -17,6 +17,7 @@ The model is that of POSIX, at its least friendly:
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import posixpath
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ class PowerCut(BaseException):
 class _File:
     data: bytes = b""
     durable: bytes = b""
+    number: int = field(default_factory=itertools.count(1).__next__)
 
 
 @dataclass(eq=False)
@@ -184,8 +186,9 @@ class SimulatedDisk:
         found = self._find(path)
         if found is None:
             return None
-        size = len(found.data) if isinstance(found, _File) else 0
-        return DiskEntry(isinstance(found, _Directory), size, 0)
+        if isinstance(found, _Directory):
+            return DiskEntry(is_directory=True, size_bytes=0, modified_ms=0, number=0)
+        return DiskEntry(False, len(found.data), 0, found.number)
 
     def names(self, path: str) -> list[str]:
         self._check_power()

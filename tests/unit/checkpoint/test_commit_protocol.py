@@ -29,7 +29,7 @@ from penstock.testing.simulated_disk import PowerCut, SimulatedDisk
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import StoredHandle
-    from penstock.files.contract import Content
+    from penstock.files.contract import Content, Storage
 
 
 def run_job(driver: Driver, rounds: int = 4) -> int:
@@ -282,6 +282,7 @@ class FilesOnDisk(LocalFiles):
     def __init__(self, disk: SimulatedDisk) -> None:
         super().__init__()
         self.disk = disk
+        self.storage: Storage | None = None
         with contextlib.suppress(OSError):
             disk.make_directory("/state")
 
@@ -295,12 +296,20 @@ class FilesOnDisk(LocalFiles):
                 while view:
                     view = view[self.disk.write(descriptor, view) :]
                 self.disk.close(descriptor)
+            if self.storage is not None and handle.name.startswith("s"):
+                with contextlib.suppress(FilesError):
+                    self.storage.prepare(Path(path))
         return replace(content, link=Path(path))
 
 
 def driver_on(disk: SimulatedDisk, linked: bool) -> Driver:
     storage = LocalStorage("/data", disk)
-    return Driver(storage, local=FilesOnDisk(disk)) if linked else Driver(storage)
+    if not linked:
+        return Driver(storage)
+    local = FilesOnDisk(disk)
+    driver = Driver(storage, local=local)
+    local.storage = driver.storage
+    return driver
 
 
 def count_disk_calls(linked: bool) -> int:

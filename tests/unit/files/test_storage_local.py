@@ -162,6 +162,44 @@ def test_a_local_file_is_synced_and_then_linked() -> None:
         storage.put_if_absent("job/a", CONTENT)
 
 
+def test_a_local_file_that_was_prepared_is_only_linked() -> None:
+    disk, storage = fresh()
+    content = lying(disk)
+    storage.prepare(Path("/state/a"))
+    storage.prepare(Path("/state/none"))
+    storage.put_if_absent("job/a", content)
+    assert operations(disk) == ["sync_file", "link", "sync_directory"]
+
+
+def test_another_file_of_a_prepared_name_is_synced() -> None:
+    """A restore brings a file back that was deleted, and nothing has synced the new one."""
+    disk, storage = fresh()
+    content = lying(disk)
+    storage.prepare(Path("/state/a"))
+    disk.unlink("/state/a")
+    descriptor = disk.create("/state/a")
+    view = memoryview(b"some content")
+    while view:
+        view = view[disk.write(descriptor, view) :]
+    disk.close(descriptor)
+    storage.put_if_absent("job/a", content)
+    assert Counter(operations(disk))["sync_file"] == 2
+    disk.restart(random.Random(0))
+    assert storage.read("job/a") == b"some content"
+
+
+def test_a_local_file_that_could_not_be_prepared_is_copied() -> None:
+    disk, storage = fresh()
+    content = lying(disk)
+    disk.failures = {1: errno.EIO}
+    storage.prepare(Path("/state/a"))
+    storage.put_if_absent("job/a", content)
+    disk.restart(random.Random(0))
+    assert storage.read("job/a") == b"some content"
+    assert Counter(operations(disk))["sync_file"] == 1
+    assert "fsync" in operations(disk)
+
+
 def test_a_file_of_another_volume_is_copied_and_the_next_not_tried() -> None:
     disk, storage = fresh()
     content = lying(disk)
