@@ -159,7 +159,10 @@ class CheckpointFiles:
         self._unprepared += names
         if self._preparing is None or self._preparing.done():
             batch, self._unprepared = self._unprepared, []
-            self._preparing = self._preparer.submit(self._prepare, batch)
+            with contextlib.suppress(
+                RuntimeError
+            ):  # The job has ended, and this was its last epoch.
+                self._preparing = self._preparer.submit(self._prepare, batch)
 
     def _prepare(self, names: list[str]) -> None:
         for name in names:

@@ -68,3 +68,12 @@ def test_files_that_no_version_ever_named_go_at_the_second_look(tmp_path: Path) 
     assert left(tmp_path) == "ay"
     state.unpin(pinned)
     assert left(tmp_path) == "a"
+
+
+def test_new_files_are_told(tmp_path: Path) -> None:
+    state = files(tmp_path, "a", "b", "c", "d")
+    told: list[set[str]] = []
+    state.on_new = told.append
+    state.released([version("a", "b")], [version("b", "c"), version("d")])
+    state.released([version("b", "c"), version("d")], [version("d")])
+    assert told == [{"c", "d"}, set()]
