@@ -159,9 +159,8 @@ class CheckpointFiles:
         self._unprepared += names
         if self._preparing is None or self._preparing.done():
             batch, self._unprepared = self._unprepared, []
-            with contextlib.suppress(
-                RuntimeError
-            ):  # The job has ended, and this was its last epoch.
+            # A job that was cancelled may end its last epoch after `close`.
+            with contextlib.suppress(RuntimeError):
                 self._preparing = self._preparer.submit(self._prepare, batch)
 
     def _prepare(self, names: list[str]) -> None:
