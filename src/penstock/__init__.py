@@ -2,7 +2,7 @@
 
 import logging
 
-from penstock.core.console_log import LOGGER, ConsoleWarnings
+from penstock.core.redaction import LOGGER, ConsoleWarnings
 from penstock.core.refused_names import install
 from penstock.version import __version__ as __version__
 

@@ -25,9 +25,9 @@ from penstock.jobmanager.election.decider import (
     LeaseUnavailable,
     LeaseWritten,
     ReadLease,
+    ResignRequested,
     Revoke,
-    StopRequested,
-    Ticked,
+    TimePassed,
     WriteLease,
 )
 from penstock.jobmanager.election.lease import LeaseTimes
@@ -82,7 +82,7 @@ class Process:
             self.run(step)
 
     def tick(self) -> None:
-        self.handle(Ticked(self.clock()))
+        self.handle(TimePassed(self.clock()))
 
     def handle(self, event: Event) -> None:
         before = self.election.leading_epoch(event.now_ms)
@@ -245,7 +245,7 @@ class World:
         elif self.happens("death", 0.06):
             self.kill(target)
         elif self.happens("stop", 0.05):
-            target.run(lambda: target.handle(StopRequested(target.clock())))
+            target.run(lambda: target.handle(ResignRequested(target.clock())))
             self.after(5_000, lambda: self.kill(target))
 
     def some(self) -> Process:

@@ -41,7 +41,7 @@ class RequestFailedError(PenstockError):
 
 
 class NoManagerError(PenstockError):
-    """Nobody answers at the address, or nobody leads."""
+    """No job manager answers at the address, or none leads."""
 
 
 class FoundError(PenstockError):

@@ -157,7 +157,7 @@ class _Display:
         self._is_within_line = not text.endswith("\n")
 
     def progress(self, line: str) -> None:
-        """Shows where the job stands, when somebody wants to see it."""
+        """Shows where the job stands, unless only the result is wanted."""
         if not self._report.for_people or self._is_within_line:
             return
         if self._is_live:

@@ -9,7 +9,7 @@ import click
 
 from penstock.cli.failures import RequestFailedError, WrongUsageError, did_you_mean
 from penstock.cli.named import may_be_gone, read_snapshot
-from penstock.cli.programs import Program, ask_program, program_of, program_options
+from penstock.cli.programs import NamedProgram, ask_program, program_of, program_options
 from penstock.cli.report import printable, table
 from penstock.cli.verb import (
     Asked,
@@ -63,7 +63,7 @@ def check_restore_verb(**options: Any) -> None:
     say_restore(restore, given.report)
 
 
-def checked_restore(program: Program, snapshot: str, given: Asked) -> dict[str, Any]:
+def checked_restore(program: NamedProgram, snapshot: str, given: Asked) -> dict[str, Any]:
     """Returns what a snapshot would become in a program."""
 
     def check(path: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class NamedProgram:
     """A program to run.
 
     Attributes:
@@ -103,7 +103,7 @@ def program_options(function: F) -> F:
     return function
 
 
-def program_of(options: dict[str, Any], settings: Mapping[str, str]) -> Program:
+def program_of(options: dict[str, Any], settings: Mapping[str, str]) -> NamedProgram:
     """Takes a program out of a verb's options; checks that it is there.
 
     Raises:
@@ -131,7 +131,7 @@ def program_of(options: dict[str, Any], settings: Mapping[str, str]) -> Program:
             wrong = "is no file" if script.exists() else "does not exist"
             raise RequestFailedError(f"The program {script} {wrong}.")
     found = dict(settings) | _settings(options, files)
-    return Program(
+    return NamedProgram(
         script,
         module,
         tuple(arguments),
@@ -183,7 +183,7 @@ def _path_entry(file: str) -> str:
     return import_path(absolute(file.removeprefix("file://")) or file)
 
 
-def child_request(program: Program, purpose: str, **more: Any) -> str:
+def child_request(program: NamedProgram, purpose: str, **more: Any) -> str:
     """Returns the request for `penstock.launch.program_process`."""
     return json.dumps(
         {
@@ -197,17 +197,17 @@ def child_request(program: Program, purpose: str, **more: Any) -> str:
     )
 
 
-def child_command(program: Program, request: str) -> list[str]:
+def child_command(program: NamedProgram, request: str) -> list[str]:
     """Returns the command that runs a program in a process of its own."""
     return [program.interpreter, "-m", "penstock.launch.program_process", request]
 
 
-def child_environment(program: Program) -> dict[str, str]:
+def child_environment(program: NamedProgram) -> dict[str, str]:
     """Returns the environment of that process: ours, with the command line's settings."""
     return os.environ | {COMMAND_LINE_VARIABLE: json.dumps(program.settings)}
 
 
-def ask_program(program: Program, purpose: str, **more: Any) -> Any:
+def ask_program(program: NamedProgram, purpose: str, **more: Any) -> Any:
     """Runs a program until its first job would start; returns what was to be known of it."""
     with tempfile.TemporaryDirectory(prefix="penstock-program-") as directory:
         answer = Path(directory) / "answer.json"

@@ -161,7 +161,7 @@ class RestClient:
         *,
         is_same: bool = True,
     ) -> Answer:
-        """Asks, follows to the leader, and asks again while somebody may still answer."""
+        """Asks, follows to the leader, and asks again while a job manager may still answer."""
         deadline = self.now() + self.patience_seconds
         pause, hops = 0.1, 0
         while True:

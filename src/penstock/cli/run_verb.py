@@ -27,7 +27,7 @@ from penstock.cli.failures import (
 from penstock.cli.following import follow, wait_for_end
 from penstock.cli.named import snapshot_path
 from penstock.cli.programs import (
-    Program,
+    NamedProgram,
     child_command,
     child_environment,
     child_request,
@@ -145,7 +145,7 @@ def _check_manager(client: RestClient) -> None:
 
 
 def _run_remotely(
-    program: Program, given: Asked, client: RestClient, options: dict[str, Any]
+    program: NamedProgram, given: Asked, client: RestClient, options: dict[str, Any]
 ) -> int:
     report = given.report
     content, content_type = _submission(program)
@@ -182,7 +182,7 @@ def _run_remotely(
     return DONE
 
 
-def _missing_file_hint(program: Program, failure: str) -> str:
+def _missing_file_hint(program: NamedProgram, failure: str) -> str:
     """Returns what to add when a module is missing there that lies beside the program here."""
     missing = re.search(r"No module named '([A-Za-z_]\w*)", failure)
     if missing is None or program.script is None:
@@ -194,7 +194,7 @@ def _missing_file_hint(program: Program, failure: str) -> str:
     return ""
 
 
-def _submission(program: Program) -> tuple[bytes, str]:
+def _submission(program: NamedProgram) -> tuple[bytes, str]:
     """Returns the body of a submission and its type: a form of a JSON document and a zip file."""
     from penstock.job.package import build_package
 
@@ -255,7 +255,7 @@ def _interrupted(client: RestClient, job_id: str, *, cancels: bool) -> None:
 # -- here -----------------------------------------------------------------------------------------
 
 
-def _run_here(program: Program, given: Asked, *, shows_traces: bool) -> int:
+def _run_here(program: NamedProgram, given: Asked, *, shows_traces: bool) -> int:
     report = given.report
     if not report.for_people:
         program.settings.setdefault("penstock.progress", "off")

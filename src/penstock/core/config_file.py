@@ -2,7 +2,7 @@
 
 PyYAML's own loaders speak YAML 1.1, where `on` is a boolean, `1:30` a number and `2024-01-01` a
 date. Here only null is resolved, as YAML 1.2's core schema does; every other value keeps its
-spelling, because settings are text until somebody asks for a kind.
+spelling, because settings are text until a kind is asked for.
 """
 
 from __future__ import annotations

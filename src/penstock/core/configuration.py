@@ -2,7 +2,7 @@
 
 A value set in program code outranks the command line, which outranks the file, which outranks the
 default. Nothing that was overruled is forgotten: `warnings()` tells of it, of old names, of
-settings without effect and of keys that nobody knows.
+settings without effect and of unknown keys.
 """
 
 from __future__ import annotations

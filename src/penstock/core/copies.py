@@ -5,8 +5,8 @@ on the spot, unless it cannot change:
 
     values = [result if type(result) in IMMUTABLE else snapshot(result) for result in results]
 
-From this follows that a batch owns its records: nobody else holds what may change in them, and the
-only consumer of a batch may do with them as it likes. `docs/decisions/0014` has figures.
+From this follows that a batch owns its records: no other code holds what may change in them, and
+the only consumer of a batch may do with them as it likes. `docs/decisions/0014` has figures.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Copier = Callable[[Any], Any]
 
 
 def snapshot(value: Any) -> Any:
-    """Returns a value that nobody else can change: itself if nothing can, else a deep copy.
+    """Returns a value that no other code can change: itself if nothing can, else a deep copy.
 
     What cannot be copied, such as a lock or a connection, is returned as it is.
     """

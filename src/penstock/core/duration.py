@@ -1,6 +1,6 @@
 """Spans of time and sizes in bytes, in every spelling that a program or a file may use.
 
-`to_millis` is the one way from such a value to a number; whoever takes a span calls it with the
+`to_millis` is the one way from such a value to a number; code that takes a span calls it with the
 name of the setting, so that an error says which one was wrong.
 """
 

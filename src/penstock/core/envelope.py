@@ -2,7 +2,7 @@
 
     magic (8 bytes) · version (u16) · body · length of the body (u64) · SHA-256 of all before
 
-Numbers are big-endian. The envelope is the same for ever and only the format of the body has
+Numbers are big-endian. The envelope never changes and only the format of the body has
 versions; so whether bytes are whole is decided before their version is believed, and a flipped bit
 in the version is reported as damage, not as a newer format.
 """

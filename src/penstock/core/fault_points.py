@@ -10,12 +10,12 @@ They are armed by the environment, before the process starts:
 
     <name or *>[~<text in the detail>][#<n-th time>][@<file>]=<kind>[:<argument>]
 
-With `@<file>` a fault strikes once in all processes together: whoever makes the file. Kinds:
+With `@<file>` a fault strikes once in all processes: in the one that creates the file. Kinds:
 
     kill        SIGKILL: nothing runs any more
     exit        the process ends at once with status 86
     raise       an error of ours        enospc   the disk is full
-    hang        for ever                sleep:S  for S seconds
+    hang        endlessly               sleep:S  for S seconds
     torn:K      of a write: K bytes (or `half`, or `-K`: all but K) are written, then SIGKILL
     note:FILE   nothing breaks; the name is appended to a file
 """

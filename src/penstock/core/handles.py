@@ -1,6 +1,6 @@
 """Pointers to immutable bytes.
 
-A handle names bytes by place, length and SHA-256; whoever reads them checks both. Bytes up to the
+A handle names bytes by place, length and SHA-256; a reader checks both. Bytes up to the
 inline threshold travel in the handle itself.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class FileHandle:
     """One immutable file, or the bytes themselves when they are small."""
 
-    name: str  # File name, unique for ever (it holds an attempt-unique id, never only content).
+    name: str  # File name, never used again (it holds an attempt-unique id, never only content).
     size_bytes: int
     sha256: str  # Hex digest of the content.
     inline: bytes | None = None  # The content, if it travels in the handle; then no file exists.
@@ -27,7 +27,7 @@ class KeyedStateVersion:
     its SST files, for `hashmap` one snapshot file), `deltas` one file per commit, oldest first.
     """
 
-    version_id: str  # Unique for ever; names the attempt that wrote it.
+    version_id: str  # Never used again; names the attempt that wrote it.
     backend: str  # `hashmap` or `rocksdb`.
     base_id: str  # Version whose full image `base` is, or "" when there is no base.
     base: tuple[FileHandle, ...]  # Files of the full image.

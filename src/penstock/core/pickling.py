@@ -1,7 +1,7 @@
 """Pickling of values that a program's functions made.
 
 Plain pickle is the fastest, but cannot name a class of a notebook's cell or of a function's body.
-Whoever has a library that pickles such a class by value registers it here.
+A library that pickles such a class by value is registered here.
 """
 
 from __future__ import annotations

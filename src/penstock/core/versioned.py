@@ -3,7 +3,7 @@
 Pointers to checkpoints, counters and leases are records of this kind. A change has three outcomes:
 
     Committed   the record holds our value, or later ones that were built upon it
-    Rejected    it does not and never will: somebody else changed it first, or leads now
+    Rejected    it does not and never will: another writer changed it first, or leads now
     Unknown     a request got lost; `settle` reads again until one of the others is known
 
 Invariants:
@@ -66,7 +66,7 @@ class RecordStore(Protocol):
 
         Raises:
             SwapRejectedError: The cell holds something else.
-            SwapUnknownError: Nobody knows.
+            SwapUnknownError: The outcome is unknown.
         """
 
 
@@ -75,7 +75,7 @@ class RecordVersion(msgspec.Struct, frozen=True):
 
     version: int  # From 1.
     leader_epoch: int  # Epoch of the leader that wrote it.
-    write_id: str  # Unique for ever.
+    write_id: str  # Never used again.
     value: bytes  # What it says.
     lineage: tuple[str, ...] = ()  # Ids of earlier writes, newest first.
 
@@ -103,7 +103,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody knows yet; hand it to `settle`."""
+    """The outcome is unknown; hand it to `settle`."""
 
     expected: RecordVersion | None  # Version the change was built upon.
     intended: RecordVersion  # Version it would make.
@@ -158,7 +158,7 @@ class VersionedRecord:
             expected: What `read` returned; None when the record must not exist yet.
             value: The new value.
             leader_epoch: Epoch in which the caller leads.
-            write_id: Unique for ever; says "this was us" when a reply is lost.
+            write_id: Never used again; says "this was us" when a reply is lost.
         """
         intended = RecordVersion(
             version=1 if expected is None else expected.version + 1,
@@ -170,7 +170,7 @@ class VersionedRecord:
         return self._attempt(expected, intended)
 
     def settle(self, unknown: Unknown) -> Outcome:
-        """Finds out what became of a change: reads, and repeats the very same write if need be.
+        """Finds out the outcome of a change: reads, and repeats the very same write if need be.
 
         A lost request may still be on its way. Repeating it, under its own write id, is what makes
         the answer final: whichever of the two arrives, the record changes once. A store that does
@@ -199,7 +199,7 @@ class VersionedRecord:
         """Applies a pure change to whatever the record says, until it sticks or we are fenced.
 
         For values that several writers share, such as a counter; never for the pointer, where a
-        rejection means that somebody else leads.
+        rejection means that another process leads.
         """
         while True:
             current = self.read()
@@ -232,7 +232,7 @@ class VersionedRecord:
             return Unknown(expected, intended, f"written, but not read back: {error}")
         known = _known(expected, intended, current)
         if known is None:
-            # Refused, yet nobody else has written: a store that answers so is asked again later.
+            # Refused, yet no other process has written: such a store is asked again later.
             return Unknown(expected, intended, f"{self.place} refused a write and kept its value")
         return known
 

@@ -58,7 +58,7 @@ class Show:
                 self._lines += 1
 
     def outcome(self, seconds: float) -> dict[str, Any]:
-        """Returns what became of the events, for scripts and for `report`."""
+        """Returns counts and times of the run, for scripts and for `report`."""
         digest = self._digest()
         counted = sum(sum(window.values()) for window in self._counts.values())
         distinct = sum(map(len, self._counts.values()))
@@ -134,7 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     is_quiet = options.as_json or options.is_quiet
     if is_quiet:
-        # Who wants the result alone wants neither a page nor to hear of the failure on purpose.
+        # With --quiet or --json there is neither a page nor a text about the injected failure.
         options.page = False
         logging.getLogger("penstock").setLevel(logging.ERROR)
     count = max(1, options.seconds) * _EVENTS_PER_SECOND
@@ -216,7 +216,7 @@ def _directory() -> Iterator[str]:
 
 
 def _linger(page: str) -> None:
-    """Names the page of the checkpoints, and keeps it up while somebody sits at a terminal."""
+    """Names the page of the checkpoints, and keeps it up on a terminal."""
     stays = sys.stdin.isatty() and sys.stdout.isatty()
     ending = "" if stays else " (gone with the demo; in a terminal it stays)"
     print(f"Its checkpoints: {page}{ending}", flush=True)

@@ -230,7 +230,7 @@ _KEYED_KINDS: Final = frozenset({"value", "list", "map", "reducing", "aggregatin
 
 
 def check_descriptor(descriptor: StateDescriptor, *kinds: str) -> None:
-    """Checks a descriptor that somebody gives for new state.
+    """Checks a descriptor that is given for new state.
 
     Raises:
         ProgramError: It is of another kind, or declares no type.

@@ -1,6 +1,6 @@
 """Reads a snapshot in a process of its own: `python -m penstock.inspection.state_rows`.
 
-Reading takes memory and time that whoever serves web pages does not have, so this process has a
+Reading takes memory and time that the web service does not have, so this process has a
 limit of either, and is given up beyond. It takes a `RowsRequest` as JSON from its input and writes
 the answer, or `{"error": "…"}`, to its output. Pickles are not loaded: a pickled value is shown by
 its size.
@@ -111,7 +111,7 @@ def _cell(value: Any) -> Any:
 
 
 class _TooLong(BaseException):
-    """No `Exception`: whoever repeats failed requests must not repeat this one."""
+    """No `Exception`, since code that repeats failed requests must not repeat this one."""
 
 
 def _give_up(*_: object) -> None:

@@ -1,7 +1,8 @@
 """The service of one job in its own process: `env.execute(ui=True)`.
 
-The same routes and page as a job manager's, over one `LocalJob`. There is nothing to submit here
-and nobody to restart the process; all else works: savepoint, stop, cancel, figures, history, log.
+The same routes and page as a job manager's, over one `LocalJob`. Jobs cannot be
+submitted here and the process is not restarted; all else works: savepoint, stop, cancel, figures,
+history, log.
 """
 
 from __future__ import annotations

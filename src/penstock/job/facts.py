@@ -136,7 +136,7 @@ def stage_counts(facts: JobFacts, stage: Stage) -> dict[str, int]:
 
 
 _AGGREGATION: Final = (
-    # As Flink: one failure fails the vertex; otherwise whoever is least advanced speaks for it.
+    # As Flink: one failure fails the vertex; otherwise its least advanced subtask counts.
     "FAILED",
     "CANCELING",
     "CANCELED",

@@ -1,4 +1,4 @@
-"""Whoever wants to hear of a job: Spark's listeners of queries, and ours for what Spark lacks.
+"""Listeners of a job: Spark's listeners of queries, and ours for what Spark lacks.
 
 1. The job's threads note what happens; they never wait for a listener.
 2. One thread tells the listeners, in order. A listener that raises is logged and dropped.
@@ -39,7 +39,7 @@ _log = logging.getLogger("penstock.listeners")
 
 @dataclass(frozen=True, slots=True)
 class RestartEvent:
-    """A job begins anew after a failure."""
+    """A job restarts after a failure."""
 
     job_id: str  # 32 hex digits.
     attempt: int  # Number of the new attempt, from 1.
@@ -66,7 +66,7 @@ class JobListeners:
 
     Args:
         listeners: Those who listen from the start.
-        on_epoch: Is told of each epoch, on the driver's thread.
+        on_epoch: Called after each epoch, on the driver's thread.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class JobListeners:
         return listeners
 
     def add(self, listener: Any) -> None:
-        """Adds a listener; it hears of what comes from now on."""
+        """Adds a listener for later events."""
         checked = checked_listener(listener)
         with self._lock:
             self._listeners = [*self._listeners, checked]
@@ -131,7 +131,7 @@ class JobListeners:
             self._note("onQueryStarted", self._query(job).started(0, self._clock.wall_ms()))
 
     def checkpoint_fact(self, fact: Fact) -> None:
-        """Something became of a checkpoint; its line of the history is up to date."""
+        """A checkpoint has completed or failed; its line of the history is up to date."""
         if self._job is None or not self._listeners:
             return
         statistics = self._job.statistics
@@ -147,7 +147,7 @@ class JobListeners:
         job = self._job
         assert job is not None
         if self._wants(OF_SPARK):
-            # A job that somebody cancelled has not failed: Spark stops such a query in silence.
+            # A cancelled job has not failed: Spark reports no error for such a query.
             failed = job.status.name == "FAILED"
             error = result.exception() if failed and not result.cancelled() else None
             self._note("onQueryTerminated", self._query(job).terminated(job.restarts, error))
@@ -155,7 +155,7 @@ class JobListeners:
             self._waiting.put(None)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Waits until everything was told, but not for ever."""
+        """Waits for pending calls of listeners, up to the timeout."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 

@@ -1,7 +1,7 @@
 """One job in this process: attempts on an engine, with checkpoints and restarts between them.
 
 1. The engine is started; a snapshot to start from is read, checked and fetched.
-2. An attempt runs epochs until the input ends, somebody stops the job, or something fails.
+2. An attempt runs epochs until the input ends, the job is stopped, or something fails.
 3. After a failure the restart strategy decides; the next attempt starts from the latest completed
    checkpoint, with what sinks prepared since then taken back.
 4. At the end, output that waits for a checkpoint is committed with a last one.
@@ -58,7 +58,7 @@ _PATIENCE_S: Final = 1.2
 
 
 class _LeftBehind(Exception):
-    """The job has ended meanwhile, and this thread has no say any more."""
+    """The job has ended meanwhile, so this thread must not change it."""
 
 
 class LocalJob(Job):
@@ -115,7 +115,7 @@ class LocalJob(Job):
         self._ended(JobStatus.CANCELED)
 
     def _may_close(self) -> bool:
-        """Whether the caller is the first who wants to end the job; nobody else may then."""
+        """Whether the caller is the first to end the job; only the first one may."""
         with self._closing:
             is_first = not self._is_closing.is_set()
             self._is_closing.set()

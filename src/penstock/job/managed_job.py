@@ -157,7 +157,7 @@ class ManagedJob:
         if status in (JobStatus.FINISHED, JobStatus.CANCELED):
             error = None
         if status is JobStatus.FINISHED and failure is not None:
-            # The job has done its work and the program has not; whoever waits must hear of that.
+            # The job has done its work and the program has not; `penstock run` must show that.
             trace = failure.__traceback__
             job.failed(failure)
             # Its line of the program belongs into every account of it.

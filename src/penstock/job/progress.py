@@ -188,7 +188,7 @@ class LiveLine:
             self._clear()
             for name, stream in (("stderr", self._terminal), ("stdout", self._out)):
                 wrapped = getattr(sys, name)
-                # Not if somebody else has put something in its place.
+                # Not if the program has replaced the stream meanwhile.
                 if isinstance(wrapped, _Above) and wrapped.stream is stream:
                     setattr(sys, name, stream)
 

@@ -111,7 +111,7 @@ class Job:
         self._status = status
 
     def attempt_started(self, attempt: int) -> None:
-        """Figures begin anew."""
+        """Resets the figures for a new attempt."""
         self.restarts = attempt
         self._late_notices = LateNotices()
         self.metrics = JobMetrics(started_ms=self._clock.monotonic_ms())
@@ -161,7 +161,7 @@ class Job:
         """Remembers a failure.
 
         An error of ours loses its frames: its text says it all, and frames of the engine would
-        only push that off the screen of whoever waits for the job.
+        only push that off the screen.
         """
         attempt = self.restarts_before + self.restarts
         failure = failure_of(error, self._clock.wall_ms(), attempt, restored_id, self.graph)
@@ -213,7 +213,7 @@ def in_one_line(error: BaseException) -> str:
 
 
 class FailuresInARow:
-    """Failures of a job that look the same, one after the other; whoever reads a log wants that."""
+    """Recognises failures of a job that repeat, so that the log shows their number."""
 
     def __init__(self) -> None:
         self._last: tuple[str, ...] | None = None

@@ -338,7 +338,7 @@ def _subtask(
 
 
 def _progress(data: dict[str, Any]) -> SourceProgress:
-    """Unfinished splits are dealt out anew, from where they were: parallelism may have changed."""
+    """Distributes unfinished splits again, at their positions: parallelism may have changed."""
     unfinished = [(_split(split), position) for split, position in data["assigned"]]
     return SourceProgress(
         state=data["state"],

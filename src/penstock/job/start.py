@@ -36,7 +36,7 @@ _unattended: set[LocalJob] = set()
 def set_launcher(launcher: Launcher) -> None:
     """Has every job of this process started by `launcher`, which may call `start_job`.
 
-    For processes that exist to run a user's program for somebody else: the driver of a job
+    For processes that exist to run a user's program for another process: the driver of a job
     manager, the command line's `run -t local`, `info` and `check-restore`.
     """
     _launchers[:] = [launcher]
@@ -61,7 +61,7 @@ def start_job(  # noqa: PLR0913 - what a job manager adds
     Args:
         graph: The program.
         configuration: Its settings.
-        listener: Is told of each epoch.
+        listener: Called after each epoch.
         job_id: Chosen by a job manager; None for a new one.
         leader_epoch: Rises with every attempt that a job manager starts.
         before_start: Is shown the job before anything of it runs.

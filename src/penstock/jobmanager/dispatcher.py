@@ -87,7 +87,7 @@ class JobDispatcher(BaseDispatcher):
         settings: Directory and limits.
         launcher: Starts driver processes.
         clock: Says when.
-        new_id: Gives 32 hex digits that are unique for ever.
+        new_id: Returns 32 hex digits that are never used again.
         random: Gives numbers from 0 to 1, for delays.
         shared: Where jobs are kept for other job managers; None without any.
         url: Where this job manager's REST interface is.
@@ -159,7 +159,7 @@ class JobDispatcher(BaseDispatcher):
                     self._clean_ups.begin(job)
 
     def stand_by(self) -> None:
-        """Ends the leadership: drivers are killed, and whoever asks is sent away."""
+        """Ends the leadership: kills drivers and refuses requests."""
         with self._lock:
             self._leadership = Leadership(False, self._leadership.epoch, None)
             for job_id, job in list(self._jobs.items()):
@@ -248,7 +248,7 @@ class JobDispatcher(BaseDispatcher):
 
     def events(self, job_id: str) -> Iterator[str]:
         job = self._job(job_id)
-        # At once: whoever reads the documents now hears of every later change.
+        # Now, so that no change after this call is missed.
         return self._changes(job, job.directory.document_versions(), job.status)
 
     def _changes(

@@ -122,13 +122,13 @@ class Dispatcher(Protocol):
         """Hands a command to a running job; returns the trigger id."""
 
     def operation(self, job_id: str, trigger_id: str) -> Operation | None:
-        """Returns what became of a command; None if it is unknown."""
+        """Returns the operation of a command; None if it is unknown."""
 
     def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
         """Deletes a savepoint: only the files that its valid `_metadata` names."""
 
     def disposal(self, trigger_id: str) -> Operation | None:
-        """Returns what became of a disposal."""
+        """Returns the operation of a disposal; None if it is unknown."""
 
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         """Returns the end of a job's log, or of the job manager's own."""

@@ -55,7 +55,7 @@ class Operations:
             work()
 
     def get(self, trigger_id: str) -> Operation | None:
-        """Returns what became of an operation; None if it is unknown."""
+        """Returns an operation; None if it is unknown."""
         with self._lock:
             return self._known.get(trigger_id)
 
@@ -97,7 +97,7 @@ class BaseDispatcher:
 
     Args:
         options: Configuration; keys of storage are read from it.
-        new_id: Gives 32 hex digits that are unique for ever.
+        new_id: Returns 32 hex digits that are never used again.
     """
 
     def __init__(self, options: Mapping[str, str], new_id: Callable[[], str]) -> None:

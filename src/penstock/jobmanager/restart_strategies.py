@@ -159,7 +159,7 @@ class ExponentialSettings:
     maximum_ms: int = 60_000  # Longest delay.
     multiplier: float = 1.5  # Growth from one delay to the next.
     jitter: float = 0.1  # Share of the delay that is added or taken away at most.
-    reset_ms: int = 3_600_000  # Quiet time after which the delay starts anew.
+    reset_ms: int = 3_600_000  # Time without failure after which the delay is reset.
     attempts: int = UNLIMITED  # Restarts without a quiet time in between.
 
     def __post_init__(self) -> None:

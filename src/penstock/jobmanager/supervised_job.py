@@ -158,11 +158,11 @@ class SupervisedJob:
         self.directory.write_command(trigger_id, asked)
 
     def operation(self, trigger_id: str) -> Operation | None:
-        """Returns what became of a command."""
+        """Returns the operation that a command has started."""
         return self.directory.operation(trigger_id, self.status)
 
     def _note_cancellation(self) -> None:
-        """First of all, and durably: whoever finds the job later must not start it."""
+        """Written first and durably: a later job manager must not start the job again."""
         if self.record.cancel_requested_ms is None:
             now_ms = self._clock.wall_ms()
             self._save(msgspec.structs.replace(self.record, cancel_requested_ms=now_ms))

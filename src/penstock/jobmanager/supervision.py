@@ -163,7 +163,7 @@ class JobSupervisor:
     def _follow(self, seen: Observation, wall_ms: int) -> None:
         """Moves to what the driver reports, through the states in between."""
         if self.life.status is JobStatus.RECONCILING:
-            # It went on while nobody looked, so what it reports has been so for a while.
+            # It ran on without a job manager, so what it reports has been so for a while.
             self._seen_restarts = seen.restarts
             wall_ms = seen.reported_ms or wall_ms
         if seen.restarts > self._seen_restarts and seen.reported is not JobStatus.RESTARTING:

@@ -176,6 +176,6 @@ def _parts(place: str) -> tuple[str, str]:
     parts = urlsplit(place)
     if parts.scheme == "file":
         return "file://", os.path.realpath(unquote(parts.path) or "/")
-    # Twice unquoted, since nobody knows how often those behind us do.
+    # Unquoted twice: storage clients may unquote it once more.
     path = unquote(unquote(parts.path))
     return f"{parts.scheme}://{parts.netloc}", os.path.normpath(path or "/")

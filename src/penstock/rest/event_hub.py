@@ -117,7 +117,7 @@ class EventHub:
                 with self._lock:
                     readers = list(own)
                     if not readers:
-                        # Whoever comes next starts a thread of their own.
+                        # The next reader starts a new thread.
                         del self._readers[job_id]
                         return
                 for reader in readers:

@@ -126,7 +126,7 @@ def stop_job(job_id: JobId, context: Context, body: StopRequest | None = None) -
 def savepoint_status(
     job_id: JobId, trigger_id: TriggerId, context: Context, request: Request
 ) -> Any:
-    """What became of a savepoint, or of a stop."""
+    """State and result of a savepoint, or of a stop."""
     operation = context.dispatcher.operation(job_id, trigger_id)
     return _answer(operation, trigger_id, request, "location")
 
@@ -145,7 +145,7 @@ def trigger_checkpoint(
 def checkpoint_status(
     job_id: JobId, trigger_id: TriggerId, context: Context, request: Request
 ) -> Any:
-    """What became of a checkpoint that was asked for."""
+    """State and result of a requested checkpoint."""
     operation = context.dispatcher.operation(job_id, trigger_id)
     return _answer(operation, trigger_id, request, "checkpointId")
 
@@ -160,7 +160,7 @@ def dispose_savepoint(body: DisposalRequest, context: Context) -> dict[str, Any]
 
 @router.get("/savepoint-disposal/{trigger_id}")
 def disposal_status(trigger_id: TriggerId, context: Context, request: Request) -> Any:
-    """What became of a disposal."""
+    """State and result of a disposal."""
     return _answer(context.dispatcher.disposal(trigger_id), trigger_id, request, None)
 
 
@@ -175,7 +175,7 @@ def _answer(
     if operation.status is OperationStatus.FAILED:
         error = without_secrets(operation.error or "The operation failed.")
         if is_flink_client(request.headers):
-            # Without a serialised Java exception it would wait for ever; this text it shows.
+            # Without a serialised Java exception it would wait without end; it shows this text.
             return problem(500, error)
         cause = {"class": _FAILURE_CLASS, "stack-trace": error}
         return done | {"operation": {"failure-cause": cause}}

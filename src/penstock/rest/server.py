@@ -2,7 +2,7 @@
 
 A client that is slow with its headers, or with taking what it is sent, is cut off by timers of the
 connection, one that is slow with its body by the guard. Of connections that have not said anything
-yet there are a few: the oldest makes room for a new one, so that idle ones keep nobody out.
+yet there are a few: the oldest makes room for a new one, so that idle ones do not block others.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class RestSettings:
     host: str = "127.0.0.1"  # Address that is bound.
     port: int = 8081  # Port that is bound; 0 for a free one.
     advertised: str = "localhost"  # Name or address by which others reach it.
-    # What a client must hold; None when nobody can.
+    # What a client must send; None while there is none.
     token: str | None = field(default=None, repr=False)
     tls: tuple[str, str] | None = None  # Files of certificate and private key; None without TLS.
     # Names by which a browser or client may call this service.
@@ -52,7 +52,7 @@ class RestSettings:
     refresh_interval_ms: int = 3_000  # How often pages ask.
     # Of this process, to be shown.
     configuration: Configuration = field(default_factory=Configuration)
-    snapshots: SnapshotReader | None = None  # Reads snapshots; None when whoever serves cannot.
+    snapshots: SnapshotReader | None = None  # Reads snapshots; None where the service cannot.
     shows_rows: bool = True  # Whether values in snapshots may be seen.
     max_body_bytes: int = MAX_BODY_BYTES  # Largest body that is no package.
     max_package_bytes: int = MAX_PACKAGE_BYTES  # Largest job package.
@@ -124,7 +124,7 @@ def _check_protected(host: str, token_file: str | None, roots: tuple[str, ...]) 
     if not token_file:
         raise ConfigurationError(
             f"rest.bind-address is {host}, which others can reach, and penstock.rest.token-file is "
-            "not set: whoever reaches the port could run code. Put a token into a file of mode "
+            "not set: anyone who reaches the port could run code. Put a token into a file of mode "
             "0600 and name it there, or bind 127.0.0.1."
         )
     if not roots:

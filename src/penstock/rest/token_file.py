@@ -6,7 +6,7 @@
    token. After a crash another user's process may have taken the port.
 3. The proof is an HMAC of the token over the client's random challenge and the port that is bound,
    so a process cannot have it answered by a job manager on another port. Client and server use the
-   connection of the proof for the request: nobody can take that over.
+   connection of the proof for the request: no other process can take that over.
 
 The standard library is enough for this, so the command line can import it.
 """
@@ -55,7 +55,7 @@ def write_token(port: int) -> str:
     """Makes a new token and its file; returns the token.
 
     Raises:
-        ConfigurationError: The directory belongs to somebody else, or cannot be written.
+        ConfigurationError: The directory belongs to another user, or cannot be written.
     """
     path = token_path(port)
     token = secrets.token_urlsafe(32)
@@ -95,8 +95,8 @@ def read_token(path: Path) -> str:
         raise ConfigurationError(f"the token file {path} cannot be read: {error}.") from None
     if facts.st_uid not in (os.getuid(), 0) or stat.S_IMODE(facts.st_mode) & 0o077:
         raise ConfigurationError(
-            f"the token file {path} can be read by others, or is somebody else's. Make a new token "
-            "in a file of your own with mode 0600."
+            f"the token file {path} can be read by others, or belongs to another user. Make a new "
+            "token in a file of your own with mode 0600."
         )
     token = content.decode("ascii", "replace").strip()
     if len(token) < MIN_CHARACTERS or not token.isascii() or len(token.split()) != 1:
@@ -152,7 +152,7 @@ def has_proved(connection: HTTPConnection, token: str, path: str = "") -> bool:
     connection.request("GET", f"{path}{PROOF_PATH}", headers={CHALLENGE_HEADER: challenge})
     answer = connection.getresponse()
     answer.read()
-    # Else the next request would go to whoever listens there by then.
+    # Else the next request could go to another process that listens there by then.
     connection.auto_open = 0
     given = answer.getheader(PROOF_HEADER) or ""
     return hmac.compare_digest(given.encode(), proof(token, connection.port, challenge).encode())

@@ -93,7 +93,7 @@ class SimulatedDisk:
     def write(self, descriptor: int, data: memoryview) -> int:
         file, path = self._open[descriptor]
         self._call("write", path)
-        # Short writes happen; whoever ignores the result loses bytes here.
+        # Short writes happen; a caller that ignores the result loses bytes here.
         count = len(data) if file.data else (len(data) + 1) // 2
         file.data += bytes(data[:count])
         return self._done(count)

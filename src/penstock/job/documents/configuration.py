@@ -50,7 +50,7 @@ def effective_settings(configuration: Configuration) -> dict[str, Any]:
 
 
 def pairs_view(configuration: Configuration) -> list[dict[str, str]]:
-    """Returns the settings that somebody made, as `/jobmanager/config` has them."""
+    """Returns the settings that were set, as `/jobmanager/config` has them."""
     return [
         {"key": key, "value": shown_value(key, value)}
         for key, value in configuration.to_dict().items()

@@ -1,6 +1,6 @@
 """Writes the documents of a running job whenever they have changed.
 
-`refresh` is called a few times a second by whoever drives the job, and once more at its end. What
+`refresh` is called a few times a second while the job runs, and once more at its end. What
 has not changed is not written: a document is encoded with the time that its last edition shows,
 and compared. Lines of the history are encoded once.
 """

@@ -1,7 +1,7 @@
 """Who leads: a pure decider over one lease record.
 
 1. A candidate reads the lease again and again. A version that it has seen unchanged for the whole
-   timeout, by its own clock, belongs to a leader that is gone; one that was released, to nobody.
+   timeout, by its own clock, belongs to a leader that is gone; a released one, to no candidate.
 2. It writes itself in by compare-and-set, with the next leader epoch. If that is confirmed, it
    leads, counted from the moment at which the write *began*.
 3. The leader renews the lease six times in a timeout. Without a confirmed renewal for two thirds of
@@ -33,7 +33,7 @@ class Election:
     """One candidate.
 
     Args:
-        candidate: Its id; unique for ever, so a restarted process is another candidate.
+        candidate: Its id; never used again, so a restarted process is another candidate.
         address: URL of its REST interface.
         times: Spans.
     """
@@ -68,7 +68,7 @@ class Election:
         return self._epoch if now_ms < self._deadline_ms else None
 
     def leader_address(self, now_ms: int) -> str | None:
-        """Returns where the leader is; None when nobody leads or its time has run out."""
+        """Returns where the leader is; None without a leader or when its time has run out."""
         lease = self._lease
         if lease is None or lease.is_released:
             return None
@@ -88,7 +88,7 @@ class Election:
     def handle(self, event: Event) -> list[Instruction]:
         """Takes in what has happened and says what to do, in this order."""
         found: list[Instruction] = []
-        if not isinstance(event, Ticked | StopRequested):
+        if not isinstance(event, TimePassed | ResignRequested):
             self._is_busy = False
         # An answer that comes after the end of the time changes nothing about that.
         if self._epoch is not None and event.now_ms >= self._deadline_ms:
@@ -105,12 +105,12 @@ class Election:
                 self._claimed = None
                 self._next_ms = now_ms + self.times.poll_ms
                 self.is_stopped = self._is_stopping
-            case StopRequested():
+            case ResignRequested():
                 self._is_stopping = True
                 self._next_ms = event.now_ms
                 if self._epoch is not None:
                     found.append(self._revoke("this job manager is stopping"))
-            case Ticked():
+            case TimePassed():
                 pass
         if not self._is_busy and not self.is_stopped and event.now_ms >= self._next_ms:
             found.append(self._ask())
@@ -137,7 +137,7 @@ class Election:
             if current is not None and is_ours and current.leader_epoch == self._epoch:
                 return [self._write(current, self._epoch)]
             return [self._revoke(self._describe_other())]
-        # A lease of our own that we do not lead with any more: nobody else has taken it since.
+        # A lease of our own with which we no longer lead: no other candidate has taken it since.
         if lease is None or lease.is_released or is_ours or now_ms >= self._takeover_ms(lease):
             self._claimed = 1 if current is None else current.leader_epoch + 1
             return [self._write(current, self._claimed)]
@@ -229,7 +229,7 @@ class Election:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked:
+class TimePassed:
     """Time has passed."""
 
     now_ms: int
@@ -263,13 +263,13 @@ class LeaseUnavailable:
 
 
 @dataclass(frozen=True, slots=True)
-class StopRequested:
+class ResignRequested:
     """The candidate is to end in order, and to give up the lease if it has it."""
 
     now_ms: int
 
 
-Event = Ticked | LeaseRead | LeaseWritten | LeaseUnavailable | StopRequested
+Event = TimePassed | LeaseRead | LeaseWritten | LeaseUnavailable | ResignRequested
 
 
 @dataclass(frozen=True, slots=True)

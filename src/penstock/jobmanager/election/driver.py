@@ -98,11 +98,11 @@ class LeaderElection:
         self._election.address = address
         for thread in self._threads:
             thread.start()
-        self._events.put(decider.Ticked(self._clock_ms()))
+        self._events.put(decider.TimePassed(self._clock_ms()))
 
     def stop(self) -> None:
         """Ends the leadership, gives the lease up so that another can lead at once, and ends."""
-        self._events.put(decider.StopRequested(self._clock_ms()))
+        self._events.put(decider.ResignRequested(self._clock_ms()))
         if not self._ended.wait(_STOP_SECONDS):
             _log.warning(
                 "The lease %s could not be given up; others wait until it has run out.",
@@ -136,7 +136,7 @@ class LeaderElection:
             try:
                 event = self._events.get(timeout=wait)
             except queue.Empty:
-                event = decider.Ticked(self._clock_ms())
+                event = decider.TimePassed(self._clock_ms())
             if event is None:
                 break
             # An answer may have waited here while the process was asleep: it is now that counts.

@@ -24,10 +24,10 @@ _LONGEST_POLL_MS: Final = 500
 class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Content of the record."""
 
-    holder: str  # Id of the candidate; unique for ever.
+    holder: str  # Id of the candidate; never used again.
     address: str  # URL of its REST interface.
     timeout_ms: int  # How long others wait for a sign of life before they take over.
-    is_released: bool = False  # The holder has given it up; nobody leads.
+    is_released: bool = False  # The holder has released it; there is no leader.
 
 
 @dataclass(frozen=True, slots=True)

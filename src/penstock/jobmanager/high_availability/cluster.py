@@ -48,7 +48,7 @@ class Leading(Protocol):
 
 
 class ClusterJobs:
-    """Jobs of the cluster on this job manager; hears of its leadership, keeps what it decides.
+    """Jobs of the cluster on this job manager: follows its leadership, stores its decisions.
 
     Args:
         store: Jobs that all job managers share.
@@ -205,7 +205,7 @@ class ClusterJobs:
         found = self._leadership()
         if own.is_leader and found.is_leader and own.epoch == found.epoch:
             return own
-        # Granted a moment ago, and its jobs not recovered: nobody can be asked yet.
+        # Leadership was granted a moment ago, and no job is recovered yet.
         return Leadership(False, 0, None if found.is_leader else found.leader_url)
 
     def _is_leading(self, epoch: int) -> bool:

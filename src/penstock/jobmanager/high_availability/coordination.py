@@ -91,8 +91,8 @@ class Coordination:
 def read_coordination(configuration: Configuration, leader_epoch: int) -> Coordination | None:
     """Returns how an attempt of a highly available job finds its records.
 
-    None for a job without a job manager, whatever the configuration says: it has no rival, and
-    nobody would start it again.
+    None for a job without a job manager, whatever the configuration says: it has no rival,
+    and is not restarted.
     """
     if leader_epoch < 1 << ATTEMPT_BITS:
         return None
@@ -189,10 +189,10 @@ class CoordinationRecords:
 
 
 def find_leader_url(configuration: Configuration) -> str | None:
-    """Returns where the leader's REST interface is, by its lease; None when nobody leads.
+    """Returns where the leader's REST interface is, by its lease; None without a leader.
 
-    The holder of a lease that was not given up may be dead: then nobody answers there until
-    another one takes the lease over.
+    The holder of a lease that was not released may be dead: then requests fail until another
+    job manager takes the lease over.
 
     Raises:
         ConfigurationError: Settings are missing, or ZooKeeper cannot be reached.

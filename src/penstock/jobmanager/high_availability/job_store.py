@@ -1,7 +1,7 @@
 """Submitted jobs, kept for whichever job manager leads.
 
     <storageDir>/<cluster-id>/submittedExecutionPlan<12 hex>   package and submission of one job
-                             /elected                          somebody has led here before
+                             /elected                          a job manager has led here before
     the record `execution-plans`                               which jobs there are: it decides
 
 1. A job is submitted when the record names its file, and not before.
@@ -57,7 +57,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str  # Name of the file with the submission.
     size_bytes: int
     sha256: str
-    # Wall time at which somebody asked for the end; never taken back.
+    # Wall time of the request to cancel; never taken back.
     cancel_requested_ms: int | None = None
     result: JobRecord | None = None  # How it has ended.
 
@@ -73,7 +73,7 @@ class HaJobStore:
         storage: The shared directory.
         cluster_id: Name of the cluster.
         record: The record of submitted jobs.
-        new_id: Gives 32 hex digits that are unique for ever.
+        new_id: Returns 32 hex digits that are never used again.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class HaJobStore:
         }
 
     def check_never_elected(self, wiped: str) -> None:
-        """Called when there is no lease: whoever led before must have left one.
+        """Called when there is no lease: an earlier leader would have left one.
 
         Args:
             wiped: What may have lost it, for the error.
 
         Raises:
-            StateError: Somebody has led on this directory.
+            StateError: A job manager has led on this directory.
         """
         key = f"{self._directory}/{ELECTED}"
         if self._storage.exists(key):
@@ -139,7 +139,7 @@ class HaJobStore:
                 f"{wiped} holds no lease, yet {place} says that job managers have led here before: "
                 "its data was lost, or it is another one. Nothing is started, since running jobs "
                 "and their checkpoints would be forgotten. Bring the data back or correct the "
-                f"address; or, to begin anew without them, delete {place}."
+                f"address; or, to start without them, delete {place}."
             )
 
     # -- jobs ---------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class HaJobStore:
             raise DamagedError(f"{what} is whole but malformed: {error}.") from error
 
     def request_cancel(self, epoch: int, job_id: str, now_ms: int) -> None:
-        """Notes that somebody asked for the end, before anything is done about it.
+        """Stores a request to cancel, before anything is done about it.
 
         Raises:
             NotLeaderError: A newer leader decides now.

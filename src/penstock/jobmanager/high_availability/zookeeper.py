@@ -66,7 +66,7 @@ class ZooKeeperRecord:
         path: Of the node.
         files: Shared directory for long records.
         file_prefix: Beginning of their names, such as `completedCheckpoint`.
-        new_name: Gives twelve hex digits that are unique for ever.
+        new_name: Returns twelve hex digits that are never used again.
     """
 
     is_safe = True
