@@ -24,7 +24,10 @@ from penstock.core.records import mean_bytes
 from penstock.core.times import NO_TIMESTAMP
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.core.columns import ColumnBatch, ColumnName
+    from penstock.core.types import TypeInformation
 
 
 READ_RECORDS: Final = 16_384
@@ -217,6 +220,23 @@ class Source(ABC):
     @abstractmethod
     def create_reader(self) -> SourceReader:
         """Makes a reader; runs in the worker."""
+
+    def checkpointed(self, positions: Mapping[str, Any], *, by_checkpoint: bool) -> None:
+        """Takes positions that a restart will not go back behind; runs in the driver.
+
+        Must not wait, nor raise: what others are told of it does not matter to the job.
+
+        Args:
+            positions: By split id, where they have moved.
+            by_checkpoint: A checkpoint contains them; False without checkpointing.
+        """
+
+    def job_ended(self) -> None:
+        """Releases what `discover` and `checkpointed` hold; runs in the driver."""
+
+    def produced_type(self) -> TypeInformation | None:
+        """Returns the type of the records, if the source declares one."""
+        return None
 
     def with_parallelism(self, parallelism: int) -> Source:
         """Returns the source as it should be cut for that many subtasks.

@@ -182,10 +182,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 f"from_source() takes a WatermarkStrategy, but got {watermark_strategy!r:.80}. "
                 "Without event time it is WatermarkStrategy.no_watermarks()."
             )
-        declared = None if type_info is None else checked_type(type_info, "from_source()")
-        return self._add_source(
-            checked_source(source, "from_source()"), watermark_strategy, source_name, declared
-        )
+        source = checked_source(source, "from_source()")
+        declared = source.produced_type()
+        if type_info is not None:
+            declared = checked_type(type_info, "from_source()")
+        return self._add_source(source, watermark_strategy, source_name, declared)
 
     def add_source(
         self,
@@ -210,8 +211,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             >>> env.add_source(Squares()).take()
             [0, 1, 4, 9]
         """
-        declared = None if type_info is None else checked_type(type_info, "add_source()")
         source = checked_source(source_func, "add_source()")
+        declared = source.produced_type()
+        if type_info is not None:
+            declared = checked_type(type_info, "add_source()")
         return self._add_source(source, None, source_name, declared)
 
     def from_spark(

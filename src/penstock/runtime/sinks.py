@@ -18,6 +18,7 @@ from penstock.operators.errors import function_error, traceback_of_user
 from penstock.operators.logic import OperatorLogic
 
 if TYPE_CHECKING:
+    from penstock.connectors.source import Source
     from penstock.core.clock import Clock
     from penstock.core.records import Batch
     from penstock.graph.job_graph import JobGraph
@@ -102,6 +103,7 @@ class SinkCommits:
         self._pending: dict[str, list[tuple[int, Any]]] = {}
         self._promised: dict[str, set[str]] = {}
         self._kept: dict[str, list[Any]] = {}
+        self._reading = _Reading(graph)
 
     def prepared(self, epoch: int, reports: list[SubtaskReport]) -> None:
         """Takes the committables of an epoch that counts, in the order of subtasks."""
@@ -110,6 +112,7 @@ class SinkCommits:
                 for uid, committables in report.committables.items():
                     pending = self._pending.setdefault(uid, [])
                     pending.extend((epoch, committable) for committable in committables)
+            self._reading.prepared(epoch, reports)
 
     def commit(self, epoch: int, checkpoint_id: int | None = None, *, final: bool = False) -> None:
         """Commits what was prepared up to an epoch.
@@ -132,6 +135,7 @@ class SinkCommits:
                 _BETWEEN.reach(uid)
                 if due:
                     self._pending[uid] = [each for each in pending if each[0] > epoch]
+            self._reading.committed(epoch, by_checkpoint=checkpoint_id is not None)
 
     def abort(self, reports: list[SubtaskReport], epoch: int) -> None:
         """Removes the output of an epoch that does not count."""
@@ -145,6 +149,7 @@ class SinkCommits:
     def abort_after(self, epoch: int) -> None:
         """Removes output of later epochs, which a job that goes on from this one prepares again."""
         with self._lock:
+            self._reading.forget_after(epoch)
             for uid, pending in self._pending.items():
                 gone = [committable for prepared, committable in pending if prepared > epoch]
                 if gone:
@@ -198,6 +203,7 @@ class SinkCommits:
     def close(self) -> None:
         for committer in self._committers.values():
             committer.close()
+        self._reading.close()
 
     def _context(
         self, uid: str, epoch: int, checkpoint_id: int | None, *, final: bool
@@ -212,3 +218,46 @@ class SinkCommits:
             spark=self._spark,
             kept=tuple(self._kept.get(uid, ())),
         )
+
+
+class _Reading:
+    """How far sources have read, for those that tell others once it is certain."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._sources: dict[str, Source] = {}
+        self._uids: dict[int, str] = {}
+        for stage in graph.stages:
+            if stage.is_source:
+                head = stage.operators[0]
+                self._uids[stage.stage_id] = head.uid
+                self._sources[head.uid] = head.spec.source
+        self._read: list[tuple[int, dict[str, dict[str, Any]]]] = []
+        self._told: dict[str, dict[str, Any]] = {uid: {} for uid in self._sources}
+
+    def prepared(self, epoch: int, reports: list[SubtaskReport]) -> None:
+        """Takes the positions behind an epoch that counts."""
+        moved: dict[str, dict[str, Any]] = {}
+        for report in reports:
+            if report.positions:
+                moved.setdefault(self._uids[report.stage_id], {}).update(report.positions)
+        if moved:
+            self._read.append((epoch, moved))
+
+    def committed(self, epoch: int, *, by_checkpoint: bool) -> None:
+        """Tells sources of the positions behind an epoch."""
+        due = [moved for read, moved in self._read if read <= epoch]
+        self._read = [each for each in self._read if each[0] > epoch]
+        for uid, told in self._told.items():
+            now = {split: at for moved in due for split, at in moved.get(uid, {}).items()}
+            new = {split: at for split, at in now.items() if told.get(split) != at}
+            if new:
+                told.update(new)
+                self._sources[uid].checkpointed(new, by_checkpoint=by_checkpoint)
+
+    def forget_after(self, epoch: int) -> None:
+        """Forgets later epochs, which a job that goes on from this one runs again."""
+        self._read = [each for each in self._read if each[0] <= epoch]
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            source.job_ended()

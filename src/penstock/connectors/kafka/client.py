@@ -1,0 +1,178 @@
+"""The client library: the only module that imports it, and what users of Java's client expect.
+
+Properties are those of Java's client, as Flink's connector takes them. Most have the same name in
+librdkafka; the rest is translated here, or means nothing without Java and is left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from penstock.core.errors import EnvironmentError_, InputError, ProgramError
+from penstock.core.naming import install_extra
+from penstock.core.redaction import without_secrets
+
+_log = logging.getLogger("penstock.kafka")
+
+PENSTOCKS_OWN: Final = (
+    "partition.discovery.interval.ms",
+    "flink.partition-discovery.interval-millis",
+    "commit.offsets.on.checkpoint",
+)
+"""Properties that are ours, not the client's."""
+
+_WITHOUT_JAVA: Final = frozenset(
+    (
+        *("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"),
+        *("max.poll.records", "max.block.ms", "default.api.timeout.ms", "zookeeper.connect"),
+        *("interceptor.classes", "metric.reporters", "client.id.prefix"),
+        *("register.consumer.metrics", "register.producer.metrics", "flink.disable-metrics"),
+        *("ssl.keystore.type", "ssl.truststore.type", "ssl.protocol", "ssl.enabled.protocols"),
+        *("auto.offset.reset", "auto.commit.interval.ms", "enable.auto.commit"),
+        *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class"),
+    )
+)
+_RENAMED: Final = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+_LOGIN: Final = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
+_SAID_EVERY_S: Final = 30.0
+
+
+def library() -> Any:
+    """Returns the client library.
+
+    Raises:
+        EnvironmentError_: It is not installed.
+    """
+    try:
+        return importlib.import_module("confluent_kafka")
+    except ModuleNotFoundError:
+        raise EnvironmentError_(
+            f"Kafka needs the package confluent-kafka. Install it with: {install_extra('kafka')}."
+        ) from None
+
+
+def translated(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Returns properties of Java's client as librdkafka has them."""
+    return dict(_translated(properties))
+
+
+def _translated(properties: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    for key, value in properties.items():
+        if key in ("ssl.truststore.location", "ssl.keystore.location") and (
+            value.endswith(".jks") or properties.get(f"{key[:-9]}.type") == "JKS"
+        ):
+            raise ProgramError(
+                f"{key} is {value}, a key store of Java's, which only Java reads. Export it as PEM "
+                "(keytool -list -rfc, or openssl pkcs12) and name that: ssl.ca.location, "
+                "ssl.certificate.location, ssl.key.location."
+            )
+        if key == "sasl.jaas.config":
+            found = dict(_LOGIN.findall(value))
+            if found.keys() != {"username", "password"}:
+                raise ProgramError(
+                    "sasl.jaas.config names no username and password in double quotes. Other "
+                    "mechanisms are set by librdkafka's own properties, sasl.kerberos.* or "
+                    "sasl.oauthbearer.*."
+                )
+            yield from ((f"sasl.{name}", text.replace('\\"', '"')) for name, text in found.items())
+        elif key == "buffer.memory":
+            yield "queue.buffering.max.kbytes", max(1, int(value) >> 10)
+        elif key == "ssl.endpoint.identification.algorithm":
+            yield key, value or "none"
+        elif key not in _WITHOUT_JAVA and key not in PENSTOCKS_OWN:
+            yield _RENAMED.get(key, key), value
+
+
+class Connection:
+    """What a consumer or producer says about its brokers, from its own threads.
+
+    Attributes:
+        settings: What its constructor takes.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = {**settings, "error_cb": self._heard}
+        self._brokers = str(settings.get("bootstrap.servers"))
+        self._lasting: Any = None
+        self._said_s = -_SAID_EVERY_S
+
+    def consumer(self) -> Any:
+        """Creates a consumer."""
+        return self._create("Consumer")
+
+    def producer(self) -> Any:
+        """Creates a producer."""
+        return self._create("Producer")
+
+    def _create(self, kind: str) -> Any:
+        kafka = library()
+        try:
+            return getattr(kafka, kind)(self.settings, logger=_ClientLog())
+        except kafka.KafkaException as error:
+            text = without_secrets(error.args[0].str())
+            unknown = _NO_PROPERTY.search(text)
+            if unknown:
+                raise ProgramError(
+                    f"Kafka's client has no property {unknown[1]!r}. It is librdkafka, which has "
+                    "most of Java's and its own; see its CONFIGURATION.md."
+                ) from None
+            raise ProgramError(f"Kafka's client refuses its properties: {text}.") from None
+
+    def _heard(self, error: Any) -> None:
+        if is_lasting(error):
+            self._lasting = error
+        else:
+            self.away(error)
+
+    def away(self, error: Any) -> None:
+        """Says, now and then, that a broker does not answer and will be asked again."""
+        now_s = time.monotonic()
+        if now_s - self._said_s >= _SAID_EVERY_S:
+            self._said_s = now_s
+            _log.warning("Kafka at %s does not answer, trying again: %s", self._brokers, error.str())
+
+    def check(self) -> None:
+        """Raises what was heard that will not heal."""
+        if self._lasting is not None:
+            raise refused(self._brokers, self._lasting)
+
+
+class _ClientLog:
+    """Lines of librdkafka's own log: what matters of them is said as an error."""
+
+    def log(self, level: int, text: str, *arguments: Any) -> None:
+        _log.debug(text, *arguments)
+
+
+_LASTING: Final = (
+    *("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"),
+    *("ILLEGAL_SASL_STATE", "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED"),
+    *("CLUSTER_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "_SSL"),
+    *("TOPIC_EXCEPTION", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"),
+    *("INVALID_TRANSACTION_TIMEOUT", "MSG_SIZE_TOO_LARGE", "_UNSUPPORTED_FEATURE"),
+)
+
+
+def is_lasting(error: Any) -> bool:
+    """Whether an error will be met again however often one tries."""
+    return error.name() in _LASTING
+
+
+def refused(what: str, error: Any) -> InputError:
+    """Returns the error for what Kafka refuses, whatever is tried again."""
+    return InputError(f"Kafka refuses {what}: {without_secrets(error.str())} ({error.name()}).")

@@ -1,0 +1,257 @@
+"""Reads partitions inside a worker: one consumer for all of a subtask, a queue for each.
+
+The client fetches ahead, for all partitions at once, between epochs too. What it hands over is
+sorted into the queue of its partition, where the reads of the source contract find it. A queue that
+does not begin at the position that is asked for is thrown away, and the partition is fetched from
+there. How long a read waits depends on what is known:
+
+* At the end of the partition, which the client reports: not at all.
+* Behind it, with records at hand: a moment, for those under way.
+* Of a partition that was never heard of: up to some seconds, once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.connectors.kafka.client import Connection, is_lasting, library, refused
+from penstock.connectors.kafka.records import undecodable
+from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
+from penstock.core.errors import InputError, JobExecutionError
+
+if TYPE_CHECKING:
+    from penstock.connectors.kafka.offsets import Place
+    from penstock.connectors.kafka.source import KafkaSourceSettings
+
+_AT_ONCE: Final = 1_000
+"""Messages taken from the client at once: more do not fit a core's cache, and cost twice as much."""
+
+_HELD_BYTES: Final = 64 << 20
+"""If queues of other partitions hold more, these are not fetched any further for now."""
+
+_MOMENT_S: Final = 0.1
+_FIRST_S: Final = 3.0
+
+
+class _Partition:
+    """One partition: what was fetched of it and not yet read."""
+
+    __slots__ = ("end", "held_bytes", "is_paused", "messages", "patience_s", "place", "tail")
+
+    def __init__(self, place: Place, position: int) -> None:
+        self.place = place
+        self.messages: list[Any] = []
+        self.tail = position  # Where the next message is expected.
+        self.end = -1  # Where the client met the end, unless something followed.
+        self.patience_s = _FIRST_S
+        self.held_bytes = 0
+        self.is_paused = False
+
+    @property
+    def head(self) -> int:
+        """Where the queue begins."""
+        return int(self.messages[0].offset()) if self.messages else self.tail
+
+
+class KafkaReader(SourceReader):
+    """Reads the partitions of one subtask."""
+
+    def __init__(self, settings: KafkaSourceSettings) -> None:
+        self._settings = settings
+        self._connection = Connection(settings.reader_properties())
+        self._consumer: Any = None
+        self._partitions: dict[Place, _Partition] = {}
+        self._positions: dict[Place, int] = {}
+
+    def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
+        topic, number, stop = split.data
+        place = topic, number
+        if 0 <= stop <= position:
+            self._leave(place)
+            return ReadResult([], position, finished=True)
+        partition = self._at(place, position)
+        wanted = min(budget.max_records, READ_RECORDS)
+        if stop >= 0:
+            wanted = min(wanted, stop - position)
+        self._fill(partition, wanted)
+        messages = self._taken(partition, wanted, stop)
+        reached = messages[-1].offset() + 1 if messages else position
+        if not partition.messages:
+            # Marks of transactions have offsets, and are no messages.
+            reached = max(reached, partition.end)
+        if stop >= 0:
+            reached = min(reached, stop)
+        self._positions[place] = reached
+        values, timestamps = self._decoded(messages)
+        return ReadResult(
+            values,
+            reached,
+            timestamps,
+            finished=0 <= stop <= reached,
+            has_more=bool(messages) and (bool(partition.messages) or self._lags(partition)),
+        )
+
+    def _decoded(self, messages: list[Any]) -> tuple[list[Any], list[int]]:
+        schema = self._settings.deserializer
+        try:
+            return schema.decode(messages)
+        except Exception as error:
+            raise undecodable(schema, messages, error) from error
+
+    # -- queues -----------------------------------------------------------------------------------
+
+    def _at(self, place: Place, position: int) -> _Partition:
+        """Returns the queue of a partition, which begins at a position."""
+        known = self._partitions.get(place)
+        if known is not None and self._positions[place] == position:
+            if known.is_paused and not known.messages:
+                known.is_paused = False
+                self._consumer.resume([library().TopicPartition(*place)])
+            return known
+        self._leave(place)
+        if self._consumer is None:
+            self._consumer = self._connection.consumer()
+        self._consumer.incremental_assign([library().TopicPartition(*place, position)])
+        self._positions[place] = position
+        self._partitions[place] = found = _Partition(place, position)
+        return found
+
+    def _leave(self, place: Place) -> None:
+        if self._partitions.pop(place, None) is not None:
+            del self._positions[place]
+            self._consumer.incremental_unassign([library().TopicPartition(*place)])
+
+    def _taken(self, partition: _Partition, wanted: int, stop: int) -> list[Any]:
+        messages = partition.messages[:wanted]
+        if stop >= 0 and messages and messages[-1].offset() >= stop:
+            # Compacted topics have gaps: the last of them may lie behind the stop.
+            messages = [message for message in messages if message.offset() < stop]
+            partition.end = max(partition.end, stop)
+            partition.messages = []
+            return messages
+        left = partition.messages[len(messages) :]
+        partition.held_bytes = partition.held_bytes * len(left) // (len(left) + len(messages) or 1)
+        partition.messages = left
+        return messages
+
+    def _lags(self, partition: _Partition) -> bool:
+        """Whether the broker has said that there is more."""
+        if partition.tail <= partition.end:
+            return False
+        bounds = self._consumer.get_watermark_offsets(
+            library().TopicPartition(*partition.place), cached=True
+        )
+        return bounds is not None and partition.tail < bounds[1]
+
+    # -- the client -------------------------------------------------------------------------------
+
+    def _fill(self, partition: _Partition, wanted: int) -> None:
+        """Waits until a queue has so many messages, or all that there are now."""
+        began_s = time.monotonic()
+        while len(partition.messages) < wanted:
+            if self._pull(0.0, partition):
+                began_s = time.monotonic()
+                continue
+            patience_s = 0.0
+            if partition.tail != partition.end:
+                knows_end = bool(partition.messages) or partition.patience_s <= 0
+                if not knows_end:
+                    patience_s = partition.patience_s
+                elif self._lags(partition):
+                    patience_s = _MOMENT_S
+            left_s = began_s + patience_s - time.monotonic()
+            if left_s <= 0:
+                if patience_s > _MOMENT_S:
+                    partition.patience_s = 0.0
+                break
+            if self._pull(min(left_s, _MOMENT_S), partition):
+                began_s = time.monotonic()
+        self._connection.check()
+
+    def _pull(self, timeout_s: float, wanted: _Partition) -> bool:
+        """Takes what the client has into the queues; returns whether there was anything."""
+        kafka = library()
+        found = self._consumer.consume(_AT_ONCE, timeout_s)
+        if not found:
+            return False
+        plain = found
+        if any(map(kafka.Message.error, found)):
+            plain = [each for each in found if each.error() is None]
+        if len(self._partitions) == 1:
+            (partition,) = self._partitions.values()
+            self._take_in(partition, plain)
+        else:
+            sorted_out: dict[Place, list[Any]] = {}
+            places = zip(
+                map(kafka.Message.topic, plain), map(kafka.Message.partition, plain), strict=True
+            )
+            for place, message in zip(places, plain, strict=True):
+                if place in sorted_out:
+                    sorted_out[place].append(message)
+                else:
+                    sorted_out[place] = [message]
+            for place, messages in sorted_out.items():
+                if place in self._partitions:
+                    self._take_in(self._partitions[place], messages)
+        if plain is not found:
+            for each in found:
+                if each.error() is not None:
+                    self._take_error(each)
+        self._pause_others(wanted)
+        return True
+
+    def _take_in(self, partition: _Partition, messages: list[Any]) -> None:
+        if messages and messages[0].offset() < partition.tail:
+            messages = [each for each in messages if each.offset() >= partition.tail]
+        if messages:
+            partition.messages += messages
+            partition.tail = messages[-1].offset() + 1
+            partition.end = -1
+            partition.patience_s = 0.0
+            partition.held_bytes += sum(map(len, messages))
+
+    def _take_error(self, message: Any) -> None:
+        kafka = library()
+        error = message.error()
+        place = message.topic(), message.partition()
+        partition = self._partitions.get(place)
+        if error.code() == kafka.KafkaError._PARTITION_EOF:
+            if partition is not None:
+                partition.end = partition.tail = max(partition.tail, message.offset())
+                partition.patience_s = 0.0
+        elif error.code() in (kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE):
+            if partition is not None:
+                raise self._out_of_range(partition)
+        elif is_lasting(error):
+            raise refused(f"topic '{place[0]}', partition {place[1]}", error)
+        else:
+            self._connection.away(error)
+
+    def _out_of_range(self, partition: _Partition) -> JobExecutionError:
+        topic, number = partition.place
+        text = f"partition {number} of Kafka's topic '{topic}' has no offset {partition.tail} any more"
+        try:
+            place = library().TopicPartition(topic, number)
+            first, last = self._consumer.get_watermark_offsets(place, _FIRST_S)
+        except library().KafkaException as error:
+            return JobExecutionError(f"{text}, and does not say what it has: {error}")
+        return InputError(
+            f"{text}: it holds {first} to {last}. Either its retention has removed records that "
+            "were not read, or the topic was created again. To go on without them, start without "
+            "this checkpoint, or with another uid for the source."
+        )
+
+    def _pause_others(self, wanted: _Partition) -> None:
+        """Stops fetching a partition that is far ahead of its reads."""
+        others = [each for each in self._partitions.values() if each is not wanted]
+        if sum(each.held_bytes for each in others) > _HELD_BYTES:
+            fullest = max(others, key=lambda each: each.held_bytes)
+            if not fullest.is_paused:
+                fullest.is_paused = True
+                self._consumer.pause([library().TopicPartition(*fullest.place)])
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Copies the jars of the Kafka broker of tools/kafka/pom.xml into .bench/kafka, with Maven, for the
+# tests against a real broker and for `make demo-kafka`. What cannot be had is named in one sentence.
+set -eu
+
+cd "$(dirname "$0")/.."
+wanted=tools/kafka/pom.xml
+target=.bench/kafka
+
+# The copy of the pom is written last: it says that all jars of exactly this pom are there.
+if cmp -s "$wanted" "$target/pom.xml"; then
+    exit 0
+fi
+if ! command -v java >/dev/null; then
+    echo "penstock: no Java, which a Kafka broker needs; install one (Debian, Ubuntu:\
+ apt-get install openjdk-17-jre-headless)" >&2
+    exit 1
+fi
+if ! command -v mvn >/dev/null; then
+    echo "penstock: no Maven to fetch a Kafka broker with; install it (Debian, Ubuntu:\
+ apt-get install maven)" >&2
+    exit 1
+fi
+echo "Fetching a Kafka broker into $target" >&2
+mkdir -p .bench
+new=$(mktemp -d .bench/kafka.XXXXXX)
+trap 'rm -rf "$new"' EXIT
+if ! mvn --quiet --batch-mode --file "$wanted" \
+    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+    "-DoutputDirectory=$PWD/$new" >&2; then
+    echo "penstock: Maven could not fetch the Kafka broker, see above" >&2
+    exit 1
+fi
+cp "$wanted" "$new/pom.xml"
+rm -rf "$target"
+# Another process may have been faster, with the same files.
+mv -T "$new" "$target" 2>/dev/null || [ -f "$target/pom.xml" ]
