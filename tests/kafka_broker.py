@@ -21,8 +21,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
 from zookeeper_quorum import free_ports
 
 if TYPE_CHECKING:
@@ -184,7 +190,8 @@ class Broker:
             }
         )
         found: dict[int, list[Any]] = {
-            number: [] for number in self.admin.list_topics(topic, timeout=30).topics[topic].partitions
+            number: []
+            for number in self.admin.list_topics(topic, timeout=30).topics[topic].partitions
         }
         consumer.assign([TopicPartition(topic, number, 0) for number in found])
         left = set(found)
@@ -208,6 +215,14 @@ class Broker:
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "offsets"})
         try:
             return int(consumer.get_watermark_offsets(TopicPartition(topic, partition))[1])
+        finally:
+            consumer.close()
+
+    def marker(self, group: str, topic: str) -> Any:
+        """Returns the offset of a group in partition 0, with its metadata."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
+        try:
+            return consumer.committed([TopicPartition(topic, 0)], 30)[0]
         finally:
             consumer.close()
 

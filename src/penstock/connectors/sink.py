@@ -30,6 +30,8 @@ class WriterContext:
     attempt_id: str  # Unique for ever; part of every pending name.
     now_ms: int  # Processing time of the epoch.
     scratch_dir: str  # A directory for pending data that the driver can read too.
+    # Process of the job and attempt in it; with the epoch they name what is written in order.
+    attempt: tuple[int, int] = (0, 0)
 
 
 class SinkWriter(ABC):

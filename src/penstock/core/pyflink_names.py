@@ -51,14 +51,16 @@ REFUSED_MODULES: Final[dict[str, str]] = {
     "datastream.connectors.cassandra": _spark(
         "Cassandra", "org.apache.spark.sql.cassandra", "read"
     ),
-    "datastream.connectors.dynamic_kafka": _spark("dynamic Kafka", "kafka"),
+    "datastream.connectors.dynamic_kafka": (
+        "clusters and topics are not found by a service; use a KafkaSource for each cluster, with "
+        "set_topic_pattern() for topics that come and go, and union() their streams"
+    ),
     "datastream.connectors.elasticsearch": _spark("Elasticsearch", "es", "read"),
     "datastream.connectors.hybrid_source": (
         "union() of two streams reads both at once; to read one source after the other, write a "
         "PythonSource with the second one's splits behind the first one's"
     ),
     "datastream.connectors.jdbc": _spark("JDBC", "jdbc", "read"),
-    "datastream.connectors.kafka": _spark("Kafka", "kafka"),
     "datastream.connectors.kinesis": _spark("Kinesis", "aws-kinesis"),
     "datastream.connectors.pulsar": _spark("Pulsar", "pulsar"),
     "datastream.connectors.rabbitmq": (
@@ -179,7 +181,6 @@ REFUSED: Final[dict[str, str]] = {
     "common.serialization.RowDataBulkWriterFactory": (
         "use BulkWriterFactory.parquet() or BulkWriterFactory.csv()"
     ),
-    "common.serialization.RowFieldExtractorSchema": "use map() to take the field before the sink",
     "datastream.checkpoint_storage.CustomCheckpointStorage": (
         "there are no Java classes; use FileSystemCheckpointStorage"
     ),

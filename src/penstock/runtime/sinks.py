@@ -66,6 +66,7 @@ class SinkLogic(OperatorLogic):
                 attempt_id=self._attempt_id,
                 now_ms=context.clock.now_ms,
                 scratch_dir=self._program.state.scratch_directory,
+                attempt=(self._program.leader_epoch, self._program.attempt),
             )
         )
 

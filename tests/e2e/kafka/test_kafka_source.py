@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_broker import Broker
-
     from penstock.datastream.connectors.kafka import KafkaSourceBuilder
 
 EARLIEST, LATEST = KafkaOffsetsInitializer.earliest(), KafkaOffsetsInitializer.latest()

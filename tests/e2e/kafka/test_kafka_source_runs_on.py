@@ -8,14 +8,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kafka_broker import Broker
-from zookeeper_quorum import free_ports
 
+from kafka_broker import Broker
 from penstock.common import Configuration, SimpleStringSchema, WatermarkStrategy
 from penstock.connectors.source import Discovery
 from penstock.core.errors import JobExecutionError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
+from zookeeper_quorum import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,8 +67,10 @@ def test_offsets_of_the_group_follow_checkpoints(
         wait_until(lambda: kafka.committed("followers", name) == [3])
         kafka.produce(name, list("de"))
         wait_until(lambda: kafka.committed("followers", name) == [5])
-    after = words_of(kafka, name).set_group_id("followers").set_bounded(
-        KafkaOffsetsInitializer.latest()
+    after = (
+        words_of(kafka, name)
+        .set_group_id("followers")
+        .set_bounded(KafkaOffsetsInitializer.latest())
     )
     after.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets())
     kafka.produce(name, ["f"])

@@ -50,6 +50,7 @@ _RENAMED: Final = {
 _LOGIN: Final = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _SAID_EVERY_S: Final = 30.0
+_FULL_S: Final = 0.1
 
 
 def library() -> Any:
@@ -144,7 +145,9 @@ class Connection:
         now_s = time.monotonic()
         if now_s - self._said_s >= _SAID_EVERY_S:
             self._said_s = now_s
-            _log.warning("Kafka at %s does not answer, trying again: %s", self._brokers, error.str())
+            _log.warning(
+                "Kafka at %s does not answer, trying again: %s", self._brokers, error.str()
+            )
 
     def check(self) -> None:
         """Raises what was heard that will not heal."""
@@ -157,6 +160,36 @@ class _ClientLog:
 
     def log(self, level: int, text: str, *arguments: Any) -> None:
         _log.debug(text, *arguments)
+
+
+_COORDINATOR_COMES: Final = (
+    *("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"),
+    *("UNSTABLE_OFFSET_COMMIT", "_WAIT_COORD"),
+)
+_COORDINATOR_S: Final = 0.1
+
+
+def committed_offsets(consumer: Any, places: list[Any], timeout_s: float) -> list[Any]:
+    """Returns what the group of a consumer has committed, by no transaction that is still open.
+
+    Not through the library's admin client, which crashes the process where a group moves.
+
+    Raises:
+        KafkaException: It cannot be had in time.
+    """
+    kafka = library()
+    ends_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            found: list[Any] = consumer.committed(places, max(ends_s - time.monotonic(), 1.0))
+            error = next((each.error for each in found if each.error is not None), None)
+            if error is None:
+                return found
+        except kafka.KafkaException as raised:
+            error = raised.args[0]
+        if error.name() not in _COORDINATOR_COMES or time.monotonic() >= ends_s:
+            raise kafka.KafkaException(error)
+        time.sleep(_COORDINATOR_S)
 
 
 _LASTING: Final = (
@@ -176,3 +209,19 @@ def is_lasting(error: Any) -> bool:
 def refused(what: str, error: Any) -> InputError:
     """Returns the error for what Kafka refuses, whatever is tried again."""
     return InputError(f"Kafka refuses {what}: {without_secrets(error.str())} ({error.name()}).")
+
+
+def produce_all(producer: Any, rows: Iterator[tuple[Any, ...]]) -> None:
+    """Hands messages to a producer; waits while its buffer is full."""
+    produce = producer.produce
+    for topic, value, key, partition, timestamp, headers in rows:
+        try:
+            produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+        except BufferError:
+            while True:
+                producer.poll(_FULL_S)
+                try:
+                    produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+                    break
+                except BufferError:
+                    continue

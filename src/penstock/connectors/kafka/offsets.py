@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from penstock.connectors.kafka.client import library
+from penstock.connectors.kafka.client import committed_offsets, library
 from penstock.core.errors import InputError, ProgramError
 
 Place = tuple[str, int]
@@ -154,7 +154,7 @@ def _committed(places: list[Place], consumer: Any) -> dict[Place, int]:
     if not places:
         return {}
     asked = [library().TopicPartition(topic, number) for topic, number in places]
-    found = _checked(consumer.committed(asked, TIMEOUT_S))
+    found = committed_offsets(consumer, asked, TIMEOUT_S)
     return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
 

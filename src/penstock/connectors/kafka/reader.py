@@ -13,25 +13,85 @@ there. How long a read waits depends on what is known:
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from penstock.connectors.kafka.client import Connection, is_lasting, library, refused
-from penstock.connectors.kafka.records import undecodable
+from penstock.connectors.kafka.client import (
+    PENSTOCKS_OWN,
+    Connection,
+    is_lasting,
+    library,
+    refused,
+    translated,
+)
+from penstock.connectors.kafka.offsets import KafkaOffsetsInitializer, Place
+from penstock.connectors.kafka.records import KafkaRecordDeserializationSchema, undecodable
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError
+from penstock.core.redaction import shown_value
 
-if TYPE_CHECKING:
-    from penstock.connectors.kafka.offsets import Place
-    from penstock.connectors.kafka.source import KafkaSourceSettings
-
+_NO_GROUP: Final = "penstock"
+_QUEUED_KBYTES: Final = 32 << 10
 _AT_ONCE: Final = 1_000
-"""Messages taken from the client at once: more do not fit a core's cache, and cost twice as much."""
+"""Messages taken from the client at once: more do not fit a core's cache, at twice the cost."""
 
 _HELD_BYTES: Final = 64 << 20
 """If queues of other partitions hold more, these are not fetched any further for now."""
 
 _MOMENT_S: Final = 0.1
 _FIRST_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSourceSettings:
+    """What the program says about a source."""
+
+    deserializer: KafkaRecordDeserializationSchema
+    properties: dict[str, str]
+    topics: tuple[str, ...] = ()
+    pattern: str = ""  # Of whole names of topics; "" without one.
+    places: frozenset[Place] = frozenset()  # Partitions that are named one by one.
+    start: KafkaOffsetsInitializer = field(default_factory=KafkaOffsetsInitializer.earliest)
+    stop: KafkaOffsetsInitializer | None = None
+    is_bounded: bool = False
+
+    def __repr__(self) -> str:
+        shown = {key: shown_value(key, value) for key, value in self.properties.items()}
+        return f"KafkaSourceSettings({self.what}, {shown})"
+
+    @property
+    def what(self) -> str:
+        """Names what is read."""
+        if self.pattern:
+            return f"topics like '{self.pattern}'"
+        if self.topics:
+            return ", ".join(f"topic '{topic}'" for topic in self.topics)
+        return ", ".join(f"topic '{topic}' [{number}]" for topic, number in sorted(self.places))
+
+    @property
+    def group(self) -> str | None:
+        return self.properties.get("group.id")
+
+    @property
+    def discovery_ms(self) -> int | None:
+        """How often new partitions are looked for; None for never again."""
+        own = self.properties
+        given = own.get(PENSTOCKS_OWN[0], own.get(PENSTOCKS_OWN[1], "300000"))
+        return None if self.stop is not None or int(given) <= 0 else int(given)
+
+    def reader_properties(self) -> dict[str, Any]:
+        """Returns the settings of a consumer that reads."""
+        return {
+            "group.id": _NO_GROUP,
+            # What a transaction has not committed is nothing.
+            "isolation.level": "read_committed",
+            "queued.max.messages.kbytes": _QUEUED_KBYTES,
+            **translated(self.properties),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
 
 
 class _Partition:
@@ -220,7 +280,10 @@ class KafkaReader(SourceReader):
             if partition is not None:
                 partition.end = partition.tail = max(partition.tail, message.offset())
                 partition.patience_s = 0.0
-        elif error.code() in (kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE):
+        elif error.code() in (
+            kafka.KafkaError._AUTO_OFFSET_RESET,
+            kafka.KafkaError.OFFSET_OUT_OF_RANGE,
+        ):
             if partition is not None:
                 raise self._out_of_range(partition)
         elif is_lasting(error):
@@ -230,7 +293,9 @@ class KafkaReader(SourceReader):
 
     def _out_of_range(self, partition: _Partition) -> JobExecutionError:
         topic, number = partition.place
-        text = f"partition {number} of Kafka's topic '{topic}' has no offset {partition.tail} any more"
+        text = (
+            f"partition {number} of Kafka's topic '{topic}' has no offset {partition.tail} any more"
+        )
         try:
             place = library().TopicPartition(topic, number)
             first, last = self._consumer.get_watermark_offsets(place, _FIRST_S)

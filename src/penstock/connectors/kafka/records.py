@@ -164,7 +164,9 @@ def _kept(values: list[Any], timestamps: list[int]) -> tuple[list[Any], list[int
     """Leaves out what is None."""
     if all(value is not None for value in values):
         return values, timestamps
-    kept = [(value, stamp) for value, stamp in zip(values, timestamps, strict=True) if value is not None]
+    kept = [
+        (value, stamp) for value, stamp in zip(values, timestamps, strict=True) if value is not None
+    ]
     return [value for value, _ in kept], [stamp for _, stamp in kept]
 
 

@@ -19,16 +19,13 @@ import queue
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.connectors.kafka.client import (
-    PENSTOCKS_OWN,
     Connection,
     is_lasting,
     library,
     refused,
-    translated,
 )
 from penstock.connectors.kafka.offsets import (
     TIMEOUT_S,
@@ -37,11 +34,10 @@ from penstock.connectors.kafka.offsets import (
     Place,
     resolve,
 )
-from penstock.connectors.kafka.reader import KafkaReader
+from penstock.connectors.kafka.reader import KafkaReader, KafkaSourceSettings
 from penstock.connectors.kafka.records import KafkaRecordDeserializationSchema
 from penstock.connectors.source import Boundedness, Discovery, Source, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
-from penstock.core.redaction import shown_value
 
 if TYPE_CHECKING:
     from penstock.connectors.serialization import DeserializationSchema
@@ -49,64 +45,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.kafka")
 
-_NO_GROUP: Final = "penstock"
 _FIRST_ANSWER_MS: Final = 60_000
 """A source that finds no broker for so long after the start of an attempt fails it."""
 _RETRY_MS: Final = 1_000
-_QUEUED_KBYTES: Final = 32 << 10
 _CLOSE_S: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaSourceSettings:
-    """What the program says about a source."""
-
-    deserializer: KafkaRecordDeserializationSchema
-    properties: dict[str, str]
-    topics: tuple[str, ...] = ()
-    pattern: str = ""  # Of whole names of topics; "" without one.
-    places: frozenset[Place] = frozenset()  # Partitions that are named one by one.
-    start: KafkaOffsetsInitializer = field(default_factory=KafkaOffsetsInitializer.earliest)
-    stop: KafkaOffsetsInitializer | None = None
-    is_bounded: bool = False
-
-    def __repr__(self) -> str:
-        shown = {key: shown_value(key, value) for key, value in self.properties.items()}
-        return f"KafkaSourceSettings({self.what}, {shown})"
-
-    @property
-    def what(self) -> str:
-        """Names what is read."""
-        if self.pattern:
-            return f"topics like '{self.pattern}'"
-        if self.topics:
-            return ", ".join(f"topic '{topic}'" for topic in self.topics)
-        return ", ".join(f"topic '{topic}' [{number}]" for topic, number in sorted(self.places))
-
-    @property
-    def group(self) -> str | None:
-        return self.properties.get("group.id")
-
-    @property
-    def discovery_ms(self) -> int | None:
-        """How often new partitions are looked for; None for never again."""
-        own = self.properties
-        given = own.get(PENSTOCKS_OWN[0], own.get(PENSTOCKS_OWN[1], "300000"))
-        return None if self.stop is not None or int(given) <= 0 else int(given)
-
-    def reader_properties(self) -> dict[str, Any]:
-        """Returns the settings of a consumer that reads."""
-        return {
-            "group.id": _NO_GROUP,
-            # What a transaction has not committed is nothing.
-            "isolation.level": "read_committed",
-            "queued.max.messages.kbytes": _QUEUED_KBYTES,
-            **translated(self.properties),
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-        }
 
 
 class KafkaSource(Source):
@@ -122,7 +64,8 @@ class KafkaSource(Source):
 
         Example:
             >>> builder = KafkaSource.builder().set_bootstrap_servers("localhost:9092")
-            >>> words = builder.set_topics("words").set_value_only_deserializer(SimpleStringSchema())
+            >>> builder = builder.set_topics("words")
+            >>> words = builder.set_value_only_deserializer(SimpleStringSchema()).build()
         """
         return KafkaSourceBuilder()
 
@@ -246,7 +189,9 @@ class _DriverSide:
                 if is_lasting(topic.error):
                     raise refused(f"topic '{name}'", topic.error)
                 raise library().KafkaException(topic.error)
-        places = [(name, number) for name in sorted(found) for number in sorted(found[name].partitions)]
+        places = [
+            (name, number) for name in sorted(found) for number in sorted(found[name].partitions)
+        ]
         if not settings.places:
             return places
         missing = sorted(settings.places - set(places))
@@ -335,7 +280,8 @@ class KafkaSourceBuilder:
             re.compile(topic_pattern)
         except re.error as error:
             raise ProgramError(
-                f"set_topic_pattern({topic_pattern!r}): {error}. It is an expression of Python's re."
+                f"set_topic_pattern({topic_pattern!r}): {error}. It takes a regular expression of "
+                "Python's."
             ) from None
         return self._what(pattern=topic_pattern)
 
@@ -413,7 +359,8 @@ class KafkaSourceBuilder:
             raise ProgramError("a KafkaSource needs set_bootstrap_servers('host:port').")
         if not {"topics", "pattern", "places"} & self._given.keys():
             raise ProgramError(
-                "a KafkaSource needs set_topics(...), set_topic_pattern(...) or set_partitions(...)."
+                "a KafkaSource needs set_topics(...), set_topic_pattern(...) or "
+                "set_partitions(...)."
             )
         if "deserializer" not in self._given:
             raise ProgramError(
@@ -426,10 +373,6 @@ class KafkaSourceBuilder:
             raise ProgramError(
                 "committed_offsets() are those of a group; name it with set_group_id(...)."
             )
-        return KafkaSource(checked(settings))
-
-
-def checked(settings: KafkaSourceSettings) -> KafkaSourceSettings:
-    """Refuses properties that no client takes, while the program is built."""
-    Connection(settings.reader_properties()).consumer().close()
-    return replace(settings)
+        # Properties that no client takes are refused while the program is built.
+        Connection(settings.reader_properties()).consumer().close()
+        return KafkaSource(settings)

@@ -7,18 +7,43 @@ from penstock.connectors.kafka.offsets import (
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
 )
+from penstock.connectors.kafka.older import (
+    FlinkKafkaConsumer,
+    FlinkKafkaConsumerBase,
+    FlinkKafkaProducer,
+    FlinkKafkaProducerBase,
+    Semantic,
+)
 from penstock.connectors.kafka.records import KafkaRecord, KafkaRecordDeserializationSchema
+from penstock.connectors.kafka.serializers import (
+    KafkaProducerRecord,
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaTopicSelector,
+)
+from penstock.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from penstock.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
 from penstock.core.refused_names import names_of
 
 __all__ = [
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
+    "KafkaProducerRecord",
     "KafkaRecord",
     "KafkaRecordDeserializationSchema",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
+    "KafkaTopicSelector",
+    "Semantic",
 ]
 
 __getattr__ = names_of(__name__)

@@ -1,0 +1,224 @@
+"""What a record becomes in Kafka: topic, key, value, headers, partition and timestamp."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from typing import Any, NamedTuple, Self
+
+from penstock.connectors.kafka.records import Header
+from penstock.connectors.serialization import SerializationSchema
+from penstock.core.errors import ProgramError
+from penstock.core.naming import shorten
+from penstock.core.times import NO_TIMESTAMP
+
+
+class KafkaProducerRecord(NamedTuple):
+    """A message to be written.
+
+    Attributes:
+        topic: Its topic.
+        value: Its value; None is a tombstone.
+        key: Its key, by which Kafka chooses the partition.
+        partition: Its partition; None leaves it to Kafka.
+        timestamp: Milliseconds since 1970; None means the event time of the record, or now.
+        headers: Names and values, in order.
+    """
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    timestamp: int | None = None
+    headers: tuple[Header, ...] = ()
+
+
+class Encoded(NamedTuple):
+    """Messages by columns; what is None holds for none of them."""
+
+    topics: list[str] | str
+    values: list[bytes | None]
+    keys: list[bytes | None] | None = None
+    timestamps: list[int] | None = None  # 0 means now.
+    partitions: list[int] | None = None  # -1 leaves it to Kafka.
+    headers: list[list[Header] | None] | None = None
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yields topic, value, key, partition, timestamp and headers of each."""
+        return zip(
+            repeat(self.topics) if isinstance(self.topics, str) else self.topics,
+            self.values,
+            repeat(None) if self.keys is None else self.keys,
+            repeat(-1) if self.partitions is None else self.partitions,
+            repeat(0) if self.timestamps is None else self.timestamps,
+            repeat(None) if self.headers is None else self.headers,
+            strict=False,
+        )
+
+
+class KafkaTopicSelector(ABC):
+    """Chooses the topic of a record."""
+
+    @abstractmethod
+    def apply(self, data: Any) -> str:
+        """Returns the topic."""
+
+
+class KafkaRecordSerializationSchema(ABC):
+    """Makes messages of records; build one, or subclass it for headers, partitions and so on."""
+
+    @abstractmethod
+    def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord | None:
+        """Returns the message for a record, or None to leave the record out.
+
+        Args:
+            element: The record.
+            timestamp: Its event time in milliseconds; None if it has none.
+        """
+
+    @staticmethod
+    def builder() -> KafkaRecordSerializationSchemaBuilder:
+        """Begins a schema of a topic, a value and perhaps a key.
+
+        Example:
+            >>> builder = KafkaRecordSerializationSchema.builder().set_topic("words")
+            >>> words = builder.set_value_serialization_schema(SimpleStringSchema()).build()
+        """
+        return KafkaRecordSerializationSchemaBuilder()
+
+    def encode(self, elements: list[Any], timestamps: list[int] | None) -> Encoded:
+        """Returns the messages for records."""
+        stamps: Iterable[int] = repeat(NO_TIMESTAMP) if timestamps is None else timestamps
+        made = []
+        for element, stamp in zip(elements, stamps, strict=False):
+            record = self.serialize(element, None if stamp < 0 else stamp)
+            if record is not None:
+                at = record.timestamp
+                made.append(record._replace(timestamp=max(stamp, 0) if at is None else at))
+        return Encoded(
+            [each.topic for each in made],
+            [each.value for each in made],
+            [each.key for each in made],
+            [each.timestamp or 0 for each in made],
+            [-1 if each.partition is None else each.partition for each in made],
+            [list(each.headers) or None for each in made],
+        )
+
+
+class _Built(KafkaRecordSerializationSchema):
+    """A value, perhaps a key, and a topic that is always the same or depends on the record."""
+
+    def __init__(
+        self,
+        topic: str | KafkaTopicSelector,
+        value: SerializationSchema,
+        key: SerializationSchema | None,
+        headers: Callable[[Any], Iterable[Header]] | None,
+    ) -> None:
+        self._topic = topic
+        self._value = value
+        self._key = key
+        self._headers = headers
+
+    def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord | None:
+        encoded = self.encode([element], None if timestamp is None else [timestamp])
+        topic, value, key, _, stamp, headers = next(encoded.rows())
+        return KafkaProducerRecord(topic, value, key, None, stamp or None, tuple(headers or ()))
+
+    def encode(self, elements: list[Any], timestamps: list[int] | None) -> Encoded:
+        topic, headers = self._topic, self._headers
+        if timestamps is not None and timestamps and min(timestamps) < 0:
+            timestamps = [max(stamp, 0) for stamp in timestamps]
+        return Encoded(
+            topic if isinstance(topic, str) else [_checked(topic.apply(e), e) for e in elements],
+            self._value.serialize_all(elements),
+            None if self._key is None else self._key.serialize_all(elements),
+            timestamps,
+            None,
+            None if headers is None else [list(headers(element)) or None for element in elements],
+        )
+
+
+def _checked(topic: Any, element: Any) -> str:
+    if not isinstance(topic, str) or not topic:
+        raise ProgramError(
+            f"the topic selector returned {topic!r:.80} for {shorten(element)}; it must return the "
+            "name of a topic."
+        )
+    return topic
+
+
+class _Called(KafkaTopicSelector):
+    def __init__(self, function: Callable[[Any], str]) -> None:
+        self._function = function
+
+    def apply(self, data: Any) -> str:
+        return self._function(data)
+
+
+class KafkaRecordSerializationSchemaBuilder:
+    """Builds a `KafkaRecordSerializationSchema`; a topic and a schema of the value are needed."""
+
+    def __init__(self) -> None:
+        self._topic: str | KafkaTopicSelector | None = None
+        self._value: SerializationSchema | None = None
+        self._key: SerializationSchema | None = None
+        self._headers: Callable[[Any], Iterable[Header]] | None = None
+
+    def set_topic(self, topic: str) -> Self:
+        """Writes all records to one topic."""
+        if not isinstance(topic, str) or not topic:
+            raise ProgramError(f"set_topic({topic!r:.80}) takes the name of a topic.")
+        self._topic = topic
+        return self
+
+    def set_topic_selector(self, topic_selector: Callable[[Any], str] | KafkaTopicSelector) -> Self:
+        """Chooses the topic of each record by a function of it."""
+        if not isinstance(topic_selector, KafkaTopicSelector):
+            if not callable(topic_selector):
+                raise ProgramError(
+                    f"set_topic_selector({topic_selector!r:.80}) takes a KafkaTopicSelector or a "
+                    "function of a record."
+                )
+            topic_selector = _Called(topic_selector)
+        self._topic = topic_selector
+        return self
+
+    def set_key_serialization_schema(self, key_serialization_schema: SerializationSchema) -> Self:
+        """Makes the key of the record; without it messages have none."""
+        self._key = _schema(key_serialization_schema, "set_key_serialization_schema")
+        return self
+
+    def set_value_serialization_schema(
+        self, value_serialization_schema: SerializationSchema
+    ) -> Self:
+        """Makes the value of the record."""
+        self._value = _schema(value_serialization_schema, "set_value_serialization_schema")
+        return self
+
+    def set_header_provider(self, header_provider: Callable[[Any], Iterable[Header]]) -> Self:
+        """Makes the headers of the record: names and bytes, in order."""
+        self._headers = header_provider
+        return self
+
+    def build(self) -> KafkaRecordSerializationSchema:
+        """Returns the schema."""
+        if self._topic is None:
+            raise ProgramError(
+                "a KafkaRecordSerializationSchema needs set_topic(...) or set_topic_selector(...)."
+            )
+        if self._value is None:
+            raise ProgramError(
+                "a KafkaRecordSerializationSchema needs set_value_serialization_schema(...), for "
+                "example with SimpleStringSchema()."
+            )
+        return _Built(self._topic, self._value, self._key, self._headers)
+
+
+def _schema(given: Any, verb: str) -> SerializationSchema:
+    if not isinstance(given, SerializationSchema):
+        raise ProgramError(
+            f"{verb}({given!r:.80}) takes a SerializationSchema, for example SimpleStringSchema()."
+        )
+    return given
