@@ -240,10 +240,10 @@ class Broker:
         place = TopicPartition(topic, 0, before)
         self.admin.delete_records([place])[place].result()
 
-    def commit(self, group: str, topic: str, offset: int) -> None:
+    def commit(self, group: str, topic: str, offset: int, metadata: str | None = None) -> None:
         """Commits an offset of partition 0 for a group."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
-        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset, metadata)], asynchronous=False)
         consumer.close()
 
     def committed(self, group: str, topic: str, partitions: int = 1) -> list[int]:

@@ -16,6 +16,12 @@ if ! command -v java >/dev/null; then
  apt-get install openjdk-17-jre-headless)" >&2
     exit 1
 fi
+if ! command -v mvn >/dev/null && [ -n "${PENSTOCK_NEEDS_KAFKA:-}" ] && [ "$(id -u)" = 0 ] &&
+    command -v apt-get >/dev/null; then
+    echo "Installing Maven" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends maven; } >&2
+fi
 if ! command -v mvn >/dev/null; then
     echo "penstock: no Maven to fetch a Kafka broker with; install it (Debian, Ubuntu:\
  apt-get install maven)" >&2

@@ -196,6 +196,9 @@ REFUSED: Final[dict[str, str]] = {
     "datastream.connectors.file_system.FileCompactor": _COMPACT,
     "datastream.connectors.file_system.FileSink.get_transformer": _COMPACT,
     "datastream.connectors.file_system.FileSink.BaseBuilder": _BUILDER,
+    "datastream.connectors.kafka.KafkaSink.get_transformer": (
+        "apply operators before sink_to() instead"
+    ),
     "datastream.connectors.file_system.StreamingFileSink.BaseBuilder": _BUILDER,
     "datastream.connectors.file_system.StreamingFileSink.DefaultBulkFormatBuilder": _BUILDER,
     "datastream.connectors.file_system.StreamingFileSink.DefaultRowFormatBuilder": _BUILDER,

@@ -10,6 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from kafka_broker import Broker
 
@@ -49,3 +50,13 @@ def topic(kafka: Broker) -> Callable[..., str]:
         return kafka.create_topic(f"{name}-{next(_numbers)}", partitions, **settings)
 
     return create
+
+
+@pytest.fixture
+def own_broker(kafka_jars: None, tmp_path: Path) -> Iterator[Broker]:
+    from kafka_broker import Broker
+
+    directory = tmp_path / "broker"
+    directory.mkdir()
+    with Broker(directory) as broker:
+        yield broker

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafka_broker import Broker
-
     from penstock.datastream.connectors.kafka import KafkaSinkBuilder
 
 GUARANTEES = list(DeliveryGuarantee)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_broker import Broker
 from penstock.common import Configuration, SimpleStringSchema, WatermarkStrategy
 from penstock.connectors.source import Discovery
 from penstock.core.errors import JobExecutionError
@@ -18,9 +17,10 @@ from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaS
 from zookeeper_quorum import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
+    from kafka_broker import Broker
     from penstock.datastream.connectors.kafka import KafkaSourceBuilder
 
 PATIENCE_S = 120
@@ -125,14 +125,6 @@ def test_what_was_there_at_first_starts_at_the_end_and_what_is_added_at_its_begi
         assert source.discover(second.state, 2000).splits == ()
     finally:
         source.job_ended()
-
-
-@pytest.fixture
-def own_broker(kafka_jars: None, tmp_path: Path) -> Iterator[Broker]:
-    directory = tmp_path / "broker"
-    directory.mkdir()
-    with Broker(directory) as broker:
-        yield broker
 
 
 def test_a_broker_that_is_killed_and_comes_back(

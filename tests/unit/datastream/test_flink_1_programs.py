@@ -23,7 +23,6 @@ from penstock.datastream.checkpoint_storage import (
 )
 from penstock.datastream.connectors import (
     DefaultRollingPolicy,
-    FlinkKafkaConsumer,
     OutputFileConfig,
     StreamingFileSink,
 )
@@ -169,9 +168,6 @@ def test_processing_time_says_that_windows_say_it(
 
 
 def test_what_is_gone_says_what_to_use(env: Env) -> None:
-    """The Kafka job of every introduction to PyFlink 1 gets as far as its first call."""
-    with pytest.raises(UnsupportedError, match=r"env\.from_spark.*kafka"):
-        FlinkKafkaConsumer("topic", None, {"bootstrap.servers": "localhost:9092"})
     with pytest.raises(UnsupportedError, match="json_line_format"):
         JsonRowDeserializationSchema.builder()
     with pytest.raises(UnsupportedError, match="set_runtime_mode"):

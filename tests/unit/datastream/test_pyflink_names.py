@@ -48,6 +48,7 @@ OTHER_ARGUMENTS = {
     "common.typeinfo.TimestampTypeInfo.from_internal_type",
     "common.typeinfo.TimestampTypeInfo.to_internal_type",
     "datastream.connectors.file_system.FileSink.__init__",
+    "datastream.connectors.kafka.KafkaSink.__init__",
     "datastream.data_stream.CloseableIterator.__init__",
     "datastream.data_stream.KeyedStream.__init__",
     "datastream.stream_execution_environment.StreamExecutionEnvironment.__init__",

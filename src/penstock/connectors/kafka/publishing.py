@@ -1,4 +1,4 @@
-"""Exactly once without open transactions: pending output, published when a checkpoint has completed.
+"""Exactly once without open transactions: pending output is published behind a checkpoint.
 
 1. A subtask writes the messages of an epoch to a pending file (`PendingWriter`), small ones into
    the committable itself. Checkpoints name it; readers of Kafka see nothing.
@@ -16,6 +16,7 @@ before the marker is read. So two processes that publish the same output publish
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -431,10 +432,12 @@ class _Publisher:
 
     def close(self) -> None:
         """Drops the producer; its open transaction ends with the next `init_transactions`."""
-        if self._producer is not None:
-            self._producer.purge()
-            self._producer.close()
-            self._producer = None
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            # One that was fenced says so once more.
+            with contextlib.suppress(library().KafkaException):
+                producer.purge()
+                producer.close()
 
 
 def _metadata(marker: Marker) -> str:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from penstock.core.types import TypeInformation
 
-Header = tuple[str, bytes | None]
-
 
 class KafkaRecord(NamedTuple):
     """A message of Kafka as it was read.
@@ -39,7 +37,7 @@ class KafkaRecord(NamedTuple):
     timestamp: int
     key: Any
     value: Any
-    headers: tuple[Header, ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class KafkaRecordDeserializationSchema(ABC):

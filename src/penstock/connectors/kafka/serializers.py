@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any, NamedTuple, Self
 
-from penstock.connectors.kafka.records import Header
 from penstock.connectors.serialization import SerializationSchema
 from penstock.core.errors import ProgramError
 from penstock.core.naming import shorten
 from penstock.core.times import NO_TIMESTAMP
+
+Header = tuple[str, bytes | None]
 
 
 class KafkaProducerRecord(NamedTuple):

@@ -1,0 +1,71 @@
+"""Properties of Java's client as librdkafka has them, and secrets that nothing shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.common import SimpleStringSchema
+from penstock.connectors.kafka.client import translated
+from penstock.core.errors import ProgramError
+from penstock.datastream.connectors.kafka import (
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+)
+
+LOGIN = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="ann" password="hush\\"hush";'
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"linger.ms": "5", "acks": "all"}, {"linger.ms": "5", "acks": "all"}),
+        ({"fetch.max.wait.ms": "9"}, {"fetch.wait.max.ms": "9"}),
+        ({"max.request.size": "9"}, {"message.max.bytes": "9"}),
+        ({"buffer.memory": "33554432"}, {"queue.buffering.max.kbytes": 32768}),
+        ({"sasl.jaas.config": LOGIN}, {"sasl.username": "ann", "sasl.password": 'hush"hush'}),
+        ({"ssl.truststore.location": "/ca.pem"}, {"ssl.ca.location": "/ca.pem"}),
+        (
+            {"ssl.endpoint.identification.algorithm": ""},
+            {"ssl.endpoint.identification.algorithm": "none"},
+        ),
+        ({"max.poll.records": "9", "value.serializer": "x", "zookeeper.connect": "z"}, {}),
+        ({"partition.discovery.interval.ms": "9"}, {}),
+    ],
+    ids=str,
+)
+def test_translation(given: dict[str, str], expected: dict[str, object]) -> None:
+    assert translated(given) == expected
+
+
+def test_key_stores_of_java_say_what_to_do() -> None:
+    for given in (
+        {"ssl.truststore.location": "/etc/trust.jks"},
+        {"ssl.keystore.location": "/etc/keys", "ssl.keystore.type": "JKS"},
+    ):
+        with pytest.raises(ProgramError, match=r"which only Java reads.*ssl\.ca\.location"):
+            translated(given)
+
+
+def test_a_login_that_is_not_understood() -> None:
+    with pytest.raises(ProgramError, match=r"names no username and password"):
+        translated({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"})
+
+
+def test_secrets_are_not_shown() -> None:
+    secrets = {"sasl.jaas.config": LOGIN, "sasl.password": "hush", "ssl.key.password": "hush"}
+    source = KafkaSource.builder().set_bootstrap_servers("localhost:1").set_topics("any")
+    source.set_value_only_deserializer(SimpleStringSchema()).set_properties(secrets)
+    serializer = KafkaRecordSerializationSchema.builder().set_topic("any")
+    serializer.set_value_serialization_schema(SimpleStringSchema())
+    sink = KafkaSink.builder().set_bootstrap_servers("localhost:1")
+    sink.set_record_serializer(serializer.build())
+    for key, value in secrets.items():
+        sink.set_property(key, value)
+    for built in (source.build(), sink.build()):
+        shown = repr(vars(built)["_settings"])
+        assert "localhost:1" in shown or "sasl.password" in shown
+        assert "hush" not in shown
