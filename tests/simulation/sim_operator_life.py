@@ -141,6 +141,7 @@ class OperatorLife:
             logic = self.area.write(f"{name}.logic", own)
             files = write_states(worker, self.area, name, Pickles.ALLOW, "op")
             stored.append(pickle.loads(pickle.dumps((logic, files))))
+            self.seen["changes written"] += len(files) > len(worker.facts())
             self.seen["written"] += sum(file not in before for file in files)
             self.seen["left as it was"] += sum(file in before for file in files)
         self.commits = [*self.commits[-2:], (copy.deepcopy(self.model), stored)]
@@ -163,6 +164,7 @@ class OperatorLife:
         for worker, (logic, files) in zip(workers, stored, strict=True):
             (saved,) = read_logic([logic], [files], self.area, Pickles.ALLOW)
             worker.restore([saved.operator_state], 0, 1, saved.schemas, saved.files)
+            self.seen["changes read"] += sum(len(each) > 1 for each in saved.files.values())
 
     def rescale(self) -> None:
         """Starts from the latest version as from a checkpoint, with any parallelism."""

@@ -17,7 +17,7 @@ import pytest
 from sim_operator_life import OperatorLife
 from sim_state_life import DECLARED, StateLife
 
-from penstock.state import delta_chain
+from penstock.state import delta_chain, operator_state
 from penstock.state.heap import HeapMapTable
 from penstock.state.rocksdb.backend import RocksKeyedState
 from penstock.state.rocksdb.base import RocksBase
@@ -128,7 +128,11 @@ def test_state_is_what_dictionaries_say(
 
 
 @pytest.mark.simulation
-def test_operator_state_is_what_lists_and_dictionaries_say(tmp_path: Path) -> None:
+def test_operator_state_is_what_lists_and_dictionaries_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator_state, "LEAST_BYTES", 0)
+    monkeypatch.setattr(operator_state, "MOST_DELTAS", 2)
     seen: Counter[str] = Counter()
     lives = LIVES
     for seed in range(lives):
@@ -148,6 +152,8 @@ def test_operator_state_is_what_lists_and_dictionaries_say(tmp_path: Path) -> No
         "rescaled": 2,
         "savepoint": 2,
         "changed in place": 2,
+        "changes written": 3,
+        "changes read": 1,
     }
     assert not {event for event, least in floors.items() if seen[event] < least * lives}
 

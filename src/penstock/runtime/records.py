@@ -85,7 +85,8 @@ class OperatorVersion:
         keyed: Its keyed state; several versions after rescaling, each holding a part.
         logic: Watermarks, generators and the like, usually inline. One, or after a restore one for
             every former subtask.
-        lists: Files of operator state, in step with `logic`; they stay while the state does.
+        lists: Files of operator state, in step with `logic`; they stay while the state does. All of
+            a state comes before its changes.
         states: What there is to say about each state, for those who cannot look.
     """
 

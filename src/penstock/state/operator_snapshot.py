@@ -3,7 +3,8 @@
     ["LG1", watermark, [logic], [valves]]     one file in each epoch, small
     ["OS1", state]                            a file for each state, when it has changed
 
-    state       [name, mode, schema, content]
+    state       [name, mode, schema, content], or behind all of a broadcast map changes of it:
+                [name, mode, schema, content, keys to remove before]
     content     elements of a list; or [map keys, map values] of a broadcast map
 
 The logic's own state and that of the valves say themselves what they are (`plain_serializer`), or
@@ -51,7 +52,7 @@ class LogicState(NamedTuple):
         operator_state: Lists and broadcast maps.
         valves: Watermarks of the channels; None behind the first operator of a stage.
         schemas: Types of the operator state by name; "" for pickled.
-        files: Files of the operator state by name.
+        files: Files of the operator state by name: all of it, then changes.
     """
 
     watermark: int
@@ -59,7 +60,7 @@ class LogicState(NamedTuple):
     operator_state: Snapshot
     valves: Any
     schemas: dict[str, str]
-    files: dict[str, FileHandle]
+    files: dict[str, tuple[FileHandle, ...]]
 
 
 def encode_logic(watermark: int, logic: Any, valves: Any, pickles: Pickles, uid: str) -> bytes:
@@ -89,10 +90,19 @@ def write_states(
     """
     numbers = itertools.count()
 
-    def write(name: str, mode: str, content: Any, schema: str, known: FileHandle | None) -> Any:
+    def write(  # noqa: PLR0913, PLR0917 - a state is that much
+        name: str,
+        mode: str,
+        content: Any,
+        schema: str,
+        known: FileHandle | None,
+        removed: list[Any] | None,
+    ) -> FileHandle:
         what = f"operator state {name!r} of operator {uid!r}"
-        wire = _Content(what, mode, schema, pickles).content(content)
-        data = encode_body([_STATE_HEAD, [name, mode, schema, wire]], what)
+        state = [name, mode, schema, _Content(what, mode, schema, pickles).content(content)]
+        if removed is not None:
+            state.append(encode_column(removed, pickles, f"a map key of {what}"))
+        data = encode_body([_STATE_HEAD, state], what)
         return area.write(f"{version}-{next(numbers)}.state", data, known)
 
     return own.commit(write)
@@ -139,13 +149,20 @@ def _read_state(data: bytes, into: LogicState, pickles: Pickles, file: FileHandl
     what = f"state file {file.name!r}"
     check_head(data, _STATE_HEAD, what)
     try:
-        _, (name, mode, schema, content) = decode_body(data)
+        _, (name, mode, schema, content, *removed) = decode_body(data)
         reader = _Content(f"operator state {name!r}", mode, schema, pickles)
-        into.operator_state[name] = (mode, reader.read(content))
+        found = reader.read(content)
+        if removed:
+            entries = into.operator_state[name][1]
+            for key in decode_column(removed[0], pickles, f"a map key of state {name!r}"):
+                entries.pop(key, None)
+            entries.update(found)
+        else:
+            into.operator_state[name] = (mode, found)
     except _MALFORMED as error:
         raise _malformed(what, error) from error
     into.schemas[name] = schema
-    into.files[name] = file
+    into.files[name] = (*into.files.get(name, ()), file)
 
 
 def _malformed(what: str, error: Exception) -> StateError:

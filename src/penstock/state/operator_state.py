@@ -51,8 +51,35 @@ KINDS: Final = {
 Snapshot = dict[str, tuple[str, Any]]
 """{state name: (mode, elements as list, or entries as dict)}"""
 
-WriteState = Callable[[str, str, Any, str, "FileHandle | None"], "FileHandle"]
+WriteState = Callable[[str, str, Any, str, "FileHandle | None", "list[Any] | None"], "FileHandle"]
 """Writes a state, see `OperatorState.commit`."""
+
+LEAST_BYTES: Final = 64 << 10
+"""Size from which changes of a broadcast map are written, and not the map."""
+MOST_DELTAS: Final = 16
+"""Files of changes behind that of the map; then one file takes their place."""
+
+
+class _Changes:
+    """Which entries of a map have changed, in the order in which they came."""
+
+    __slots__ = ("put", "removed")
+
+    def __init__(self) -> None:
+        self.put: dict[Any, None] = {}
+        self.removed: dict[Any, None] = {}  # Before what was put.
+
+    def remove(self, key: Any) -> None:
+        self.put.pop(key, None)
+        self.removed[key] = None
+
+    def add(self, later: _Changes) -> None:
+        for key in later.removed:
+            self.remove(key)
+        self.put.update(later.put)
+
+    def __len__(self) -> int:
+        return len(self.put) + len(self.removed)
 
 
 class OperatorListState(ListState[Any]):
@@ -139,17 +166,20 @@ class HeapReadOnlyBroadcastState(ReadOnlyBroadcastState[Any, Any]):
 class HeapBroadcastState(BroadcastState[Any, Any]):
     """A broadcast map."""
 
-    __slots__ = ("_snapshot", "entries", "is_changed", "name")
+    __slots__ = ("_snapshot", "changes", "entries", "is_changed", "name", "since_whole")
 
     def __init__(self, name: str, snapshot: Copier = snapshot) -> None:
         self.name = name
         self._snapshot = snapshot
         self.entries: dict[Any, Any] = {}
-        self.is_changed = True
+        self.is_changed = True  # Perhaps all of it.
+        self.changes = _Changes()  # Since it was written last.
+        self.since_whole: _Changes | None = None  # Since all of it was written, if known.
 
     def get(self, key: Any) -> Any:
         value = self.entries.get(key)
-        self.is_changed = self.is_changed or may_change((value,))
+        if value is not None and may_change((value,)):
+            self.changes.put[key] = None
         return value
 
     def contains(self, key: Any) -> bool:
@@ -169,7 +199,7 @@ class HeapBroadcastState(BroadcastState[Any, Any]):
         return not self.entries
 
     def put(self, key: Any, value: Any) -> None:
-        self.is_changed = True
+        self.changes.put[key] = None
         self.entries[key] = self._snapshot(value)
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
@@ -177,8 +207,9 @@ class HeapBroadcastState(BroadcastState[Any, Any]):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
-        self.is_changed = True
-        self.entries.pop(key, None)
+        if key in self.entries:
+            self.changes.remove(key)
+            del self.entries[key]
 
     def clear(self) -> None:
         self.is_changed = True
@@ -187,6 +218,15 @@ class HeapBroadcastState(BroadcastState[Any, Any]):
     def content(self) -> dict[Any, Any]:
         """Returns a new dict of the entries themselves."""
         return dict(self.entries)
+
+    def written(self, *, whole: bool) -> None:
+        """Takes note that all changes are stored, as such or with all of the map."""
+        if whole:
+            self.since_whole = _Changes()
+        elif self.since_whole is not None:
+            self.since_whole.add(self.changes)
+        self.is_changed = False
+        self.changes = _Changes()
 
 
 def may_change(values: Iterable[Any]) -> bool:
@@ -207,7 +247,7 @@ class OperatorState(OperatorStateStore):
         self._declared = DeclaredTypes(uid, pickles)
         self._modes: dict[str, str] = {}
         self._states: dict[str, OperatorListState | HeapBroadcastState] = {}
-        self._files: dict[str, FileHandle] = {}
+        self._files: dict[str, tuple[FileHandle, ...]] = {}  # All of a state, then changes.
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         return self._list(state_descriptor, SPLIT)
@@ -283,21 +323,35 @@ class OperatorState(OperatorStateStore):
         return {name: (self._modes[name], each.content()) for name, each in self._states.items()}
 
     def commit(self, write: WriteState) -> tuple[FileHandle, ...]:
-        """Has those states written that changed since they were; returns the files of all.
+        """Has those states written that changed, or entries of a map; returns the files of all.
 
         Values that were handed out and can be changed in place count as changed, except to the side
         that does not broadcast, which may not change them.
 
         Args:
-            write: Takes name, mode, content, type, and the file of what the state was before.
+            write: Takes name, mode, content, type, a file that may be of the same content, and
+                keys to remove before, for a file of changes.
         """
         for name, state in self._states.items():
-            known = self._files.get(name)
-            if known is None or state.is_changed:
-                content, schema = state.content(), self.schemas[name]
-                self._files[name] = write(name, self._modes[name], content, schema, known)
-                state.is_changed = False
-        return tuple(self._files.values())
+            known = self._files.get(name, ())
+            mode, schema = self._modes[name], self.schemas[name]
+            if isinstance(state, HeapBroadcastState):
+                if known and not state.is_changed and not state.changes:
+                    continue
+                before, changes = _delta(state, known)
+                if changes is not None:
+                    content = {key: state.entries[key] for key in changes.put}
+                    file = write(name, mode, content, schema, None, list(changes.removed))
+                    self._files[name] = (*before, file)
+                    state.written(whole=False)
+                    continue
+                state.written(whole=True)
+            elif known and not state.is_changed:
+                continue
+            same = known[0] if len(known) == 1 else None
+            self._files[name] = (write(name, mode, state.content(), schema, same, None),)
+            state.is_changed = False
+        return tuple(file for files in self._files.values() for file in files)
 
     def restore(
         self,
@@ -305,7 +359,7 @@ class OperatorState(OperatorStateStore):
         subtask: int,
         parallelism: int,
         schemas: Mapping[str, str] | None = None,
-        files: Mapping[str, FileHandle] | None = None,
+        files: Mapping[str, tuple[FileHandle, ...]] | None = None,
     ) -> None:
         """Restores this subtask's share of old snapshots; without any, the state is empty.
 
@@ -334,6 +388,7 @@ class OperatorState(OperatorStateStore):
             state = self._find(name, mode)
             if isinstance(state, HeapBroadcastState):
                 state.entries.update(share)
+                state.changes, state.since_whole = _Changes(), None
             else:
                 state.elements = share
             state.is_changed = name not in self._files
@@ -342,6 +397,25 @@ class OperatorState(OperatorStateStore):
                 self.schemas[name] = stored
             elif stored != self.schemas[name]:
                 self._convert(state, name, stored)
+
+
+def _delta(
+    state: HeapBroadcastState, files: tuple[FileHandle, ...]
+) -> tuple[tuple[FileHandle, ...], _Changes | None]:
+    """Returns the files that stay and the changes behind them; None to write all of the map."""
+    if state.is_changed or not files or files[0].size_bytes < LEAST_BYTES:
+        return (), None
+    before, changes = files, state.changes
+    if len(files) > MOST_DELTAS:
+        if state.since_whole is None:
+            return (), None
+        before, changes = files[:1], _Changes()
+        changes.add(state.since_whole)
+        changes.add(state.changes)
+    size = sum(file.size_bytes for file in before[1:])
+    if size * 2 > files[0].size_bytes or len(changes) * 2 > len(state.entries):
+        return (), None
+    return before, changes
 
 
 def redistribute(snapshots: Sequence[Snapshot], subtask: int, parallelism: int) -> Snapshot:

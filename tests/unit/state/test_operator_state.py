@@ -266,3 +266,39 @@ def test_a_restored_version_is_not_written_again(tmp_path: Path) -> None:
     typed.restore([saved.operator_state], 0, 1, saved.schemas, saved.files)
     typed.get_list_state(ListStateDescriptor("list", Types.LONG()))
     assert commit(typed, area, "v3") != first
+
+
+def test_of_a_large_broadcast_map_the_changes_are_written(tmp_path: Path) -> None:
+    """One rule of many is one entry; a fresh worker reads the map in the order in which it is."""
+    area = FileArea(tmp_path, 0)
+    own = OperatorState()
+    rules = own.get_broadcast_state(MAP)
+    count = 20_000
+    rules.put_all({f"rule {n}": {"threshold": n} for n in range(count)})
+    files = commit(own, area, "whole")
+    whole = files[0].size_bytes
+    assert commit(own, area, "same") == files
+    for epoch in range(60):
+        rules.put(f"rule {epoch}", {"threshold": -epoch})
+        rules.get("rule 7")["threshold"] += 1
+        rules.remove(f"rule {1000 + epoch}")
+        rules.put(f"rule {1000 + epoch // 2}", {"threshold": 0})
+        rules.put(f"new {epoch}", {})
+        rules.remove("none such")
+        before, files = files, commit(own, area, f"e{epoch}")
+        assert files[0] == before[0]
+        assert sum(file.size_bytes for file in set(files) - set(before)) < whole / 20
+        assert len(files) <= 17
+        (saved,) = read_logic([LOGIC], [files], area, Pickles.ALLOW)
+        mode, entries = saved.operator_state["map"]
+        assert mode == "broadcast"
+        assert list(entries.items()) == own.get_read_only_broadcast_state(MAP).items()
+    fresh = OperatorState()
+    fresh.restore([saved.operator_state], 0, 1, saved.schemas, saved.files)
+    rules = fresh.get_broadcast_state(MAP)
+    rules.remove("rule 3")
+    assert commit(fresh, area, "fresh")[: len(files)] == files
+    rules.clear()
+    rules.put("only", {})
+    (file,) = commit(fresh, area, "cleared")
+    assert file.size_bytes < 1_000
