@@ -240,7 +240,7 @@ class Broker:
         place = TopicPartition(topic, 0, before)
         self.admin.delete_records([place])[place].result()
 
-    def commit(self, group: str, topic: str, offset: int, metadata: str | None = None) -> None:
+    def commit(self, group: str, topic: str, offset: int, metadata: str = "") -> None:
         """Commits an offset of partition 0 for a group."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
         consumer.commit(offsets=[TopicPartition(topic, 0, offset, metadata)], asynchronous=False)
