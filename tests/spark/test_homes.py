@@ -1,16 +1,21 @@
-"""On one machine each subtask stays in one worker, and there is one worker for each core."""
+"""Each subtask stays in one worker, and there is one worker for each core of an executor."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.common import Configuration
 from penstock.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.job.start import start_job
+from penstock.spark.session import get_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.spark
 
@@ -71,3 +76,38 @@ def test_levels_of_several_stages_have_one_worker_for_each_subtask(parallelism: 
     assert len(workers) > 4 * parallelism
     assert {place: found for place, found in workers.items() if len(found) > 1} == {}
     assert len(set.union(*workers.values())) == 2
+
+
+@pytest.fixture
+def own_session() -> Iterator[None]:
+    """The test makes a session with another master than the tests before and behind it."""
+    get_session("before", "local[2,4]", {}).stop()
+    yield
+    get_session("behind", "local[2,4]", {}).stop()
+
+
+@pytest.mark.usefixtures("own_session")
+def test_subtasks_stay_with_their_executor_on_a_cluster() -> None:
+    configuration = Configuration()
+    configuration.set_string("penstock.spark.master", "local-cluster[2,2,1024]")
+    configuration.set_string("penstock.epoch.max-records", str(RECORDS // 30))
+    configuration.set_string("restart-strategy.type", "none")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(6)
+    numbers = env.from_collection([(number, ()) for number in range(RECORDS)])
+    counted = numbers.key_by(lambda value: value[0] % 50).process(Counted())
+    sizes = counted.map(lambda value: (value[1], ()))
+    sizes.key_by(lambda value: value[0]).process(Counted()).filter(lambda value: False).print()
+    job = start_job(env._stream_graph("homes"), env.get_configuration())
+    job.result.result(timeout=280)
+
+    totals = job.metrics.totals
+    assert totals.epochs >= 30
+    # The first executor may come after the first epoch began, and the second one after that: then
+    # subtasks move, once each. Nothing else makes them leave their state.
+    assert totals.restores <= 2 * len(totals.subtasks)
+    assert totals.home_hits >= 0.9 * (totals.home_hits + totals.restores)
+    for stage in (1, 2):
+        homes = Counter(totals.subtasks[stage, index].home for index in range(6))
+        assert sorted(homes.values()) == [1, 1, 2, 2]
+        assert len({home.partition("/")[0] for home in homes}) == 2

@@ -27,6 +27,9 @@ _OURS: Final = {
     "lastCheckpointFilesReused": "penstock_checkpoint_files_reused",
     "lastCheckpointInlineSize": "penstock_checkpoint_bytes_inline",
     "taskRetries": "penstock_spark_task_retries_total",
+    "stateHomeHits": "penstock_state_home_hits_total",
+    "stateRestores": "penstock_state_restores_total",
+    "stateMoves": "penstock_state_moves_total",
 }
 _MILLISECONDS: Final = {
     "lastEpochDuration": "penstock_last_epoch_duration_seconds",

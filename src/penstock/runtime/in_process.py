@@ -25,7 +25,8 @@ from penstock.runtime.frames import Frame, FrameKind
 from penstock.runtime.level_task import (
     EpochInterrupted,
     SubtaskCache,
-    level_partitions,
+    TaskPlace,
+    level_tasks,
     read_report,
     run_level_task,
 )
@@ -155,23 +156,21 @@ class InProcessRunner:
         graph = self._program.graph
         if not self._keep_subtasks:
             self._cache.clear()
-        incoming: list[list[Frame]] = [[] for _ in level_partitions(graph, 0)]
-        for level in range(len(graph.levels)):
-            partitions = level_partitions(graph, level)
-            last = level + 1 == len(graph.levels)
-            width = 1 if last else len(level_partitions(graph, level + 1))
-            outgoing: list[list[Frame]] = [[] for _ in range(width)]
-            for partition in range(len(partitions)):
+        # A subtask is a task here.
+        tasks = [level_tasks(graph, level, sys.maxsize) for level in range(len(graph.levels))]
+        incoming: list[list[Frame]] = [[] for _ in tasks[0]]
+        for here, following in zip(tasks, [*tasks[1:], []], strict=True):
+            outgoing: list[list[Frame]] = [[] for _ in range(len(following) or 1)]
+            for number, keys in enumerate(here):
                 self._attempt += 1
                 for target, frame in run_level_task(
                     self._program,
                     plan,
-                    level,
-                    partition,
-                    incoming[partition],
+                    TaskPlace(number, keys, following),
+                    incoming[number],
                     self._attempt,
                     self._cache,
-                    in_turn=len(partitions),
+                    in_turn=len(here),
                 ):
                     outgoing[target].append(frame)
             incoming = outgoing

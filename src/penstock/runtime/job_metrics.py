@@ -79,6 +79,7 @@ class SubtaskTotals:
         watermark: Watermark of its first operator.
         has_ended: Its input has ended.
         operators: By uid.
+        home: Where the driver wants it to run; empty where it has no say.
     """
 
     records_in: int = 0
@@ -89,6 +90,7 @@ class SubtaskTotals:
     watermark: int = MIN_WATERMARK
     has_ended: bool = False
     operators: dict[str, OperatorTotals] = field(default_factory=dict)
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,9 @@ class JobTotals:
         subtasks: By stage and index.
         phases_ms: What the duration of the last epoch is made of.
         task_retries: How often tasks were tried again, in all epochs.
+        home_hits: How often a subtask found its state in the worker that ran it.
+        restores: How often it did not, and read its state from files.
+        moves: How often a subtask was given another home.
     """
 
     epoch: int = 0
@@ -116,6 +121,9 @@ class JobTotals:
     subtasks: dict[SubtaskKey, SubtaskTotals] = field(default_factory=dict)
     phases_ms: dict[str, int] = field(default_factory=dict)
     task_retries: int = 0
+    home_hits: int = 0
+    restores: int = 0
+    moves: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +231,7 @@ def _folded(graph: JobGraph, before: JobTotals, summary: EpochSummary) -> JobTot
             report.watermark,
             report.input_ended,
             operators,
+            report.home,
         )
     return JobTotals(
         summary.epoch,
@@ -234,6 +243,10 @@ def _folded(graph: JobGraph, before: JobTotals, summary: EpochSummary) -> JobTot
         subtasks,
         summary.phases_ms,
         before.task_retries + sum(report.retries for report in summary.reports),
+        before.home_hits + sum(report.held is True for report in summary.reports),
+        before.restores + sum(report.held is False for report in summary.reports),
+        before.moves
+        + sum(known.home not in {"", subtasks[key].home} for key, known in before.subtasks.items()),
     )
 
 

@@ -8,9 +8,8 @@ workers, not for code that will fail again.
 from __future__ import annotations
 
 import pickle
-import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core import errors
 from penstock.core.errors import PenstockError, UserFunctionError
@@ -28,7 +27,7 @@ from penstock.runtime.records import (
 from penstock.runtime.subtask import Subtask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.graph.job_graph import JobGraph
 
@@ -88,14 +87,30 @@ def level_tasks(graph: JobGraph, level: int, most: int) -> list[list[SubtaskKey]
     return [keys[number::count] for number in range(count)]
 
 
+class TaskPlace(NamedTuple):
+    """A task among those of its epoch.
+
+    Attributes:
+        number: Its place in its level.
+        keys: The subtasks that it runs.
+        following: The subtasks of each task of the next level; empty behind the last one.
+        home: Where the driver wants it to run; empty where it has no say.
+    """
+
+    number: int
+    keys: Sequence[SubtaskKey]
+    following: Sequence[Sequence[SubtaskKey]]
+    home: str = ""
+
+
 class Router:
     """Finds the task of the next level to which a frame goes."""
 
-    def __init__(self, graph: JobGraph, level: int, partition: int, most: int) -> None:
-        following = level_tasks(graph, level + 1, most) if level + 1 < len(graph.levels) else []
+    def __init__(self, place: TaskPlace) -> None:
+        following = place.following
         self._partitions = {key: number for number, keys in enumerate(following) for key in keys}
         # Frames for a later level, and reports, ride along in some partition of the next one.
-        self._passing = partition % max(1, len(following))
+        self._passing = place.number % max(1, len(following))
 
     def route(self, frame: Frame) -> Routed:
         if frame.kind == FrameKind.REPORT:
@@ -106,13 +121,11 @@ class Router:
 def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
     program: JobProgram,
     plan: EpochPlan,
-    level: int,
-    partition: int,
+    place: TaskPlace,
     incoming: Iterable[Frame],
     attempt: int,
     cache: SubtaskCache,
     retries: int = 0,
-    most_tasks: int = sys.maxsize,
     in_turn: int = 0,
 ) -> Iterator[Routed]:
     """Runs the subtasks of one task one after the other, up to the first that fails.
@@ -120,8 +133,8 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
     It always reads all of `incoming`, or Spark would throw its worker away. As many subtasks as
     run one after the other (`in_turn`, those of this task by default) share the time to read.
     """
-    keys = level_tasks(program.graph, level, most_tasks)[partition]
-    router = Router(program.graph, level, partition, most_tasks)
+    keys = place.keys
+    router = Router(place)
     frames: dict[SubtaskKey, list[Frame]] = {key: [] for key in keys}
     for frame in incoming:
         target = frame.stage, frame.subtask
@@ -137,6 +150,7 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
                     if isinstance(item, SubtaskReport):
                         # A task counts once.
                         item.retries, retries = retries, 0
+                        item.home = place.home
                         yield router.route(_report_frame(item))
                     else:
                         yield router.route(item)

@@ -254,6 +254,8 @@ class SubtaskReport:
         busy_ms: Time spent inside the subtask, once it was open and restored.
         commit_ms: The part of it that the commit of the state took.
         retries: How often the task was tried before, in vain; 0 but in its first report.
+        held: Whether the worker still held the version that the plan names; None without one.
+        home: Where the driver wanted the subtask to run; empty where it has no say.
         error: What went wrong, or None.
     """
 
@@ -279,4 +281,6 @@ class SubtaskReport:
     busy_ms: float = 0.0
     commit_ms: float = 0.0
     retries: int = 0
+    held: bool | None = None
+    home: str = ""
     error: ErrorReport | None = None

@@ -187,6 +187,8 @@ class Subtask:
         """Runs one epoch; yields frames as they come and the report last."""
         report = SubtaskReport(self._stage.stage_id, self._index, attempt)
         self._frames.clear()
+        if mine.version is not None:
+            report.held = mine.version.version_id == self._held
         self._restore(mine.version)
         # What open() and a restore take says nothing of the records.
         started = time.perf_counter()

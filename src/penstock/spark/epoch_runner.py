@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +26,24 @@ from pyspark import SparkFiles, TaskContext, cloudpickle
 from penstock.core import pickling
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.runtime.frames import Frame, FrameKind
-from penstock.runtime.level_task import SubtaskCache, level_tasks, read_report, run_level_task
+from penstock.runtime.level_task import (
+    SubtaskCache,
+    TaskPlace,
+    level_partitions,
+    level_tasks,
+    read_report,
+    run_level_task,
+)
 from penstock.spark.dependencies import WorkerSetup
+from penstock.spark.homes import (
+    Executor,
+    Executors,
+    Home,
+    assigned,
+    has_fixed_executors,
+    homes_of,
+    warn_of_settings,
+)
 from penstock.spark.losses import SparkMemory, epoch_failure, is_alive
 from penstock.spark.slots import MOST_SLOTS, SlottedLineage, has_one_executor
 
@@ -183,25 +199,31 @@ class Farewell:
 
 
 class LevelTask:
-    """The task function of one level; picklable."""
+    """The function of some tasks of one level; picklable.
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what travels to a worker
+    Args:
+        program: The job program.
+        cache_key: Names it.
+        is_first: Whether the level reads sources.
+        parts: Each task's place, and its part of the plan, which no other task unpickles.
+        setup: What a worker does first.
+    """
+
+    def __init__(
         self,
         program: Broadcast[bytes],
         cache_key: tuple[str, int],
-        level: int,
-        plan: bytes,
-        most_tasks: int,
+        is_first: bool,
+        parts: Sequence[tuple[TaskPlace, bytes]],
         setup: WorkerSetup,
     ) -> None:
         self._program = program
         self._cache_key = cache_key
-        self._level = level
-        self._most_tasks = most_tasks
-        self._plan = plan
+        self._is_first = is_first
+        self._parts = parts
         self._setup = setup
 
-    def __call__(self, partition: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
+    def __call__(self, position: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
         program = _PROGRAMS.get(self._cache_key)
         if program is None:
             if _PROGRAMS:
@@ -212,19 +234,18 @@ class LevelTask:
             program = _PROGRAMS[self._cache_key] = pickle.loads(pickled)
         context = TaskContext.get()
         assert context is not None
-        # Level 0 reads sources; the numbers it is given only make the partitions.
-        frames = (element[1] for element in elements) if self._level else _drain(elements)
+        # What the first level is given only makes the partitions.
+        frames = _drain(elements) if self._is_first else (element[1] for element in elements)
+        place, plan = self._parts[position]
         with collector_at_rest():
             yield from run_level_task(
                 program,
-                pickle.loads(self._plan),
-                self._level,
-                partition,
+                pickle.loads(plan),
+                place,
                 frames,
                 context.taskAttemptId(),
                 _CACHE,
                 context.attemptNumber(),
-                self._most_tasks,
             )
 
 
@@ -249,19 +270,21 @@ class SparkEpochRunner:
         self._memory = SparkMemory(self._context)
         self._program = program
         self._broadcast = self._context.broadcast(pickled_program(program))
-        # Where one executor runs all tasks, there are as many as run at once; elsewhere executors
-        # may come and go, and each subtask is a task.
-        here = has_one_executor(self._context)
-        self._most_tasks = max(1, self._context.defaultParallelism) if here else sys.maxsize
-        graph = program.graph
-        self._tasks = [
-            level_tasks(graph, level, self._most_tasks) for level in range(len(graph.levels))
-        ]
-        self._widths = [len(tasks) for tasks in self._tasks]
+        self._executors: Executors | None = None
+        self._homes: dict[SubtaskKey, Home] = {}
         self._slots: SlottedLineage | None = None
-        if here and max(self._widths) <= MOST_SLOTS:
-            self._slots = SlottedLineage(self._context, self._widths)
-        self._seed = self._context.parallelize(range(self._widths[0]), self._widths[0])
+        if has_one_executor(self._context):
+            # As many tasks as run at once.
+            self._deal(max(1, self._context.defaultParallelism))
+            if max(map(len, self._tasks)) <= MOST_SLOTS:
+                levels = [[Home("", slot) for slot in range(len(tasks))] for tasks in self._tasks]
+                self._slots = SlottedLineage(self._context, levels, {})
+        elif has_fixed_executors(self._context):
+            warn_of_settings(self._context)
+            self._executors = Executors(self._context)
+        else:
+            # Each subtask is a task.
+            self._deal(sys.maxsize)
         self._tag = f"penstock-{program.job_id}-{program.leader_epoch}-{program.attempt}"
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -276,6 +299,9 @@ class SparkEpochRunner:
             if self._is_interrupted.is_set():
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.")
             self._has_run = True
+            executors = self._executors
+            if executors is not None and (executors.have_changed() or self._slots is None):
+                self._move_in(plan, executors.known.values())
             frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
             context.setInterruptOnCancel(True)
             context.addJobTag(self._tag)
@@ -310,33 +336,66 @@ class SparkEpochRunner:
                 return
             self._is_idle.wait(_AGAIN_S)
 
-    def _task(self, plan: EpochPlan, level: int, keys: Iterable[SubtaskKey]) -> LevelTask:
-        part = replace(plan, subtasks={key: plan.subtasks[key] for key in keys})
-        return LevelTask(
-            self._broadcast,
-            self._program.cache_key,
-            level,
-            pickle.dumps(part, pickle.HIGHEST_PROTOCOL),
-            self._most_tasks,
-            self._setup,
-        )
+    def _deal(self, most_tasks: int) -> None:
+        """Deals the subtasks of each level out to at most that many tasks."""
+        graph = self._program.graph
+        self._tasks = [level_tasks(graph, level, most_tasks) for level in range(len(graph.levels))]
+        self._names = [[""] * len(tasks) for tasks in self._tasks]
+
+    def _move_in(self, plan: EpochPlan, executors: Collection[Executor]) -> None:
+        """Gives subtasks their homes, and each home that has some a task."""
+        # Before there is an executor, tasks wait for any.
+        alone = [Executor("", "", max(1, self._context.defaultParallelism))]
+        homes = homes_of(executors or alone)
+        sizes = {
+            key: sum(handle.size_bytes for handle in mine.version.files)
+            for key, mine in plan.subtasks.items()
+            if mine.version is not None
+        }
+        levels: list[list[Home]] = []
+        self._tasks = []
+        for level in range(len(self._program.graph.levels)):
+            keys = level_partitions(self._program.graph, level)
+            tasks: dict[Home, list[SubtaskKey]] = {home: [] for home in sorted(homes)}
+            found = assigned(keys, homes, self._homes, sizes)
+            for key in keys:
+                tasks[found[key]].append(key)
+            self._homes |= found
+            levels.append([home for home, mine in tasks.items() if mine])
+            self._tasks.append([mine for mine in tasks.values() if mine])
+        self._names = [[str(home) for home in level] for level in levels]
+        locations = {each.id: each.location for each in executors}
+        self._slots = SlottedLineage(self._context, levels, locations)
+
+    def _task(self, plan: EpochPlan, level: int, numbers: Iterable[int]) -> LevelTask:
+        """Returns the function of some tasks of a level."""
+        tasks, names = self._tasks[level], self._names[level]
+        following = self._tasks[level + 1] if level + 1 < len(self._tasks) else []
+        parts = []
+        for number in numbers:
+            keys = tasks[number]
+            part = replace(plan, subtasks={key: plan.subtasks[key] for key in keys})
+            place = TaskPlace(number, keys, following, names[number])
+            parts.append((place, pickle.dumps(part, pickle.HIGHEST_PROTOCOL)))
+        return LevelTask(self._broadcast, self._program.cache_key, not level, parts, self._setup)
 
     def _slotted(self, plan: EpochPlan, slots: SlottedLineage) -> Any:
         return slots.frames(
             [
-                [self._task(plan, level, keys) for keys in tasks]
-                for level, tasks in enumerate(self._tasks)
+                {slot: self._task(plan, level, numbers) for slot, numbers in group.items()}
+                for level, group in enumerate(slots.groups)
             ]
         )
 
     def _frames(self, plan: EpochPlan) -> Any:
-        """Returns the lineage for any number of executors and subtasks."""
-        frames: Any = self._seed
+        """Returns the plain lineage, which lets Spark run any task in any worker."""
+        width = len(self._tasks[0])
+        frames: Any = self._context.parallelize(range(width), width)
         for level, tasks in enumerate(self._tasks):
+            width = len(tasks)
             if level:
-                frames = frames.partitionBy(self._widths[level], _same)
-            keys = (key for keys in tasks for key in keys)
-            frames = frames.mapPartitionsWithIndex(self._task(plan, level, keys))
+                frames = frames.partitionBy(width, _same)
+            frames = frames.mapPartitionsWithIndex(self._task(plan, level, range(width)))
         return frames
 
     def close(self) -> None:
@@ -354,7 +413,7 @@ class SparkEpochRunner:
         context = self._context
         try:
             if self._slots is None:
-                tasks = max(context.defaultParallelism, *self._widths)
+                tasks = max(context.defaultParallelism, *map(len, self._tasks))
                 seeds: Any = context.parallelize(range(tasks), tasks)
                 tries = seeds.mapPartitionsWithIndex(task).collect()
             else:

@@ -1,23 +1,29 @@
-"""Gives each slot a Python worker of its own, on masters with one executor.
+"""Gives each slot of an executor a Python worker of its own, and each task its executor.
 
 A worker keeps the state of the subtasks it served last, but Spark hands a task to whichever worker
 is idle. With two workers, half of the tasks would find an older version and have to catch up: 16 %
 of the time of a windowed count (`docs/decisions/0005`). Spark keeps one pool of workers per
 environment, so tasks with environments of their own get pools of their own.
 
-A level has one task for each slot, and a slot for each core; a task runs all subtasks of its slot
-one after the other (`docs/decisions/0010`).
+A level has one task for each home that has subtasks (`homes.Home`: an executor and one of its
+slots, as many as it has cores); a task runs all subtasks of its home one after the other
+(`docs/decisions/0010`).
 
-1. Level n's shuffle output is split into RDDs of one partition (`PartitionPruningRDD`).
+1. Level n's shuffle output is split into one RDD for each slot (`PartitionPruningRDD`). On a
+   cluster it is first paired with an RDD that has a partition for each executor, which prefers to
+   be there: a `CartesianRDD` prefers what its first side prefers. Of its partitions only those are
+   kept that pair a task with its executor.
 2. Each gets a Python stage whose environment names its slot.
 3. Their union is shuffled to the next level. Spark still sees one stage a level.
+
+So the number of RDDs depends on the slots of an executor alone, not on executors or subtasks.
 """
 
 from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import RDD
@@ -32,9 +38,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from penstock.runtime.frames import Frame
+    from penstock.spark.homes import Home
 
 MOST_SLOTS: Final = 16
-"""With more, levels run the plain way: the work for one RDD a slot grows with the square."""
+"""With more, one machine runs levels the plain way: the work for the RDDs grows with the square."""
 
 _SLOT: Final = "PENSTOCK_SLOT"
 
@@ -45,27 +52,15 @@ _READS: Final[Any] = BatchedSerializer(CPickleSerializer())  # type: ignore[no-u
 
 
 class _Sending:
-    """Runs one task and writes frames as Spark's shuffle wants them: target, bytes."""
+    """Runs a task and writes frames as Spark's shuffle wants them: target, bytes."""
 
-    def __init__(self, task: PartitionTask, partition: int) -> None:
+    def __init__(self, task: PartitionTask) -> None:
         self._task = task
-        self._partition = partition
 
-    def __call__(self, _: int, elements: Iterable[Any]) -> Iterator[bytes]:
-        for target, frame in self._task(self._partition, elements):
+    def __call__(self, position: int, elements: Iterable[Any]) -> Iterator[bytes]:
+        for target, frame in self._task(position, elements):
             yield struct.pack("!q", target)
             yield pickle.dumps([(target, frame)], pickle.HIGHEST_PROTOCOL)
-
-
-class _Reporting:
-    """Runs one task of the last level, whose frames go to the driver."""
-
-    def __init__(self, task: PartitionTask, partition: int) -> None:
-        self._task = task
-        self._partition = partition
-
-    def __call__(self, _: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
-        return self._task(self._partition, elements)
 
 
 class SlottedLineage:
@@ -76,21 +71,33 @@ class SlottedLineage:
     classes.
 
     Args:
-        context: A context whose tasks all run in one executor.
-        widths: Number of tasks by level.
+        context: Where to run.
+        levels: The home of each task, by level; those of an executor follow each other.
+        locations: Names of executors as preferred locations, by id; empty where there is one.
     """
 
-    def __init__(self, context: SparkContext, widths: list[int]) -> None:
+    def __init__(
+        self,
+        context: SparkContext,
+        levels: Sequence[Sequence[Home]],
+        locations: Mapping[str, str],
+    ) -> None:
         jvm: Any = context._jvm
         self._context = context
-        self._widths = widths
-        self._seeds = [context.parallelize([index], 1)._jrdd.rdd() for index in range(widths[0])]
-        self._choosers = [_set_of(context, index) for index in range(max(widths))]
+        self.groups = [_by_slot(homes) for homes in levels]
+        """The tasks of each slot, by level and slot."""
+        widths = [len(homes) for homes in levels]
         self._partitioners = {width: jvm.PythonPartitioner(width, 0) for width in set(widths)}
-        self._environments = [
-            jvm.java.util.HashMap({**context.environment, _SLOT: str(slot)})
-            for slot in range(max(widths))
-        ]
+        self._widths = widths
+        self._locations: dict[int, list[str]] = {}
+        """Of all homes, by slot."""
+        for home in sorted({home for homes in levels for home in homes}):
+            location = locations.get(home.executor, "")
+            self._locations.setdefault(home.slot, []).append(location)
+        self._environments = {
+            slot: jvm.java.util.HashMap({**context.environment, _SLOT: str(slot)})
+            for slot in self._locations
+        }
         self._includes = jvm.java.util.ArrayList(context._python_includes)
         self._function = jvm.SimplePythonFunction
         self._python_rdd = jvm.PythonRDD
@@ -103,36 +110,75 @@ class SlottedLineage:
         self._java_rdd = jvm.org.apache.spark.api.java.JavaRDD
         self._pruning = jvm.org.apache.spark.rdd.PartitionPruningRDD
         self._largest_command = jvm.PythonUtils.getBroadcastThreshold(context._jsc)
+        self._hints: list[Any] = [None] * len(levels)
+        choosers: list[Sequence[int]] = [range(width) for width in widths]
+        if locations:
+            for level, homes in enumerate(levels):
+                executors = list(dict.fromkeys(home.executor for home in homes))
+                if level:
+                    self._hints[level] = self._placed([locations[each] for each in executors])
+                    # The partition of the pair (executor, task) of a `CartesianRDD`.
+                    choosers[level] = [
+                        executors.index(home.executor) * len(homes) + number
+                        for number, home in enumerate(homes)
+                    ]
+        self._choosers = [
+            {slot: _set_of(jvm, [chosen[task] for task in tasks]) for slot, tasks in group.items()}
+            for group, chosen in zip(self.groups, choosers, strict=True)
+        ]
+        seeds = self._placed([locations.get(home.executor, "") for home in levels[0]])
+        self._seeds = self._pruned(0, seeds)
 
-    def frames(self, tasks: Sequence[Sequence[PartitionTask]]) -> RDD[Any]:
-        """Returns the RDD of the last level's frames, from the tasks of each level."""
+    def frames(self, tasks: Sequence[Mapping[int, PartitionTask]]) -> RDD[Any]:
+        """Returns the RDD of the last level's frames.
+
+        Args:
+            tasks: By level, the function of each slot; it is given a task's position in its group.
+        """
         parts = self._seeds
-        for level, width in enumerate(self._widths[1:]):
+        for level, width in enumerate(self._widths[1:], 1):
             sides = [
                 # What it yields is serialised already.
-                self._staged(part, _Sending(tasks[level][slot], slot), slot, NoOpSerializer())
-                for slot, part in enumerate(parts)
+                self._staged(part, _Sending(tasks[level - 1][slot]), slot, NoOpSerializer())
+                for slot, part in parts.items()
             ]
-            parts = self._shuffled(sides, width)
+            parts = self._pruned(level, self._shuffled(sides, width))
         writes = self._context.serializer
-        last = [
-            self._staged(part, _Reporting(tasks[-1][slot], slot), slot, writes)
-            for slot, part in enumerate(parts)
-        ]
+        last = [self._staged(part, tasks[-1][slot], slot, writes) for slot, part in parts.items()]
         return RDD(self._union(last).toJavaRDD(), self._context, writes)
 
     def each(self, task: PartitionTask) -> RDD[Any]:
-        """Returns the RDD of what a task makes of nothing in the worker of each slot."""
+        """Returns the RDD of what a task makes of nothing in the worker of each home."""
         writes = self._context.serializer
-        none = self._context.parallelize([0], 1)._jrdd.rdd()
         parts = [
-            self._staged(none, _Reporting(task, slot), slot, writes)
-            for slot in range(len(self._environments))
+            self._staged(self._placed(locations), task, slot, writes)
+            for slot, locations in self._locations.items()
         ]
         return RDD(self._union(parts).toJavaRDD(), self._context, writes)
 
-    def _staged(self, part: Any, task: _Sending | _Reporting, slot: int, writes: Any) -> Any:
-        """Returns the JVM's RDD of what a task makes of a part, in the worker of its slot."""
+    def _placed(self, locations: Sequence[str]) -> Any:
+        """Returns an RDD of one element for each location, which prefers to be there."""
+        jvm: Any = self._context._jvm
+        to_list = jvm.PythonUtils.toList
+        element = bytearray(pickle.dumps([0]))
+        pairs = [
+            jvm.scala.Tuple2(element, to_list([location] if location else []))
+            for location in locations
+        ]
+        jsc: Any = self._context._jsc
+        return jsc.sc().makeRDD(to_list(pairs), self._any_class)
+
+    def _pruned(self, level: int, whole: Any) -> dict[int, Any]:
+        """Splits the input of a level into that of each slot."""
+        if self._hints[level] is not None:
+            whole = self._values(self._hints[level].cartesian(whole, self._any_class))
+        return {
+            slot: self._pruning.create(whole, chooser)
+            for slot, chooser in self._choosers[level].items()
+        }
+
+    def _staged(self, part: Any, task: PartitionTask | _Sending, slot: int, writes: Any) -> Any:
+        """Returns the JVM's RDD of what tasks make of a part, in the workers of their slot."""
         context = self._context
         pickler: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
         command = pickler.dumps((task, None, _READS, writes))
@@ -162,17 +208,26 @@ class SlottedLineage:
         jsc: Any = self._context._jsc
         return jsc.union(array).rdd()
 
-    def _shuffled(self, sides: list[Any], width: int) -> list[Any]:
+    def _shuffled(self, sides: list[Any], width: int) -> Any:
         pairs, tag = self._pairwise_rdd(self._union(sides)), self._any_class
-        partitioned = self._shuffled_rdd(pairs, self._partitioners[width], tag, tag, tag)
-        shuffled = self._python_rdd.valueOfPair(self._java_pair_rdd(partitioned, tag, tag)).rdd()
-        return [self._pruning.create(shuffled, self._choosers[index]) for index in range(width)]
+        return self._values(self._shuffled_rdd(pairs, self._partitioners[width], tag, tag, tag))
+
+    def _values(self, pairs: Any) -> Any:
+        tag = self._any_class
+        return self._python_rdd.valueOfPair(self._java_pair_rdd(pairs, tag, tag)).rdd()
 
 
-def _set_of(context: SparkContext, index: int) -> Any:
-    """Returns a Scala set of one number: as a function it says whether it holds a number."""
-    jvm: Any = context._jvm
-    return jvm.PythonUtils.toList([index]).toSet()
+def _by_slot(homes: Sequence[Home]) -> dict[int, list[int]]:
+    """Returns the tasks of each slot."""
+    groups: dict[int, list[int]] = {}
+    for task, home in enumerate(homes):
+        groups.setdefault(home.slot, []).append(task)
+    return groups
+
+
+def _set_of(jvm: Any, numbers: Sequence[int]) -> Any:
+    """Returns a Scala set: as a function it says whether it holds a number."""
+    return jvm.PythonUtils.toList(list(numbers)).toSet()
 
 
 def has_one_executor(context: SparkContext) -> bool:

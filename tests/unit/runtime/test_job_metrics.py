@@ -94,6 +94,22 @@ def test_retries_add_up_and_phases_are_those_of_the_last_epoch() -> None:
     assert metrics.totals.phases_ms == {"run": 290, "commit": 10}
 
 
+def test_home_hits_restores_and_moves_add_up() -> None:
+    def placed(held: bool | None, home: str) -> list[SubtaskReport]:
+        found = report(0, 0, 1)
+        found.held, found.home = held, home
+        return [found, report(1, 0, 1)]
+
+    # Without a version there is nothing to find; with no home before it is no move.
+    metrics = after(
+        (100, placed(None, "")), (200, placed(False, "1/0")), (300, placed(True, "1/0"))
+    )
+    assert (metrics.totals.home_hits, metrics.totals.restores, metrics.totals.moves) == (1, 1, 0)
+    metrics = metrics.folded(GRAPH, epoch(4, placed(False, "2/1")), 400)
+    assert (metrics.totals.home_hits, metrics.totals.restores, metrics.totals.moves) == (1, 2, 1)
+    assert metrics.totals.subtasks[0, 0].home == "2/1"
+
+
 def test_state_and_watermarks_are_those_of_the_last_epoch() -> None:
     metrics = after(
         (100, [report(1, 0, 1, state_bytes=1000)]), (200, [report(1, 0, 1, state_bytes=70)])

@@ -49,14 +49,13 @@ class Twins:
         self,
         program: Any,
         plan: Any,
-        level: int,
-        partition: int,
+        place: Any,
         frames: Any,
         *more: Any,
         **named: Any,
     ) -> Iterable[tuple[int, Any]]:
         attempt, cache = more
-        what = (program, plan, level, partition, frames)
+        what = (program, plan, place, frames)
         first = list(self._run(*what, 1_000_000 + attempt, cache, **named))
         chance = self._rng.random()
         if chance < 0.5:

@@ -63,6 +63,9 @@ def job_figures(
         "epochs": totals.epochs,
         "epochDurationTotal": totals.epoch_ms,
         "taskRetries": totals.task_retries,
+        "stateHomeHits": totals.home_hits,
+        "stateRestores": totals.restores,
+        "stateMoves": totals.moves,
     }
     if statistics is None:
         return figures

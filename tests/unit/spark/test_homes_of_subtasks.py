@@ -1,0 +1,141 @@
+"""Which subtask runs where: properties of the decision, and lives of whole clusters."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.spark.homes import Executor, Home, assigned, homes_of
+
+LEVELS = st.lists(st.integers(1, 12), min_size=1, max_size=4).map(
+    lambda widths: [(stage, index) for stage, width in enumerate(widths) for index in range(width)]
+)
+EXECUTORS = st.lists(st.integers(1, 4), min_size=1, max_size=6).map(
+    lambda slots: [Executor(str(number), "host", each) for number, each in enumerate(slots)]
+)
+
+
+def spread(found: dict[tuple[int, int], Home], homes: list[Home]) -> int:
+    held = Counter(found.values())
+    return max(held[home] for home in homes) - min(held[home] for home in homes)
+
+
+@given(LEVELS, EXECUTORS)
+def test_each_subtask_has_a_home_and_homes_are_even(keys: Any, executors: Any) -> None:
+    homes = homes_of(executors)
+    found = assigned(keys, homes, {}, {})
+    assert sorted(found) == sorted(keys)
+    assert set(found.values()) <= set(homes)
+    assert spread(found, homes) <= 1
+
+
+@given(LEVELS, EXECUTORS, st.data())
+def test_nothing_moves_while_executors_stay_however_state_grows(
+    keys: Any, executors: Any, data: Any
+) -> None:
+    homes = homes_of(executors)
+    found = assigned(keys, homes, {}, {})
+    sizes = data.draw(st.dictionaries(st.sampled_from(keys), st.integers(0, 1 << 40)))
+    assert assigned(keys, homes, found, sizes) == found
+
+
+@given(LEVELS, EXECUTORS, st.data())
+def test_only_subtasks_of_lost_executors_move(keys: Any, executors: Any, data: Any) -> None:
+    found = assigned(keys, homes_of(executors), {}, {})
+    left = data.draw(st.lists(st.sampled_from(executors), min_size=1, unique=True))
+    homes = homes_of(left)
+    after = assigned(keys, homes, found, {})
+    moved = [key for key in keys if after[key] != found[key]]
+    assert all(found[key] not in homes for key in moved)
+    assert spread(after, homes) <= 1
+
+
+@given(LEVELS, EXECUTORS, st.integers(1, 3), st.data())
+def test_no_more_moves_than_new_executors_need(
+    keys: Any, executors: Any, new: int, data: Any
+) -> None:
+    before = homes_of(executors)
+    found = assigned(keys, before, {}, {})
+    sizes = data.draw(st.dictionaries(st.sampled_from(keys), st.integers(0, 1 << 40)))
+    homes = homes_of([*executors, *(Executor(str(100 + each), "new", 2) for each in range(new))])
+    after = assigned(keys, homes, found, sizes)
+    moved = [key for key in keys if after[key] != found[key]]
+    # Nothing moves between those that stay, and the new ones hold what the balance gives them.
+    assert all(after[key] not in before for key in moved)
+    assert spread(after, homes) <= 1
+    assert len(moved) == sum(home not in before for home in after.values())
+    share = len(keys) // len(homes)
+    assert len(moved) <= (share + 1) * (len(homes) - len(before))
+
+
+def test_the_smallest_states_move_and_each_stage_gives_some() -> None:
+    keys = [(stage, index) for stage in (0, 1) for index in range(4)]
+    old, new = Home("1", 0), Home("2", 0)
+    sizes = {(0, 0): 1, (0, 1): 9, (0, 2): 9, (0, 3): 1, (1, 0): 5, (1, 1): 500, (1, 2): 5}
+    after = assigned(keys, [old, new], dict.fromkeys(keys, old), sizes)
+    # Two of each stage: of the first those with 1 byte, of the second those with none and with 5.
+    assert {key for key in keys if after[key] == new} in (
+        {(0, 0), (0, 3), (1, 3), (1, 0)},
+        {(0, 0), (0, 3), (1, 3), (1, 2)},
+    )
+
+
+def test_large_states_of_a_lost_executor_are_spread() -> None:
+    keys = [(0, index) for index in range(4)]
+    lost, one, two = Home("1", 0), Home("2", 0), Home("3", 0)
+    sizes = {(0, 0): 100, (0, 1): 100, (0, 2): 1, (0, 3): 1}
+    after = assigned(keys, [one, two], dict.fromkeys(keys, lost), sizes)
+    assert after[0, 0] != after[0, 1]
+    assert after[0, 2] != after[0, 3]
+
+
+def test_few_subtasks_are_spread_over_executors_first() -> None:
+    homes = homes_of([Executor("10", "a", 2), Executor("9", "b", 2)])
+    assert homes == [Home("9", 0), Home("10", 0), Home("9", 1), Home("10", 1)]
+    found = assigned([(0, 0), (0, 1)], homes, {}, {})
+    assert {home.executor for home in found.values()} == {"9", "10"}
+
+
+def test_a_host_with_an_underscore_does_not_hide_the_executor() -> None:
+    # Spark reads executor_<host>_<id> up to the first underscore of the host.
+    assert Executor("3", "my_host", 1).location == "executor_my-host_3"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_life_of_a_cluster(seed: int) -> None:
+    """Executors come and go; each keeps what ran on it last, as workers do.
+
+    As many subtasks as possible find their state: all but those whose home went or that moved.
+    """
+    rng = random.Random(seed)
+    keys = [(stage, index) for stage in range(3) for index in range(rng.choice((4, 16, 256)))]
+    alive = {str(number): Executor(str(number), "h", 2) for number in range(4)}
+    names = iter(range(4, 10_000))
+    before: dict[tuple[int, int], Home] = {}
+    worker: dict[Home, set[tuple[int, int]]] = {}
+    hits = runs = moves = 0
+    for epoch in range(400):
+        if epoch % 40 == 39:
+            if len(alive) > 1 and rng.random() < 0.6:
+                del alive[rng.choice(sorted(alive))]
+            else:
+                name = str(next(names))
+                alive[name] = Executor(name, "h", 2)
+        homes = homes_of(alive.values())
+        worker = {home: worker.get(home, set()) for home in homes}
+        after = assigned(keys, homes, before, {})
+        moves += sum(key in before and before[key] != home for key, home in after.items())
+        for key, home in after.items():
+            hits += key in worker[home]
+            runs += 1
+            worker[home].add(key)
+        for home, held in worker.items():
+            held &= {key for key in keys if after[key] == home}
+        before = after
+    assert runs - hits == len(keys) + moves
+    assert hits / runs > 0.98
