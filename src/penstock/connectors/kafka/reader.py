@@ -33,7 +33,7 @@ from penstock.core.redaction import shown_value
 _NO_GROUP: Final = "penstock"
 _QUEUED_KBYTES: Final = 32 << 10
 _AT_ONCE: Final = 1_000
-"""Messages taken from the client at once: more do not fit a core's cache, at twice the cost."""
+"""Messages taken from the client at once."""
 
 _HELD_BYTES: Final = 64 << 20
 """If queues of other partitions hold more, these are not fetched any further for now."""
