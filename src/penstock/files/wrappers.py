@@ -7,7 +7,6 @@ outcome stays unknown is reported as unknown, never as failed.
 
 from __future__ import annotations
 
-import random  # noqa: TID251 - how long a pause is decides nothing
 import threading
 import time
 from collections import Counter
@@ -136,11 +135,6 @@ class StorageCounts:
             return dict(self._requests)
 
 
-def _sleep_about(seconds: float) -> None:
-    """Sleeps half as long to half as long again: who was throttled together comes back apart."""
-    time.sleep(seconds * random.uniform(0.5, 1.5))
-
-
 class RetryingStorage(Storage):
     """Another storage, asked up to `tries` times."""
 
@@ -148,7 +142,7 @@ class RetryingStorage(Storage):
         self,
         inner: Storage,
         tries: int = TRIES,
-        sleep: Callable[[float], None] = _sleep_about,
+        sleep: Callable[[float], None] = time.sleep,
         counts: StorageCounts | None = None,
     ) -> None:
         assert tries >= 1

@@ -81,8 +81,15 @@ class FakeSpark:
     """As much of a Spark session, and of its DataFrames, as the sinks and sources use."""
 
     def __init__(self) -> None:
-        self.read = self.write = self
+        self.read = self.write = self.sparkContext = self
         self.calls: list[Any] = []
+        self.tags: list[str] = []
+
+    def addJobTag(self, tag: str) -> None:
+        self.tags.append(tag)
+
+    def removeJobTag(self, tag: str) -> None:
+        self.tags.remove(tag)
 
     def parquet(self, *paths: str) -> Any:
         self.rows = [row for path in paths for row in parquet.read_table(path).to_pylist()]

@@ -115,7 +115,8 @@ def interval_join(env: StreamExecutionEnvironment) -> DataStream:
 def test_who_drops_late_records_says_so_once(
     program: Callable[[Any], DataStream], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    env = environment()
+    # All of it is one epoch.
+    env = environment(penstock__epoch__max_records="100")
     program(env).print()
     with caplog.at_level(logging.WARNING, "penstock"):
         result = env.execute()

@@ -244,14 +244,14 @@ def test_an_operator_without_calls_writes_nothing(harness: Make) -> None:
 # -- failures ----------------------------------------------------------------------------------
 
 
-def test_a_failed_call_fails_the_next_epoch(harness: Make) -> None:
+def test_a_failed_call_fails_an_epoch(harness: Make) -> None:
     class Fails(AsyncFunction):
         async def async_invoke(self, value: int) -> list[int]:
             return [1 // value]
 
     operator = harness(Fails())
-    operator.process(0)
     with pytest.raises(UserFunctionError, match="ZeroDivisionError"):
+        operator.process(0)
         operator.wait_for(1)
 
 
