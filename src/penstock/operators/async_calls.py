@@ -72,7 +72,7 @@ class Ordered:
         self.size += len(calls)
 
     def add_watermark(self, watermark: int) -> None:
-        if isinstance(self._queue[-1], int):
+        if self._queue and isinstance(self._queue[-1], int):
             self._queue.pop()
         self._queue.append(watermark)
 

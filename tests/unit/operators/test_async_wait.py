@@ -189,14 +189,20 @@ def test_what_a_function_changes_is_called_again_as_it_was(harness: Make) -> Non
     assert operator.values == [2]
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (2, 3)])
+@pytest.mark.parametrize("is_ordered", [False, True])
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (2, 3), (1, 6)])
 def test_rescaling_deals_the_calls_in_flight(
-    harness: Make, gated: Gated, before: int, after: int
+    harness: Make, gated: Gated, before: int, after: int, is_ordered: bool
 ) -> None:
-    """Each record is with one new subtask; the watermark is that of the slowest old one."""
+    """Each record is with one new subtask; the watermark is that of the slowest old one.
+
+    With six subtasks for four records, two have a watermark and no record.
+    """
     saved, numbers = [], itertools.count()
     for subtask in range(before):
-        operator = harness(gated, place={"subtask": subtask, "parallelism": before})
+        operator = harness(
+            gated, is_ordered=is_ordered, place={"subtask": subtask, "parallelism": before}
+        )
         operator.process(*itertools.islice(numbers, 4), timestamps=[1, 2, 3, 4])
         operator.watermark(10 + subtask)
         operator.logic.end_of_epoch()
@@ -205,7 +211,9 @@ def test_rescaling_deals_the_calls_in_flight(
     open_gates(*range(4 * before))
     found = []
     for subtask in range(after):
-        operator = harness(gated, place={"subtask": subtask, "parallelism": after})
+        operator = harness(
+            gated, is_ordered=is_ordered, place={"subtask": subtask, "parallelism": after}
+        )
         states = [state for _, state in saved]
         operator.context.operator_state.restore(states, subtask, after)
         operator.logic.restore_rescaled([own for own, _ in saved])
