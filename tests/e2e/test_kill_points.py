@@ -92,7 +92,8 @@ def test_every_point_is_reached(tmp_path: Path) -> None:
     assert job.wait(PATIENCE_S) == 0, log_of(tmp_path)
     verify(tmp_path, RECORDS)
     reached = set(notes.read_text().split())
-    assert reached == set(all_points())
+    # This job writes no Kafka.
+    assert reached == {point for point in all_points() if not point.startswith("kafka.")}
     assert len(reached) > 30
 
 
