@@ -66,8 +66,13 @@ class FakeSpark:
     """As much of a Spark session as the sink uses."""
 
     def __init__(self) -> None:
-        self.read = self
+        self.read = self.sparkContext = self
         self.rows: list[str] = []
+
+    def addJobTag(self, tag: str) -> None:
+        """Tags serve to cancel jobs of Spark, of which there are none here."""
+
+    removeJobTag = addJobTag
 
     def parquet(self, *paths: str) -> Any:
         return [parquet.read_table(path) for path in paths]
