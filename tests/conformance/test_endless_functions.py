@@ -81,9 +81,10 @@ def _fresh() -> Iterator[None]:
     Held.reached.clear()
     Held.released.clear()
     Held.caught.clear()
+    before = set(threading.enumerate())
     yield
     Held.released.set()
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         # One that was left behind must not stand in the way of the next test.
         if thread.name.startswith("penstock-functions"):
             thread.join(SECONDS)
