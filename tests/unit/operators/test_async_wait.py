@@ -172,6 +172,42 @@ def test_calls_in_flight_begin_again_after_a_restore(
     assert Gated.begun["a"] == 1
 
 
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_an_idle_input_is_idle_after_a_restore_too(
+    harness: Make, gated: Gated, is_ordered: bool
+) -> None:
+    operator = harness(gated, is_ordered=is_ordered)
+    operator.process("a")
+    operator.logic.advance_input_status(idle=True)
+    state = operator.snapshot()
+    fresh = harness(gated, is_ordered=is_ordered)
+    open_gates("a")
+    for each in (operator, fresh):
+        each.restore(state)
+        each.take()
+        each.wait_for(1)
+        assert each.output.events == [("record", "a", None), ("idle", True)]
+
+
+@pytest.mark.parametrize("is_input_idle", [False, True])
+def test_after_rescaling_the_new_input_says_whether_it_is_idle(
+    harness: Make, gated: Gated, is_input_idle: bool
+) -> None:
+    """An old subtask was idle; the channels of the new one may be active."""
+    operator = harness(gated)
+    operator.process("a")
+    operator.logic.advance_input_status(idle=True)
+    own = operator.logic.snapshot()
+    fresh = harness(gated)
+    fresh.context.operator_state.restore([operator.context.operator_state.snapshot()], 0, 1)
+    fresh.logic.restore_rescaled([own])
+    assert not fresh.logic.is_idle_behind(is_input_idle)
+    open_gates("a")
+    fresh.wait_for(1)
+    is_told = [("idle", True)] if is_input_idle else []
+    assert fresh.output.events == [("record", "a", None), *is_told]
+
+
 def test_what_a_function_changes_is_called_again_as_it_was(harness: Make) -> None:
     class Changes(AsyncFunction):
         async def async_invoke(self, value: dict[str, int]) -> list[Any]:
@@ -228,7 +264,7 @@ def test_a_capacity_holds_for_restored_calls_too(harness: Make) -> None:
     operator = harness(Counted(), capacity=2)
     states = [{"calls in flight": ("split", [(number, 0) for number in range(10)])}]
     operator.context.operator_state.restore(states, 0, 1)
-    operator.logic.restore((None, 0))
+    operator.logic.restore((None, 0, False))
     operator.logic.end_input()
     assert len(operator.values) == 10
     assert max(operator.values) == 2
