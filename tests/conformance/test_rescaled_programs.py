@@ -1,12 +1,13 @@
-"""Every program gives its results if it is stopped midway and goes on with another parallelism.
+"""Every program gives its results if it goes on with another parallelism midway.
 
 The program runs some epochs of about one record and stops with a savepoint; the same program, built
 anew, starts from that savepoint with more or fewer subtasks. Both parts together must be what one
-undisturbed run gives.
+undisturbed run gives. So must a program that is rescaled while it runs, twice.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +17,7 @@ from programs.ways import Way
 from restore_kit import wait_for
 from test_programs import check, environment
 
+from penstock.core.errors import ProgramError
 from penstock.runtime import in_process
 
 if TYPE_CHECKING:
@@ -105,6 +107,78 @@ def test_rescaled(
     first, second = two_parts(program, backend, before, after, stop_at, tmp_path)
     _, expected = program.build(environment(program, Way(backend, 1, 1, True), "in-process"))
     check(program, expected, [*first, *second])
+
+
+class RescalingRunner(in_process.InProcessRunner):
+    """Has the job rescaled while epochs of given numbers run."""
+
+    job: ClassVar[Any] = None
+    is_known: ClassVar[threading.Event] = threading.Event()
+    rescales: ClassVar[dict[int, int]] = {}
+    done: ClassVar[list[Any]] = []
+    parallelisms: ClassVar[list[int]] = []
+
+    @classmethod
+    def arm(cls, rescales: dict[int, int]) -> None:
+        cls.rescales, cls.done, cls.parallelisms = dict(rescales), [], []
+        cls.is_known.clear()
+
+    @classmethod
+    def may_go_on(cls) -> bool:
+        """Whether the checkpoint waits for the end of an epoch, or is there already.
+
+        In the second case the attempt leaves behind this epoch, which does not count.
+        """
+        return (
+            cls.job._driver._leaves or cls.done[-1].done() or cls.job._service.wanted() is not None
+        )
+
+    def run(self, plan: EpochPlan) -> list[SubtaskReport]:
+        cls = RescalingRunner
+        cls.parallelisms.append(max(index for _, index in plan.subtasks) + 1)
+        if cls.done and not cls.done[-1].done():
+            wait_for(cls.may_go_on, "the checkpoint")
+        if plan.epoch in cls.rescales and (not cls.done or cls.done[-1].done()):
+            assert cls.is_known.wait(200)
+            # Programs whose operators have parallelisms of their own run undisturbed.
+            with contextlib.suppress(ProgramError):
+                cls.done.append(cls.job.rescale(cls.rescales.pop(plan.epoch)))
+                wait_for(lambda: cls.job._service.wanted() is not None, "the request")
+        return super().run(plan)
+
+
+@pytest.mark.parametrize(
+    ("parallelisms", "backend"), [((1, 3, 2), "rocksdb"), ((3, 1, 4), "hashmap")]
+)
+@pytest.mark.parametrize(
+    "program",
+    # In this process the clock is the machine's.
+    [program for program in PROGRAMS if not program.clocked],
+    ids=lambda program: program.name,
+)
+def test_rescaled_while_it_runs(
+    program: Program,
+    parallelisms: tuple[int, int, int],
+    backend: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    if backend == "rocksdb":
+        pytest.importorskip("rocksdict")
+    monkeypatch.setattr(in_process, "InProcessRunner", RescalingRunner)
+    before, then, last = parallelisms
+    RescalingRunner.arm({2: then, 4: last})
+    way = Way(backend, before, 1, True)
+    env = environment(program, way, "in-process")
+    set_up(env, tmp_path, "")
+    stream, expected = program.build(env)
+    with stream.execute_and_collect(program.name) as results:
+        RescalingRunner.job = results.get_job_client()._job
+        RescalingRunner.is_known.set()
+        check(program, expected, list(results))
+    if program.name == "rolling.sum_by_position":
+        # The rescales really come midway.
+        assert [*dict.fromkeys(RescalingRunner.parallelisms)] == list(parallelisms)
 
 
 def test_both_parts_give_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "info": ("program_verbs", "Show the plan of a program; with -s, check a restore."),
         "stop": ("steering_verbs", "End a job with a savepoint."),
         "cancel": ("steering_verbs", "End a job without a savepoint."),
+        "rescale": ("steering_verbs", "Continue a job with another parallelism."),
     },
     "Snapshots": {
         "savepoint": ("steering_verbs", "Take a savepoint, or dispose of one."),

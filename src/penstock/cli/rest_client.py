@@ -108,10 +108,10 @@ class RestClient:
         headers = {"Content-Type": content_type}
         return self._checked(self._request("POST", path, content, headers, is_same=False), path)
 
-    def trigger(self, path: str, document: Mapping[str, Any]) -> str:
+    def trigger(self, path: str, document: Mapping[str, Any], method: str = "POST") -> str:
         """Starts an operation; returns its trigger id."""
         body = json.dumps({"triggerId": secrets.token_hex(16)} | dict(document)).encode()
-        answer = self._checked(self._request("POST", path, body), path)
+        answer = self._checked(self._request(method, path, body), path)
         return str(answer["request-id"])
 
     def wait(self, path: str) -> dict[str, Any]:

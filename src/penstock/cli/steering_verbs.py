@@ -1,4 +1,4 @@
-"""`penstock savepoint`, `checkpoint`, `stop`, `cancel`: what can be asked of a running job."""
+"""`penstock savepoint`, `checkpoint`, `stop`, `cancel`, `rescale`: steering a running job."""
 
 from __future__ import annotations
 
@@ -254,3 +254,37 @@ def checkpoint_verb(job_id: str | None, full: bool, **options: Any) -> None:
     report.line("You can resume your program from this checkpoint with the run command.")
     report.result(str(number))
     report.document({"job_id": whole_id, "checkpoint_id": number})
+
+
+@click.command(
+    "rescale",
+    cls=Verb,
+    epilog="""\b
+Examples:
+  penstock rescale -p 6 40dcc6
+  penstock stop 40dcc6      and run -p 6 -s PATH: for jobs without checkpoints""",
+)
+@click.argument("job_id", metavar="<Job ID>", required=False)
+@click.option("-p", "--parallelism", type=int, metavar="N", help="The new parallelism.")
+@service_options
+def rescale_verb(job_id: str | None, parallelism: int | None, **options: Any) -> None:
+    """Continue a running job with another parallelism, from a checkpoint taken now.
+
+    It changes the operators without a parallelism of their own (set_parallelism). The job keeps its
+    id, and the new parallelism over restarts.
+    """
+    given = asked(options)
+    if job_id is None:
+        raise WrongUsageError("Missing JobID. Specify a Job ID to rescale a job.")
+    if parallelism is None or parallelism < 1:
+        raise WrongUsageError("Missing parallelism. Specify it with -p, for example -p 4.")
+    client, report = given.client(), given.report
+    whole_id = resolve_job_id(client, checked_job_id(job_id))
+    report.line(f"Rescaling job {whole_id} to parallelism {parallelism}.")
+    report.line("Waiting for response...")
+    path = f"/jobs/{whole_id}/rescaling"
+    trigger = client.trigger(f"{path}?parallelism={parallelism}", {}, "PATCH")
+    number = client.wait(f"{path}/{trigger}")["checkpointId"]
+    report.line(f"Rescaled job {whole_id} to parallelism {parallelism}, from checkpoint {number}.")
+    report.result(whole_id)
+    report.document({"job_id": whole_id, "parallelism": parallelism, "checkpoint_id": number})

@@ -223,6 +223,14 @@ class JobClient:
         """Takes a checkpoint now; the future holds its number."""
         return CompletableFuture(self._ability("trigger_checkpoint")())
 
+    def rescale(self, parallelism: int) -> CompletableFuture:
+        """Continues with another parallelism, from a checkpoint that is taken now.
+
+        It changes the operators without a parallelism of their own. The future holds the number of
+        the checkpoint, and comes when the job runs again.
+        """
+        return CompletableFuture(self._ability("rescale")(parallelism))
+
     def checkpoints(self) -> CheckpointList:
         """Returns the checkpoints and savepoints of the job, newest first."""
         return CheckpointList(self._ability("checkpoints")())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.core.errors import ProgramError
@@ -32,6 +33,56 @@ def compile_graph(graph: StreamGraph) -> JobGraph:
         )
     nodes = {node_id: _settled(node, graph) for node_id, node in graph.nodes.items()}
     return _Compiler(graph, nodes, _uids(graph)).compile()
+
+
+def rescaled(graph: StreamGraph, now: JobGraph, wanted: Mapping[str, int]) -> JobGraph:
+    """Compiles a program that runs, for other parallelisms.
+
+    Args:
+        graph: The program.
+        now: As it is compiled now: max parallelism stays, since key groups follow from it.
+        wanted: Parallelism of operators by uid; it goes before what the program says.
+
+    Raises:
+        ProgramError: An operator cannot have that parallelism, or a `forward` connects two that
+            would differ.
+    """
+    limits = {uid: stage.max_parallelism for uid, stage in _stages_by_uid(now).items()}
+    nodes = {}
+    for node_id, uid in _uids(graph).items():
+        node = graph.nodes[node_id]
+        parallelism = wanted.get(uid)
+        if parallelism not in (None, 1) and not node.is_parallel:
+            raise ProgramError(
+                f"'{node.name}' has parallelism 1 always; {parallelism} was asked for."
+            )
+        nodes[node_id] = replace(
+            node, parallelism=parallelism or node.parallelism, max_parallelism=limits[uid]
+        )
+    return compile_graph(replace(graph, nodes=nodes))
+
+
+def spread(graph: StreamGraph, parallelism: int) -> dict[str, int]:
+    """Returns the operators that follow the job's parallelism, by uid, with this one.
+
+    Raises:
+        ProgramError: There is none: the program gives each operator a parallelism of its own.
+    """
+    wanted = {
+        uid: parallelism
+        for node_id, uid in _uids(graph).items()
+        if graph.nodes[node_id].parallelism is None and graph.nodes[node_id].is_parallel
+    }
+    if not wanted:
+        raise ProgramError(
+            "every operator of the program has a parallelism of its own (set_parallelism), so none "
+            "follows the job's. Name those to change with PUT /jobs/<id>/resource-requirements."
+        )
+    return wanted
+
+
+def _stages_by_uid(graph: JobGraph) -> dict[str, Stage]:
+    return {operator.uid: stage for stage in graph.stages for operator in stage.operators}
 
 
 def _settled(node: Node, graph: StreamGraph) -> Node:

@@ -73,6 +73,10 @@ class Engine:
         forget(self.spark)
         self._start(self)
 
+    def reshape(self, graph: JobGraph, settings: JobSettings) -> None:
+        """Has the next attempt run a job without DataFrames with other parallelisms."""
+        self.graph = with_sources_cut(_lowered(graph, settings))
+
     def check_restored(self, state: JobState) -> None:
         """Refuses a snapshot that does not say where sources of this engine's go on."""
         for uid, feed in self.feeds.items():

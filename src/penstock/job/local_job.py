@@ -19,7 +19,7 @@ import random  # noqa: TID251 - the composition root is where chance comes from
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent import futures
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +33,7 @@ from penstock.files.errors import FilesError
 from penstock.job.engine import open_engine
 from penstock.job.listeners import JobListeners
 from penstock.job.record import FailuresInARow, Job, engine_facts, storage_facts
+from penstock.job.rescaling import RescaledError, Rescaling
 from penstock.job.resources import JobResources
 from penstock.jobmanager.restart_strategies import GiveUp
 from penstock.runtime.overdue import EpochWatch
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.service import CheckpointService
     from penstock.checkpoint.statistics import CheckpointRecord
     from penstock.graph.job_graph import JobGraph
+    from penstock.graph.nodes import StreamGraph
     from penstock.job.settings import JobSettings
     from penstock.runtime.driver import EpochSummary, JobDriver
     from penstock.runtime.job_state import JobState
@@ -65,9 +67,15 @@ class LocalJob(Job):
     """A running job, as its program steers it."""
 
     def __init__(
-        self, graph: JobGraph, settings: JobSettings, job_id: str, listener: Listener | None = None
+        self,
+        program: StreamGraph,
+        graph: JobGraph,
+        settings: JobSettings,
+        job_id: str,
+        listener: Listener | None = None,
     ) -> None:
         super().__init__(graph, settings, job_id)
+        self._rescaling = Rescaling(program, graph)
         self.listeners = JobListeners.of(listener, self)
         self._driver: JobDriver | None = None
         self._service: CheckpointService | None = None
@@ -151,6 +159,38 @@ class LocalJob(Job):
         chain(done, result, lambda checkpoint: checkpoint.checkpoint_id)
         return result
 
+    def rescale(self, wanted: int | Mapping[str, int]) -> Future[int]:
+        """Goes on with other parallelisms, from a checkpoint that is taken now.
+
+        Args:
+            wanted: For all operators that follow the job's parallelism; or by vertex id.
+
+        Returns:
+            A future of the number of that checkpoint; it comes when the job runs again.
+
+        Raises:
+            JobExecutionError: The job cannot be rescaled, or is being rescaled.
+            ProgramError: Operators cannot have that parallelism.
+        """
+        self._checkpoints()
+        resources = self._resources
+        assert resources is not None
+        stop = "stop it with a savepoint, and run it again with -p and -s."
+        if not self.settings.checkpoints.is_enabled:
+            raise JobExecutionError(
+                "a job is rescaled from a checkpoint, and this one takes none: set "
+                f"execution.checkpointing.interval. Or {stop}"
+            )
+        if resources.engine.feeds:
+            raise JobExecutionError(
+                f"a job that reads Spark DataFrames cannot be rescaled while it runs: {stop}"
+            )
+        return self._rescaling.begin(wanted, resources, self._leave_attempt)
+
+    def _leave_attempt(self) -> None:
+        if self._driver is not None:
+            self._driver.leave()
+
     @property
     def is_fenced(self) -> bool:
         """Whether a later attempt of the job, on another process, has taken over."""
@@ -185,6 +225,7 @@ class LocalJob(Job):
         except BaseException as error:
             self.failed(error)
             self.status = JobStatus.FAILED
+            self._rescaling.status_is(self.status)
             self._is_running.set()
             self.result.set_exception(error)
             return
@@ -193,6 +234,7 @@ class LocalJob(Job):
     def _ended(self, status: JobStatus) -> None:
         self.status = status
         late = self.summed_up()
+        self._rescaling.status_is(status)
         self._is_running.set()
         if status is JobStatus.CANCELED:
             self.result.set_exception(JobExecutionError(f"job {self.job_id} was cancelled."))
@@ -214,7 +256,8 @@ class LocalJob(Job):
             if self._cancelled.is_set():
                 return (status := JobStatus.CANCELED)
             resources.service.journal.listener = self.listeners.checkpoint_fact
-            state = resources.start(self.graph)
+            state = resources.start(self.graph, self._rescaling.restored)
+            self.graph = self._rescaling.graph
             self._service = resources.service
             self.statistics = resources.service.journal.statistics
             return (status := self._run_attempts(resources, state))
@@ -232,15 +275,16 @@ class LocalJob(Job):
             resources.close(status)
 
     def _run_attempts(self, resources: JobResources, initial: JobState | None) -> JobStatus:
-        state, attempt = initial, 0
+        state, attempt, rescales = initial, 0, 0
         latest: CompletedCheckpoint | None = None
         failures = FailuresInARow()
         while True:
             try:
                 if latest is not None:
                     # Storage that does not answer now is a failure as others are.
+                    self._reshape(resources, self._rescaling.take())
                     state = resources.restored(latest)
-                self.attempt_started(attempt)
+                self.attempt_started(attempt - rescales)
                 return self._run_attempt(
                     resources, resources.driver(attempt, state, self._epoch_done)
                 )
@@ -252,28 +296,44 @@ class LocalJob(Job):
                 )
                 if resources.service.is_fenced or isinstance(error, LASTING_DAMAGE):
                     raise
-                decision = self.settings.restart_strategy.failed(
-                    self._clock.monotonic_ms(), random.random()
-                )
-                if isinstance(decision, GiveUp):
-                    _log.info("Job %s gives up: %s", self.job_id, decision.reason)
-                    raise
-                if is_lasting(error):
-                    _log.warning("Job %s is not restarted: %s", self.job_id, _LASTING)
-                    raise
+                delay_ms = 0
+                if isinstance(error, RescaledError):
+                    rescales += 1
+                    _log.info("Job %s is rescaled.", self.job_id)
+                else:
+                    delay_ms = self._pause_after(error, failures)
                 self.status = JobStatus.RESTARTING
-                for line in failures.lines(error, decision.delay_ms):
-                    _log.warning("Job %s %s", self.job_id, line)
                 resources.failed(error)
                 latest = resources.service.recover(str(error))
-                self.failed(error, None if latest is None else latest.checkpoint_id)
+                if not isinstance(error, RescaledError):
+                    self.failed(error, None if latest is None else latest.checkpoint_id)
                 # What the latest checkpoint contains is not ours to take back.
                 start = latest.epoch if latest is not None else (initial.epoch if initial else 0)
                 resources.sinks.abort_after(start)
-                if self._cancelled.wait(decision.delay_ms / 1000):
+                if self._cancelled.wait(delay_ms / 1000):
                     return JobStatus.CANCELED
                 state = initial
                 attempt += 1
+
+    def _pause_after(self, error: Exception, failures: FailuresInARow) -> int:
+        """Returns after how many milliseconds the job restarts; raises the error if it does not."""
+        decision = self.settings.restart_strategy.failed(
+            self._clock.monotonic_ms(), random.random()
+        )
+        if isinstance(decision, GiveUp):
+            _log.info("Job %s gives up: %s", self.job_id, decision.reason)
+            raise error
+        if is_lasting(error):
+            _log.warning("Job %s is not restarted: %s", self.job_id, _LASTING)
+            raise error
+        for line in failures.lines(error, decision.delay_ms):
+            _log.warning("Job %s %s", self.job_id, line)
+        return decision.delay_ms
+
+    def _reshape(self, resources: JobResources, graph: JobGraph | None) -> None:
+        if graph is not None:
+            self.graph = graph
+            resources.reshape(graph)
 
     def _run_attempt(self, resources: JobResources, driver: JobDriver) -> JobStatus:
         self._driver = driver
@@ -284,11 +344,14 @@ class LocalJob(Job):
         resources.service.attempt_started(driver)
         self.status = JobStatus.RUNNING
         self._is_running.set()
+        self._rescaling.status_is(JobStatus.RUNNING)
         self.listeners.attempt_started()
         with EpochWatch(driver, self._show_overdue):
             driver.run()
         if driver.is_cancelled:
             return JobStatus.CANCELED
+        if driver.has_left:
+            raise RescaledError("the job is rescaled")
         if driver.has_stopped:
             resources.service.wait_stopped()
         elif self.settings.checkpoints.takes_last:

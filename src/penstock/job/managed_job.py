@@ -301,18 +301,20 @@ _CHECKPOINT_PLACES: Final = ("execution.checkpointing.dir", "execution.checkpoin
 
 
 def begin(job: LocalJob, command: Command) -> Future[Any]:
-    """Has a job take a snapshot."""
+    """Has a job take a snapshot, or go on from one with another parallelism."""
     if command.kind is CommandKind.SAVEPOINT:
         return job.trigger_savepoint(command.directory, native=command.native)
     if command.kind is CommandKind.STOP:
         return job.stop_with_savepoint(
             drain=command.drain, directory=command.directory, native=command.native
         )
+    if command.kind is CommandKind.RESCALE:
+        return job.rescale(command.vertices or command.parallelism)
     return job.trigger_checkpoint(full=command.full)
 
 
 def result_of(command: Command, result: Any) -> dict[str, Any]:
     """Returns what a snapshot adds to its `Operation`."""
-    if command.kind is CommandKind.CHECKPOINT:
+    if command.kind in (CommandKind.CHECKPOINT, CommandKind.RESCALE):
         return {"checkpoint_id": int(result)}
     return {"location": str(result)}

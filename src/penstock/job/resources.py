@@ -17,14 +17,15 @@ from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.service import CheckpointService
 from penstock.checkpoint.snapshot_load import entry_of, load_entry
+from penstock.checkpoint.start_point import find_start
 from penstock.connectors.spark import commit_tag
 from penstock.core.errors import ProcessLostError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
 from penstock.files.urls import Storages
 from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
-from penstock.job.restore import fitting_start, restored_state
-from penstock.job.snapshot import JobForCheckpoints
+from penstock.job.restore import check_fit, restored_state
+from penstock.job.snapshot import PARALLELISM, JobForCheckpoints
 from penstock.jobmanager.high_availability.coordination import open_job_records
 from penstock.runtime.driver import JobDriver
 from penstock.runtime.records import JobProgram
@@ -78,18 +79,34 @@ class JobResources:
         storages = Storages(settings.storage_options)
         self.checkpoint_files = CheckpointFiles(identity, checkpoints, clock, storages)
         self._files.on_new = self.checkpoint_files.prepare
-        job = JobForCheckpoints(engine.graph, self.sinks, self._files)
+        self.job = JobForCheckpoints(engine.graph, self.sinks, self._files)
         self.service = CheckpointService(
-            self.checkpoint_files, checkpoints, job, clock, random.randint
+            self.checkpoint_files, checkpoints, self.job, clock, random.randint
         )
 
-    def start(self, graph: JobGraph) -> JobState | None:
-        """Starts checkpoints; returns the state that the job, as written, starts from."""
+    def start(
+        self, graph: JobGraph, rescale: Callable[[dict[str, int]], JobGraph]
+    ) -> JobState | None:
+        """Starts checkpoints; returns the state that the job, as written, starts from.
+
+        Args:
+            graph: The job.
+            rescale: Returns the job with other parallelisms: it is told those of an attempt in a
+                process before this one.
+        """
         directory = Path(self._settings.state.directory).parent
         self._mark = RunningMark(directory)
         remove_dead_attempts(directory)
         state = None
-        start = fitting_start(graph, self._settings, self.checkpoint_files)
+        start = find_start(
+            self.checkpoint_files, self._settings.restore_path, self._settings.claim_mode
+        )
+        if start is not None and start.claim_mode is None:
+            self.job.parallelism = start.loaded.manifest.job.get(PARALLELISM, {})
+            if self.job.parallelism:
+                graph = rescale(self.job.parallelism)
+                self.reshape(graph)
+        check_fit(graph, self._settings, start)
         if start is not None:
             state = self._restored(start.loaded)
             self.engine.check_restored(state)
@@ -97,6 +114,12 @@ class JobResources:
             start.adopt(self.checkpoint_files, self._job_id)
         self.service.start(None if start is None else start.restored)
         return state
+
+    def reshape(self, graph: JobGraph) -> None:
+        """Has the next attempt run the job with other parallelisms."""
+        self.engine.reshape(graph, self._settings)
+        self.sinks.reshaped(self.engine.graph)
+        self.job.reshaped(self.engine.graph)
 
     def restored(self, checkpoint: CompletedCheckpoint) -> JobState:
         """Returns the state in a checkpoint of the job, its files fetched."""

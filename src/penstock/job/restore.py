@@ -1,6 +1,6 @@
 """From a snapshot to a state that a program goes on from, and the check that both fit together.
 
-1. `checkpoint.start_point` finds the snapshot.
+1. `checkpoint.start_point` has found the snapshot.
 2. The program's functions are opened once, to learn which state they want (`probe`).
 3. `restore_fit` decides about everything at once; all problems are raised in one list, before the
    first record. `check_restore` is the same as a dry run.
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.start_point import find_start
 from penstock.connectors.source import Split
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
@@ -43,7 +42,6 @@ from penstock.state.operator_state import OperatorState
 from penstock.state.pickles import Pickles
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.files import CheckpointFiles
     from penstock.checkpoint.manifest import Manifest, OperatorRecord
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.start_point import StartPoint
@@ -57,23 +55,20 @@ _log = logging.getLogger("penstock.job")
 _PATH = "execution.state-recovery.path"
 
 
-def fitting_start(
-    graph: JobGraph, settings: JobSettings, files: CheckpointFiles
-) -> StartPoint | None:
-    """Returns what a job starts from, found to fit it; None for an empty state.
+def check_fit(graph: JobGraph, settings: JobSettings, start: StartPoint | None) -> None:
+    """Checks that a job may start so; from None with an empty state.
 
     Functions are opened here only where that can find something: to restore, or where pickles are
     forbidden.
 
     Raises:
-        CheckpointError: There is no such snapshot, or it does not fit; lists all reasons.
+        CheckpointError: The snapshot does not fit; lists all reasons.
         ProgramError: State would be pickled although that is not allowed; lists all of it.
     """
-    start = find_start(files, settings.restore_path, settings.claim_mode)
     manifest = None if start is None else start.loaded.manifest
     allow_pickle = settings.state.pickles is Pickles.ALLOW
     if manifest is None and allow_pickle:
-        return None
+        return
     found = _judged(
         graph,
         manifest,
@@ -91,7 +86,6 @@ def fitting_start(
         )
     if start is not None and start.claim_mode is not None:
         _warn_of_pickles(settings, start.loaded)
-    return start
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,8 +326,9 @@ def _subtask(
             logic=tuple(map(local_handle, record.logic)),
             lists=tuple(tuple(map(local_handle, files)) for files in record.lists),
         )
-    # The epoch is part of the name: a worker that holds another version must not keep it.
-    name = f"restored-{manifest.job_id}-{manifest.checkpoint_id}-{stage.stage_id}-{index}"
+    # The snapshot is part of the name: a worker that holds another version must not keep it.
+    place = f"{stage.stage_id}-{index}-of-{stage.parallelism}"
+    name = f"restored-{manifest.job_id}-{manifest.checkpoint_id}-{place}"
     return SubtaskVersion(name, operators, is_restored=True)
 
 

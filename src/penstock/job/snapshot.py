@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.manifest import (
     LOGIC,
@@ -32,15 +33,25 @@ if TYPE_CHECKING:
     from penstock.state.facts import StateFacts
 
 
+PARALLELISM: Final = "parallelism"
+"""Name in a manifest: what a rescaled job wants of its operators, by uid."""
+
+
 class JobForCheckpoints:
     """The running job as `checkpoint.service` sees it."""
 
     def __init__(self, graph: JobGraph, sinks: SinkCommits, files: StateFiles) -> None:
-        self._graph = graph
         self.sinks = sinks
+        self.parallelism: dict[str, int] = {}
+        """What operators were rescaled to, by uid; an attempt that restores from here has it."""
         self.pin_again = files.pin_again
         self.unpin = files.unpin
         self._pin = files.pin
+        self.reshaped(graph)
+
+    def reshaped(self, graph: JobGraph) -> None:
+        """The next attempt runs the job with other parallelisms."""
+        self._graph = graph
         self.tasks = tuple(
             TaskShape(
                 stage.vertex_id,
@@ -56,6 +67,8 @@ class JobForCheckpoints:
         """Returns the state at the end of an epoch, and the local files in it, which are pinned."""
         state = driver.state
         snapshot = to_snapshot(self._graph, state, self.sinks.snapshot(), driver.epoch_times)
+        if self.parallelism:
+            snapshot = replace(snapshot, job={**snapshot.job, PARALLELISM: self.parallelism})
         return snapshot, self._pin(state.versions.values())
 
 

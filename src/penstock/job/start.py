@@ -76,7 +76,7 @@ def start_job(  # noqa: PLR0913 - what a job manager adds
     _log.info("%s", "\n".join(banner_lines(facts, settings, configuration)))
     for warning in banner_warnings(facts, settings):
         _log.warning("%s", warning)
-    job = LocalJob(compiled, settings, job_id, listener)
+    job = LocalJob(graph, compiled, settings, job_id, listener)
     if before_start is not None:
         before_start(job)
     job.start()

@@ -44,6 +44,7 @@ class CommandKind(Enum):
     SAVEPOINT = "savepoint"
     STOP = "stop"
     CHECKPOINT = "checkpoint"
+    RESCALE = "rescale"
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,6 +55,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     drain: bool = False  # For a stop: end event time first.
     native: bool = False  # Format of a savepoint: native instead of canonical.
     full: bool = False  # For a checkpoint: build on no earlier one.
+    parallelism: int = 0  # For a rescale: of all operators that follow the job's.
+    vertices: dict[str, int] = {}  # For a rescale, instead: parallelism by vertex id.
     # For a savepoint: cancel the job once it is there (deprecated by Flink).
     cancel_job: bool = False
     # The attempt that was asked; a later one does not obey, except to a cancellation.

@@ -1,4 +1,4 @@
-"""What can be asked of jobs: cancel, savepoint, stop, checkpoint; and of savepoints: disposal.
+"""What can be asked of jobs: cancel, savepoint, stop, checkpoint, rescale; and disposals.
 
 A long operation answers 202 with its trigger id; the same id asked for twice is one operation.
 """
@@ -65,6 +65,19 @@ class CheckpointRequest(_Body):
     checkpoint_type: Literal["CONFIGURED", "FULL", "INCREMENTAL"] | None = Field(
         None, alias="checkpointType"
     )
+
+
+class Bounds(BaseModel):
+    """How many subtasks a vertex may have; as many as the upper bound are started."""
+
+    lower: int = Field(1, alias="lowerBound", ge=1)
+    upper: int = Field(alias="upperBound", ge=1)
+
+
+class Requirements(BaseModel):
+    """What a vertex needs."""
+
+    parallelism: Bounds
 
 
 class DisposalRequest(_Body):
@@ -148,6 +161,50 @@ def checkpoint_status(
     """State and result of a requested checkpoint."""
     operation = context.dispatcher.operation(job_id, trigger_id)
     return _answer(operation, trigger_id, request, "checkpointId")
+
+
+@router.patch("/jobs/{job_id}/rescaling", status_code=202)
+def rescale_job(
+    job_id: JobId,
+    context: Context,
+    parallelism: Annotated[int, Query(ge=1)],
+    body: _Body | None = None,
+) -> dict[str, Any]:
+    """Continues a job with another parallelism, from a checkpoint that is taken now."""
+    command = Command(CommandKind.RESCALE, parallelism=parallelism)
+    trigger = None if body is None else body.trigger_id
+    return {"request-id": context.dispatcher.trigger(job_id, command, trigger)}
+
+
+@router.get("/jobs/{job_id}/rescaling/{trigger_id}")
+def rescale_status(job_id: JobId, trigger_id: TriggerId, context: Context, request: Request) -> Any:
+    """State and result of a rescale."""
+    operation = context.dispatcher.operation(job_id, trigger_id)
+    return _answer(operation, trigger_id, request, "checkpointId")
+
+
+@router.get("/jobs/{job_id}/resource-requirements")
+def resource_requirements(job_id: JobId, context: Context) -> dict[str, Any]:
+    """How many subtasks each vertex has."""
+    return {
+        vertex["id"]: {"parallelism": {"lowerBound": 1, "upperBound": vertex["parallelism"]}}
+        for vertex in context.job(job_id)["vertices"]
+    }
+
+
+@router.put("/jobs/{job_id}/resource-requirements", status_code=202)
+def change_resource_requirements(
+    job_id: JobId, context: Context, body: dict[str, Requirements]
+) -> dict[str, Any]:
+    """Continues a job with other parallelisms of the vertices that are named.
+
+    The answer has a trigger id for `/jobs/{job_id}/rescaling/{trigger_id}`.
+    """
+    vertices = {vertex: wanted.parallelism.upper for vertex, wanted in body.items()}
+    if not vertices:
+        raise HTTPException(400, "The body names no vertex.")
+    command = Command(CommandKind.RESCALE, vertices=vertices)
+    return {"request-id": context.dispatcher.trigger(job_id, command)}
 
 
 @router.post("/savepoint-disposal", status_code=202)

@@ -135,6 +135,9 @@ class JobDriver:
         self._commits_epochs = commits_epochs
         self.has_stopped = False
         """Whether the job ended with a savepoint that somebody asked for."""
+        self.has_left = False
+        """Whether `run` returned since it was told to, with input left."""
+        self._leaves = False
         self._failure: str | None = None
         self._run_ms = 0
         self.running: RunningEpoch | None = None
@@ -162,6 +165,12 @@ class JobDriver:
             self._wake.notify_all()
         self._runner.interrupt()
 
+    def leave(self) -> None:
+        """Ends `run` when the running epoch has ended; safe from any thread."""
+        with self._wake:
+            self._leaves = True
+            self._wake.notify_all()
+
     def wake(self) -> None:
         """Makes a waiting driver look around; safe from any thread."""
         with self._wake:
@@ -174,6 +183,9 @@ class JobDriver:
     def run(self) -> None:
         """Runs epochs until the input has ended in every subtask, or the job is stopped."""
         while not self.is_over():
+            if self._leaves:
+                self.has_left = True
+                return
             started = self._clock.monotonic_ms()
             if not self.state.is_firing:
                 self._discover()
@@ -355,7 +367,9 @@ class JobDriver:
                 due_ms = min(due_ms, max(now_ms + left, started_ms + self._epoch_interval_ms))
             if now_ms >= due_ms or (quiet and self._discover()):
                 return
-            if self._checkpoints is not None and self._checkpoints.wanted() is not None:
+            if self._leaves or (
+                self._checkpoints is not None and self._checkpoints.wanted() is not None
+            ):
                 # The next epoch comes at once and ends with the snapshot.
                 return
             with self._wake:

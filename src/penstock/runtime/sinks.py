@@ -106,6 +106,10 @@ class SinkCommits:
         self._kept: dict[str, list[Any]] = {}
         self._reading = _Reading(graph)
 
+    def reshaped(self, graph: JobGraph) -> None:
+        """The next attempt runs the job with other parallelisms."""
+        self._reading.reshaped(graph)
+
     def prepared(self, epoch: int, reports: list[SubtaskReport]) -> None:
         """Takes the committables of an epoch that counts, in the order of subtasks."""
         with self._lock:
@@ -225,15 +229,20 @@ class _Reading:
     """How far sources have read, for those that tell others once it is certain."""
 
     def __init__(self, graph: JobGraph) -> None:
-        self._sources: dict[str, Source] = {}
-        self._uids: dict[int, str] = {}
-        for stage in graph.stages:
-            if stage.is_source:
-                head = stage.operators[0]
-                self._uids[stage.stage_id] = head.uid
-                self._sources[head.uid] = head.spec.source
+        self.reshaped(graph)
+        self._sources: dict[str, Source] = {
+            stage.operators[0].uid: stage.operators[0].spec.source
+            for stage in graph.stages
+            if stage.is_source
+        }
         self._read: list[tuple[int, dict[str, dict[str, Any]]]] = []
         self._told: dict[str, dict[str, Any]] = {uid: {} for uid in self._sources}
+
+    def reshaped(self, graph: JobGraph) -> None:
+        """Stages may have other numbers."""
+        self._uids = {
+            stage.stage_id: stage.operators[0].uid for stage in graph.stages if stage.is_source
+        }
 
     def prepared(self, epoch: int, reports: list[SubtaskReport]) -> None:
         """Takes the positions behind an epoch that counts."""

@@ -165,9 +165,11 @@ class StubManager:
         self.operations.setdefault(trigger, {"left": self.polls, "result": result})
         return 202, {}, {"request-id": trigger}
 
-    def patch_jobs(self, parts: list[str], _body: Any) -> tuple[int, dict[str, str], Any]:
+    def patch_jobs(self, parts: list[str], body: Any) -> tuple[int, dict[str, str], Any]:
         if parts[1] not in self.jobs:
             return 404, {}, {"errors": [f"Job {parts[1]} not found."]}
+        if parts[2:] == ["rescaling"]:
+            return self._triggered(body, {"checkpointId": 7})
         self.jobs[parts[1]].state = "CANCELED"
         return 202, {}, {}
 

@@ -123,6 +123,14 @@ def test_a_name_cannot_steer_the_terminal(manager: StubManager) -> None:
             ],
         ),
         (
+            f"rescale -p 4 {ID_RUNNING}",
+            [
+                f"Rescaling job {ID_RUNNING} to parallelism 4.",
+                "Waiting for response...",
+                f"Rescaled job {ID_RUNNING} to parallelism 4, from checkpoint 7.",
+            ],
+        ),
+        (
             f"checkpoint -full {ID_RUNNING}",
             [
                 f"Triggering checkpoint for job {ID_RUNNING}.",

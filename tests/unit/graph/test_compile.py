@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import ProgramError
 from penstock.core.partitioning import Broadcast, Forward, KeyGroups, Rebalance
-from penstock.graph.compile import compile_graph
+from penstock.graph.compile import compile_graph, rescaled, spread
 from penstock.graph.nodes import Chaining, Input, Node, NodeKind, StreamGraph
 
 
@@ -144,3 +144,37 @@ def test_parallelism_over_max_parallelism_is_refused() -> None:
 def test_an_empty_program_says_what_to_add() -> None:
     with pytest.raises(ProgramError, match="no operators"):
         compile_graph(graph())
+
+
+# -- other parallelisms ------------------------------------------------------------------------
+
+
+def test_a_rescaled_program_keeps_its_key_groups() -> None:
+    program = graph(
+        node(1, parallelism=1), node(2, 1), node(3, Input(2, KeyGroups(len))), parallelism=2
+    )
+    now = compile_graph(program)
+    wanted = spread(program, 200)
+    assert wanted == {"op-2-2": 200, "op-3-3": 200}
+    with pytest.raises(ProgramError, match="is 200, more than its max parallelism 128"):
+        rescaled(program, now, wanted)
+    found = rescaled(program, now, spread(program, 100))
+    assert shape(found) == [(0, 1, [1]), (1, 100, [2]), (2, 100, [3])]
+    # Derived from a parallelism of 100, it would be 256.
+    assert {stage.max_parallelism for stage in found.stages} == {128}
+
+
+def test_what_is_chained_may_be_parted_by_a_rescale() -> None:
+    program = graph(node(1), node(2, 1, parallelism=1))
+    now = compile_graph(program)
+    assert shape(now) == [(0, 1, [1, 2])]
+    assert shape(rescaled(program, now, spread(program, 2))) == [(0, 2, [1]), (1, 1, [2])]
+
+
+def test_what_must_stay_one_is_not_rescaled() -> None:
+    program = graph(node(1, is_parallel=False), node(2, 1))
+    assert spread(program, 3) == {"op-2-2": 3}
+    with pytest.raises(ProgramError, match="'op 1' has parallelism 1 always; 3 was asked for"):
+        rescaled(program, compile_graph(program), {"op-1-1": 3})
+    with pytest.raises(ProgramError, match="set_parallelism"):
+        spread(graph(node(1, parallelism=2)), 3)

@@ -97,6 +97,38 @@ def test_a_checkpoint_answers_with_its_number(
     assert found["operation"] == {"checkpointId": 33}
 
 
+def test_a_job_is_rescaled(service: Service, dispatcher: MemoryDispatcher) -> None:
+    path = f"/v1/jobs/{JOB_ID}/rescaling"
+    answer = ask(service.port, "PATCH", f"{path}?parallelism=4", {"triggerId": TRIGGER_ID})
+    assert (answer.status, answer.json) == (202, {"request-id": TRIGGER_ID})
+    assert dispatcher.commands == [
+        (JOB_ID, TRIGGER_ID, Command(CommandKind.RESCALE, parallelism=4))
+    ]
+    done = Operation(TRIGGER_ID, OperationStatus.COMPLETED, checkpoint_id=33)
+    dispatcher.operations[TRIGGER_ID] = done
+    assert service.get(f"{path}/{TRIGGER_ID}").json["operation"] == {"checkpointId": 33}
+    for wrong in ("0", "-1", "many", ""):
+        assert ask(service.port, "PATCH", f"{path}?parallelism={wrong}", {}).status == 400
+
+
+def test_vertices_are_rescaled(service: Service, dispatcher: MemoryDispatcher) -> None:
+    path = f"/jobs/{JOB_ID}/resource-requirements"
+    found = service.get(path).json
+    vertices = {
+        each["id"]: each["parallelism"] for each in service.get(f"/jobs/{JOB_ID}").json["vertices"]
+    }
+    assert found == {
+        vertex: {"parallelism": {"lowerBound": 1, "upperBound": parallelism}}
+        for vertex, parallelism in vertices.items()
+    }
+    [vertex, *_] = vertices
+    wanted = {vertex: {"parallelism": {"lowerBound": 1, "upperBound": 5}}}
+    assert ask(service.port, "PUT", path, wanted).status == 202
+    assert dispatcher.commands[-1][2] == Command(CommandKind.RESCALE, vertices={vertex: 5})
+    for wrong in ({}, {vertex: {"parallelism": {"lowerBound": 1, "upperBound": 0}}}):
+        assert ask(service.port, "PUT", path, wrong).status == 400
+
+
 def test_a_job_is_cancelled_once(service: Service, dispatcher: MemoryDispatcher) -> None:
     answer = ask(service.port, "PATCH", f"/jobs/{JOB_ID}?mode=cancel", {})
     assert (answer.status, answer.json) == (202, {})

@@ -73,6 +73,33 @@ export function askCheckpoint(page, job) {
   });
 }
 
+export function askRescale(page, job) {
+  dialog({
+    title: "Rescale the job",
+    text: [
+      h(
+        "p",
+        null,
+        "A checkpoint is taken, and the job continues from it with another number of subtasks. Operators with a parallelism of their own keep it.",
+      ),
+    ],
+    fields: [
+      field("parallelism", "Parallelism", {
+        hint: "How many subtasks each of the other operators gets.",
+        placeholder: String(Math.max(...job.vertices.map((vertex) => vertex.parallelism))),
+      }),
+    ],
+    action: "Rescale",
+    onSubmit: ({ parallelism }) =>
+      run(page, job, {
+        what: "Rescale",
+        method: "PATCH",
+        path: `${base(job)}/rescaling?parallelism=${encodeURIComponent(parallelism)}`,
+        body: {},
+      }),
+  });
+}
+
 export function askCancel(page, job) {
   dialog({
     title: "Cancel this job?",
@@ -120,13 +147,14 @@ function directoryField() {
   });
 }
 
-async function run(page, job, { what, path, body }) {
+async function run(page, job, { what, path, body, method = "POST" }) {
   const put = notice({ kind: "busy", title: `${what} under way…`, text: job.name });
   const triggerId = newTriggerId();
   try {
-    const answer = await change("POST", path, { ...body, triggerId });
+    const answer = await change(method, path, { ...body, triggerId });
     page.refresh();
-    const kind = path.endsWith("/checkpoints") ? path : `${base(job)}/savepoints`;
+    // A stop is a savepoint; all others are asked about where they were begun.
+    const kind = what === "Stop" ? `${base(job)}/savepoints` : path.split("?")[0];
     const result = await operation(kind, answer["request-id"] ?? triggerId);
     put(doneNote(what, result));
   } catch (error) {
@@ -136,6 +164,9 @@ async function run(page, job, { what, path, body }) {
 }
 
 function doneNote(what, result) {
+  if (what === "Rescale") {
+    return { kind: "done", title: `Rescaled, from checkpoint ${result.checkpointId}` };
+  }
   if (!result.location) {
     const number = result.checkpointId ?? result.checkpoint_id;
     return { kind: "done", title: `${what} ${number ?? ""} completed`.replace("  ", " ") };

@@ -1,6 +1,6 @@
 // One job: its name and state, what can be asked of it, and a tab for each kind of thing to know.
 
-import { askCancel, askSavepoint, askStop } from "./actions.js";
+import { askCancel, askRescale, askSavepoint, askStop } from "./actions.js";
 import { completedAt } from "./checkpoint_times.js";
 import * as checkpoints from "./tab_checkpoints.js";
 import * as configuration from "./tab_configuration.js";
@@ -173,6 +173,7 @@ function actions(page, job, hasEnded) {
   };
   return [
     h("button", { type: "button", disabled: away, onclick: ask(askSavepoint) }, "Savepoint"),
+    h("button", { type: "button", disabled: away, onclick: ask(askRescale) }, "Rescale"),
     h("button", { type: "button", ...ending, onclick: ask(askStop) }, "Stop"),
     h("button", { type: "button", class: "danger", ...ending, onclick: ask(askCancel) }, "Cancel"),
   ];
