@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hdfs_cluster import HdfsCluster
+
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
@@ -39,3 +41,16 @@ def bound_by_permissions() -> Iterator[None]:
     finally:
         sets[0] = all_rights
         assert libc.capset(header, sets) == 0, os.strerror(ctypes.get_errno())
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsCluster]:
+    """A real HDFS; skips where there can be none, but not where there must be one."""
+    from hdfs_cluster import HdfsCluster, missing
+
+    if reason := missing():
+        if os.environ.get("PENSTOCK_NEEDS_JARS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with HdfsCluster(tmp_path_factory.mktemp("hdfs")) as cluster:
+        yield cluster

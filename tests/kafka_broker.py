@@ -65,12 +65,12 @@ _SETTINGS = {
 def missing() -> str:
     """Returns why there can be no broker here, or "" if its jars are there now."""
     done = subprocess.run(
-        [ROOT / "tools" / "install_kafka.sh"], capture_output=True, text=True, check=False
+        [ROOT / "tools" / "install_jars.sh", "kafka"], capture_output=True, text=True, check=False
     )
     return "" if done.returncode == 0 else done.stderr.strip()
 
 
-def _dies_with_its_parent() -> None:
+def dies_with_its_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
@@ -114,7 +114,7 @@ class Broker:
                 stdout=log,
                 stderr=log,
                 cwd=self.directory,
-                preexec_fn=_dies_with_its_parent,
+                preexec_fn=dies_with_its_parent,
             )
 
     def start(self) -> None:

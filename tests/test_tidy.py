@@ -51,7 +51,20 @@ LEAKS = {
 }
 
 MEANINGLESS_NAMES = {"common_", "helper", "helpers", "misc", "stuff", "tools", "util", "utils"}
-SPOKEN_ABBREVIATIONS = {"csv", "db", "fs", "html", "http", "io", "json", "sql", "svg", "tls", "ttl"}
+SPOKEN_ABBREVIATIONS = {
+    "csv",
+    "db",
+    "fs",
+    "hdfs",
+    "html",
+    "http",
+    "io",
+    "json",
+    "sql",
+    "svg",
+    "tls",
+    "ttl",
+}
 
 
 @cache

@@ -73,16 +73,20 @@ def s3_storages(s3_endpoint: str) -> Storages:
     )
 
 
-@pytest.fixture(params=[*ROWS, "s3"])
+@pytest.fixture(params=[*ROWS, "s3", pytest.param("hdfs", marks=pytest.mark.e2e)])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    if request.param == "s3":
-        storages: Storages = request.getfixturevalue("s3_storages")
-        made = storages.at(f"s3://suite/run-{next(_numbers)}")
+    if request.param in ROWS:
+        made = ROWS[request.param](tmp_path)
+    else:
+        if request.param == "s3":
+            storages: Storages = request.getfixturevalue("s3_storages")
+            made = storages.at(f"s3://suite/run-{next(_numbers)}")
+        else:
+            cluster = request.getfixturevalue("hdfs")
+            made = Storages().at(f"{cluster.url}/run-{next(_numbers)}")
         # Without the retries around it, so that the suite sees the storage itself.
         assert isinstance(made, RetryingStorage)
         made = made.inner
-    else:
-        made = ROWS[request.param](tmp_path)
     made.make_directory("job/chk-1")
     made.make_directory("job/shared")
     return made

@@ -92,7 +92,7 @@ class SimStore:
 
     def list(self) -> list[Entry]:
         return self.read(
-            lambda: [Entry(path, 1, self._written_ms.get(path, 0)) for path in self.objects]
+            lambda: [Entry(path, 1, self._written_ms.get(path, 0), "") for path in self.objects]
         )
 
     def delete(self, path: str, leader_epoch: int) -> None:

@@ -327,6 +327,11 @@ _STORAGE: Final = (
     Option("s3.endpoint"),
     Option("s3.region", deprecated=("s3.endpoint.region",)),
     Option("s3.path.style.access", "boolean", None, ("s3.path-style-access",)),
+    Option("gs.service-account-file"),
+    Option("azure.account-name"),
+    Option("azure.account-key"),
+    Option("azure.sas-token"),
+    Option("azure.endpoint"),
 )
 
 OPTIONS: Final = {

@@ -1,10 +1,14 @@
-"""The contract of checkpoint storage: immutable files, written once, under names never reused.
+"""The contract of stored files: of checkpoints, of jobs, of file sources and file sinks.
 
 A storage is bound to a directory or prefix; keys are relative to it (`chk-3/_metadata`), so nothing
 outside can be named. What implementations promise:
 
-* `put_if_absent` returns only when the file is whole and durable, or raises. `StorageError` means
-  that nothing changed; `UnknownOutcomeError` that it may have. Nobody ever reads a part of a file.
+* `put_if_absent` and `write` return only when the file is whole and durable, or raise.
+  `StorageError` means that nothing changed; `UnknownOutcomeError` that it may have. No reader ever
+  sees a part of a file.
+* `rename` makes a file visible under another name, at once and as a whole: a rename on disks, a
+  copy inside the server followed by a deletion on object stores. After a crash the file has one
+  name or both, and never none.
 * With `deferred=True` the content is durable on return but its *name* is so only after `flush` of
   its directory; this makes one directory sync serve many files.
 * It never makes directories: a late writer must not bring an aborted checkpoint's directory back.
@@ -17,14 +21,21 @@ outside can be named. What implementations promise:
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from penstock.files.errors import CapabilityError, ContentError, StorageError
+from penstock.files.errors import (
+    CapabilityError,
+    ContentError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StorageError,
+)
 from penstock.files.private import replacing
 
 if TYPE_CHECKING:
@@ -40,7 +51,7 @@ class Content:
     """Bytes somewhere."""
 
     size_bytes: int
-    sha256: str  # Hex digest.
+    sha256: str  # Hex digest; empty if it is not known, and then not checked.
     # Starts reading from the beginning; a retry calls it again.
     open: Callable[[], Iterator[bytes]]
     # A file of this process with these bytes and no others: a storage on its volume may link it.
@@ -89,7 +100,8 @@ def checked(pieces: Iterator[bytes], size_bytes: int, sha256: str, what: str) ->
     digest = hashlib.sha256()
     size = 0
     for piece in pieces:
-        digest.update(piece)
+        if sha256:
+            digest.update(piece)
         size += len(piece)
         if size > size_bytes:
             break
@@ -100,11 +112,18 @@ def checked(pieces: Iterator[bytes], size_bytes: int, sha256: str, what: str) ->
             f"{what} has {more}{min(size, size_bytes):,} bytes, expected {size_bytes:,}. It was "
             "truncated or replaced; choose another checkpoint."
         )
-    if digest.hexdigest() != sha256:
+    if sha256 and digest.hexdigest() != sha256:
         raise ContentError(
             f"{what} has SHA-256 {digest.hexdigest()}, expected {sha256} ({size:,} bytes). Its "
             "content is damaged; choose another checkpoint."
         )
+
+
+def _digest(pieces: Iterator[bytes]) -> str:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _pieces_of_file(path: Path) -> Iterator[bytes]:
@@ -120,6 +139,7 @@ class Capabilities:
     # Of many writers of one name exactly one succeeds, and listing is consistent.
     atomic_create: bool
     cas: bool  # `swap` replaces a file only if it is still the expected one.
+    directories: bool = True  # Else names are prefixes: there is nothing to make or to sync.
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +149,11 @@ class Entry:
     key: str
     size_bytes: int
     modified_ms: int
+    version: str  # Differs between two contents of one name.
 
 
 class Storage(ABC):
-    """One directory of checkpoint storage.
+    """One directory of stored files.
 
     Attributes:
         url: Where it is; absolute, without a slash at the end.
@@ -155,6 +176,19 @@ class Storage(ABC):
         """
 
     @abstractmethod
+    def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        """Writes a file, in place of one that has the name; raises as `put_if_absent` does."""
+
+    @abstractmethod
+    def rename(self, key: str, new: str) -> None:
+        """Gives a file another name, in place of a file that has it.
+
+        Raises:
+            ObjectMissingError: There is no such file.
+            UnknownOutcomeError: It may have either name, or both.
+        """
+
+    @abstractmethod
     def pieces(self, key: str) -> Iterator[bytes]:
         """Reads a file piece by piece, unchecked; prefer `read`, `download` and `check`.
 
@@ -163,8 +197,17 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def size(self, key: str) -> int | None:
-        """Returns the length of a file, or None when it does not exist."""
+    def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        """Reads a part of a file, which must have it.
+
+        Raises:
+            ObjectMissingError: There is no such file.
+            StorageError: It has no such part.
+        """
+
+    @abstractmethod
+    def entry(self, key: str) -> Entry | None:
+        """Returns what a listing says of a file, or None when it does not exist."""
 
     @abstractmethod
     def delete(self, key: str) -> None:
@@ -172,7 +215,7 @@ class Storage(ABC):
 
     @abstractmethod
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Lists files below a directory, at any depth; for the sweep."""
+        """Lists files below a directory, at any depth."""
 
     def flush(self, directory: str) -> None:
         """Makes the names of deferred files of a directory durable.
@@ -184,9 +227,15 @@ class Storage(ABC):
     def make_directory(self, key: str, *, exclusive: bool = False) -> None:
         """Makes a directory and what is above it.
 
+        Where names are prefixes there is nothing to make: an exclusive one must not be in use.
+
         Raises:
             ObjectExistsError: `exclusive`, and it exists.
         """
+        if key:
+            check_key(key)
+        if exclusive and any(True for _ in self.list(key)):
+            raise ObjectExistsError(f"{self.url_of(key)} exists already.")
 
     def remove_directory(self, key: str) -> None:
         """Removes a directory if it is empty; otherwise leaves it, without an error."""
@@ -218,9 +267,25 @@ class Storage(ABC):
         """Returns the absolute place of a key."""
         return f"{self.url}/{key}" if key else self.url
 
+    def size(self, key: str) -> int | None:
+        """Returns the length of a file, or None when it does not exist."""
+        found = self.entry(key)
+        return None if found is None else found.size_bytes
+
     def exists(self, key: str) -> bool:
         """Whether a file exists."""
-        return self.size(key) is not None
+        return self.entry(key) is not None
+
+    def open(self, key: str) -> BinaryIO:
+        """Opens a file as a stream that can seek.
+
+        Raises:
+            ObjectMissingError: There is no such file.
+        """
+        size_bytes = self.size(key)
+        if size_bytes is None:
+            raise ObjectMissingError(f"cannot read {self.url_of(key)}: it does not exist.")
+        return cast("BinaryIO", io.BufferedReader(_Ranges(self, key, size_bytes), PIECE_BYTES))
 
     def read(self, key: str, *, size_bytes: int | None = None, sha256: str = "") -> bytes:
         """Reads a file; with `size_bytes` and `sha256` it is checked.
@@ -260,10 +325,46 @@ class Storage(ABC):
         """Whether a file exists with exactly this content."""
         if self.size(key) != content.size_bytes:
             return False
-        digest = hashlib.sha256()
-        for piece in self.pieces(key):
-            digest.update(piece)
-        return digest.hexdigest() == content.sha256
+        return _digest(self.pieces(key)) == (content.sha256 or _digest(content.open()))
+
+
+class _Ranges(io.RawIOBase):
+    """A stored file as a stream."""
+
+    def __init__(self, storage: Storage, key: str, size_bytes: int) -> None:
+        self._storage = storage
+        self._key = key
+        self._size = size_bytes
+        self._at = 0
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        wanted = max(0, min(len(buffer), self._size - self._at))
+        if wanted:
+            buffer[:wanted] = self._storage.read_range(self._key, self._at, wanted)
+            self._at += wanted
+        return wanted
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+def behind_the_end(url: str, start: int, size_bytes: int) -> StorageError:
+    """Returns the error of a read of a part that a file does not have."""
+    return StorageError(
+        f"cannot read {size_bytes:,} bytes from position {start:,} of {url}: it ends before.",
+        retryable=False,
+    )
 
 
 def check_key(key: str) -> str:
@@ -280,7 +381,7 @@ def check_key(key: str) -> str:
     )
     if wrong:
         raise StorageError(
-            f"{key[:200]!r} is not a name inside a checkpoint directory: it needs parts joined by "
+            f"{key[:200]!r} is not a name inside a directory: it needs parts joined by "
             f"'/', none of them empty, '.' or '..', at most {LIMIT_KEY_BYTES} bytes in all.",
             retryable=False,
         )

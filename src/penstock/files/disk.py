@@ -31,7 +31,7 @@ class DiskEntry:
 
     is_directory: bool
     size_bytes: int
-    modified_ms: int
+    modified_ns: int
     number: int  # Of the file, on its volume: another one has another number or another time.
 
 
@@ -39,7 +39,7 @@ class Disk(Protocol):
     """A file system; errors are `OSError` with their numbers."""
 
     def create(self, path: str) -> int:
-        """Makes a new file, 0600, and returns a descriptor to write to."""
+        """Makes a new file and returns a descriptor to write to."""
 
     def write(self, descriptor: int, data: memoryview) -> int:
         """Writes some of `data`; returns how much."""
@@ -56,11 +56,14 @@ class Disk(Protocol):
     def link(self, existing: str, new: str) -> None:
         """Gives a file a second name on its volume, if that name is free."""
 
+    def rename(self, old: str, new: str) -> None:
+        """Gives a file another name on its volume, in place of a file that has it."""
+
     def unlink(self, path: str) -> None:
         """Removes a name."""
 
     def make_directory(self, path: str) -> None:
-        """Makes one directory, 0700."""
+        """Makes one directory."""
 
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
@@ -70,6 +73,9 @@ class Disk(Protocol):
 
     def pieces(self, path: str) -> Iterator[bytes]:
         """Reads a file."""
+
+    def read_range(self, path: str, start: int, size_bytes: int) -> bytes:
+        """Reads a part of a file; less where it ends."""
 
     def entry(self, path: str) -> DiskEntry | None:
         """Looks at a path; None when nothing is there."""
@@ -82,12 +88,22 @@ class Disk(Protocol):
 
 
 class SystemDisk:
-    """The machine's own file systems."""
+    """The machine's own file systems.
+
+    Args:
+        private: Whether only this user may read what is written; else the process's umask says.
+    """
+
+    _file_mode, _directory_mode = FILE_MODE, DIRECTORY_MODE
+
+    def __init__(self, *, private: bool = True) -> None:
+        if not private:
+            self._file_mode, self._directory_mode = 0o666, 0o777
 
     def create(self, path: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with _above(path) as (directory, name):
-            return os.open(name, flags, FILE_MODE, dir_fd=directory)
+            return os.open(name, flags, self._file_mode, dir_fd=directory)
 
     def write(self, descriptor: int, data: memoryview) -> int:
         return os.write(descriptor, data)
@@ -110,13 +126,17 @@ class SystemDisk:
         with _above(existing) as (source, old_name), _above(new) as (target, name):
             os.link(old_name, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
 
+    def rename(self, old: str, new: str) -> None:
+        with _above(old) as (source, old_name), _above(new) as (target, name):
+            os.rename(old_name, name, src_dir_fd=source, dst_dir_fd=target)
+
     def unlink(self, path: str) -> None:
         with _above(path) as (directory, name):
             os.unlink(name, dir_fd=directory)
 
     def make_directory(self, path: str) -> None:
         with _above(path) as (directory, name):
-            os.mkdir(name, DIRECTORY_MODE, dir_fd=directory)
+            os.mkdir(name, self._directory_mode, dir_fd=directory)
 
     def remove_directory(self, path: str) -> None:
         with _above(path) as (directory, name):
@@ -125,6 +145,14 @@ class SystemDisk:
     def sync_directory(self, path: str) -> None:
         with _directory(path) as descriptor:
             os.fsync(descriptor)
+
+    def read_range(self, path: str, start: int, size_bytes: int) -> bytes:
+        with _above(path) as (directory, name):
+            descriptor = os.open(name, _READ, dir_fd=directory)
+        try:
+            return os.pread(descriptor, size_bytes, start)
+        finally:
+            os.close(descriptor)
 
     def pieces(self, path: str) -> Iterator[bytes]:
         with _above(path) as (directory, name):
@@ -143,7 +171,7 @@ class SystemDisk:
             # Where a part of the path is a file, nothing can be said of what should be there.
             return None
         is_directory = stat.S_ISDIR(found.st_mode)
-        return DiskEntry(is_directory, found.st_size, found.st_mtime_ns // 1_000_000, found.st_ino)
+        return DiskEntry(is_directory, found.st_size, found.st_mtime_ns, found.st_ino)
 
     def names(self, path: str) -> list[str]:
         with _directory(path) as descriptor, os.scandir(descriptor) as found:

@@ -1,9 +1,8 @@
-"""Checkpoint storage on any other file system that fsspec knows: hdfs, gs, abfs (extra `fsspec`).
+"""Stored files on any other file system that fsspec knows (extra `fsspec`).
 
 fsspec has no durability contract, and neither exclusive creation nor compare-and-set in common. So:
 
 * a file is written under a temporary name, moved to its own, and its length is looked at again;
-  object stores, where a file appears when it is whole, are written to directly;
 * put-if-absent looks before it writes. Names of data files are never used twice, which makes that
   enough for them, but two leaders are kept apart by nothing: `capabilities` says so, and high
   availability needs another store for its pointers.
@@ -14,11 +13,18 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, cast
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.naming import install_extra
-from penstock.files.contract import PIECE_BYTES, Capabilities, Entry, Storage, check_key
+from penstock.files.contract import (
+    PIECE_BYTES,
+    Capabilities,
+    Entry,
+    Storage,
+    behind_the_end,
+    check_key,
+)
 from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
 
     from penstock.files.contract import Content
 
-_APPEAR_WHOLE: Final = {"abfs", "abfss", "az", "gcs", "gs"}
 _READ_ONLY: Final = {"data", "git", "github", "http", "https", "reference", "tar", "zip"}
 
 
@@ -49,31 +54,32 @@ class FsspecStorage(Storage):
         self.url = url
         self._fs = file_system
         self._root = root.rstrip("/")
-        self._direct = url.partition("://")[0] in _APPEAR_WHOLE
         self._numbers = itertools.count()
         self.capabilities = Capabilities(atomic_create=False, cas=False)
 
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        if self.exists(key):
+            raise ObjectExistsError(f"{self.url_of(key)} exists already.")
+        self.write(key, content, deferred=deferred)
+
+    def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
         path = self._path(key)
         directory, _, _ = path.rpartition("/")
+        temporary = f"{directory}/{TEMPORARY_PREFIX}{os.getpid()}-{next(self._numbers)}"
         try:
-            if self._fs.exists(path):
-                raise ObjectExistsError(f"{self.url_of(key)} exists already.")
-            if not self._direct and not self._fs.isdir(directory):
+            if not self._fs.isdir(directory):
                 raise ObjectMissingError(
                     f"{self.url_of(key)} cannot be written: its directory does not exist; its "
                     "checkpoint was aborted or removed."
                 )
-            if self._direct:
-                self._write(path, content, key)
-            else:
-                temporary = f"{directory}/{TEMPORARY_PREFIX}{os.getpid()}-{next(self._numbers)}"
-                try:
-                    self._write(temporary, content, key)
-                    self._fs.mv(temporary, path)
-                finally:
-                    if self._fs.exists(temporary):
-                        self._fs.rm_file(temporary)
+            try:
+                with self._fs.open(temporary, "wb") as file:
+                    for piece in content.pieces(f"the source of {self.url_of(key)}"):
+                        file.write(piece)
+                self._move(temporary, path)
+            finally:
+                if self._fs.exists(temporary):
+                    self._fs.rm_file(temporary)
             found = self._fs.size(path)
         except OSError as error:
             self._raise("write", key, error, unknown=True)
@@ -83,6 +89,30 @@ class FsspecStorage(Storage):
                 f"{found:,}."
             )
 
+    def rename(self, key: str, new: str) -> None:
+        try:
+            self._fs.info(self._path(key))
+            self._move(self._path(key), self._path(new))
+        except OSError as error:
+            self._raise("rename", key, error, unknown=True)
+
+    def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        try:
+            with self._fs.open(self._path(key), "rb") as file:
+                file.seek(start)
+                found: bytes = file.read(size_bytes)
+        except OSError as error:
+            self._raise("read", key, error)
+        if len(found) < size_bytes:
+            raise behind_the_end(self.url_of(key), start, size_bytes)
+        return found
+
+    def open(self, key: str) -> BinaryIO:
+        try:
+            return cast("BinaryIO", self._fs.open(self._path(key), "rb"))
+        except OSError as error:
+            self._raise("read", key, error)
+
     def pieces(self, key: str) -> Iterator[bytes]:
         try:
             with self._fs.open(self._path(key), "rb") as file:
@@ -91,14 +121,16 @@ class FsspecStorage(Storage):
         except OSError as error:
             self._raise("read", key, error)
 
-    def size(self, key: str) -> int | None:
+    def entry(self, key: str) -> Entry | None:
         try:
+            # What a client remembers of a listing must not decide about a file.
+            self._fs.invalidate_cache()
             found = self._fs.info(self._path(key))
         except FileNotFoundError:
             return None
         except OSError as error:
             self._raise("look at", key, error)
-        return None if found["type"] == "directory" else int(found["size"])
+        return None if found["type"] == "directory" else _entry(key, found)
 
     def delete(self, key: str) -> None:
         try:
@@ -111,7 +143,6 @@ class FsspecStorage(Storage):
     def list(self, prefix: str) -> Iterator[Entry]:
         start = f"{self._root}/"
         try:
-            # What a client remembers of a listing must not decide about a sweep.
             self._fs.invalidate_cache()
             found = self._fs.find(self._path(prefix) if prefix else self._root, detail=True)
         except FileNotFoundError:
@@ -120,7 +151,7 @@ class FsspecStorage(Storage):
             self._raise("list", prefix, error)
         for path, info in sorted(found.items()):
             inside = path if path.startswith(start) else f"/{path}"
-            yield Entry(inside[len(start) :], int(info["size"]), _modified_ms(info))
+            yield _entry(inside[len(start) :], info)
 
     def make_directory(self, key: str, *, exclusive: bool = False) -> None:
         path = self._path(key) if key else self._root
@@ -145,16 +176,10 @@ class FsspecStorage(Storage):
     def _path(self, key: str) -> str:
         return f"{self._root}/{check_key(key)}"
 
-    def _write(self, path: str, content: Content, key: str) -> None:
-        with self._fs.open(path, "wb") as file:
-            try:
-                for piece in content.pieces(f"the source of {self.url_of(key)}"):
-                    file.write(piece)
-            except BaseException:
-                discard = getattr(file, "discard", None)
-                if self._direct and discard is not None:
-                    discard()
-                raise
+    def _move(self, path: str, new: str) -> None:
+        if self._fs.exists(new):
+            self._fs.rm_file(new)  # Not every file system replaces a file.
+        self._fs.mv(path, new)
 
     def _raise(self, verb: str, key: str, error: OSError, *, unknown: bool = False) -> NoReturn:
         text = f"cannot {verb} {self.url_of(key)}: {error.strerror or error}"
@@ -167,8 +192,12 @@ class FsspecStorage(Storage):
         raise StorageError(text) from error
 
 
-def open_fsspec(url: str) -> FsspecStorage:
+def open_fsspec(url: str, *, writes: bool) -> FsspecStorage:
     """Opens a file system by the scheme of a URL; fsspec's own configuration applies.
+
+    Args:
+        url: Where it is.
+        writes: Whether something will be written to it.
 
     Raises:
         ConfigurationError: fsspec or the package for the scheme is missing, or it cannot be
@@ -181,10 +210,10 @@ def open_fsspec(url: str) -> FsspecStorage:
         raise ConfigurationError(
             f"{url} needs the package fsspec. Install it with: {install_extra('fsspec')}."
         ) from error
-    if scheme in _READ_ONLY:
+    if writes and scheme in _READ_ONLY:
         raise ConfigurationError(
-            f"{url}: a {scheme} address cannot hold checkpoints. Use a directory, s3:, or a file "
-            "system that can be written to."
+            f"{url}: a {scheme} address cannot hold checkpoints, nor any other output. Use a "
+            "directory, s3:, or a file system that can be written to."
         )
     try:
         file_system, root = fsspec.core.url_to_fs(url)
@@ -196,6 +225,13 @@ def open_fsspec(url: str) -> FsspecStorage:
             f"'{scheme}' needs on this machine, or choose another directory."
         ) from error
     return FsspecStorage(file_system, root or place, url)
+
+
+def _entry(key: str, info: Mapping[str, Any]) -> Entry:
+    modified_ms = _modified_ms(info)
+    version = info.get("ETag") or info.get("etag") or modified_ms
+    # HTTP does not always say how long a file is.
+    return Entry(key, int(info["size"] or 0), modified_ms, str(version))
 
 
 def _modified_ms(info: Mapping[str, Any]) -> int:

@@ -1,12 +1,14 @@
-"""Checkpoint storage in a local directory, or one mounted from elsewhere, with real durability.
+"""Stored files in a local directory, or one mounted from elsewhere, with real durability.
 
-A file is written in five steps, and a power cut between any two leaves either no file of its name
-or the whole file:
+A file that is put is written in five steps, and a power cut between any two leaves either no file
+of its name or the whole file:
 
 1. create a temporary file in the same directory, 0600;
 2. write and check the content;  3. fsync the file;
 4. link it to its name, which fails if the name is taken;  remove the temporary name;
 5. fsync the directory.
+
+`write` renames in step 4, which replaces a file of the name and needs no hard links.
 
 A local file on the same volume to which nothing is ever written again takes the place of the
 temporary one: it is synced and linked, and neither read nor copied.
@@ -27,7 +29,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.fault_points import fault_point
-from penstock.files.contract import Capabilities, Entry, Storage, check_key
+from penstock.files.contract import Capabilities, Entry, Storage, behind_the_end, check_key
 from penstock.files.disk import Disk, DiskEntry, SystemDisk
 from penstock.files.errors import (
     CapabilityError,
@@ -85,13 +87,7 @@ class LocalStorage(Storage):
 
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
         path = self._path(key)
-        directory = posixpath.dirname(path)
-        with self._errors("write", path):
-            if self._disk.entry(directory) is None:
-                raise ObjectMissingError(
-                    f"{path} cannot be written: the directory {directory} does not exist; its "
-                    "checkpoint was aborted or removed."
-                )
+        with self._written(path, deferred=deferred) as directory:
             if content.link is None or not self._link_local(content, str(content.link), path):
                 temporary = self._write_temporary(directory, content, path)
                 try:
@@ -99,7 +95,37 @@ class LocalStorage(Storage):
                 finally:
                     with contextlib.suppress(OSError):
                         self._disk.unlink(temporary)
+
+    def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        path = self._path(key)
+        with self._written(path, deferred=deferred) as directory:
+            temporary = self._write_temporary(directory, content, path)
+            try:
+                self._rename(temporary, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self._disk.unlink(temporary)
+                raise
+
+    @contextlib.contextmanager
+    def _written(self, path: str, *, deferred: bool) -> Iterator[str]:
+        """Gives the directory of a file that is written, and makes its name durable."""
+        directory = posixpath.dirname(path)
+        with self._errors("write", path):
+            if self._disk.entry(directory) is None:
+                raise ObjectMissingError(
+                    f"{path} cannot be written: the directory {directory} does not exist; its "
+                    "checkpoint was aborted or removed."
+                )
+            yield directory
         if not deferred:
+            self._sync(directory)
+
+    def rename(self, key: str, new: str) -> None:
+        old, path = self._path(key), self._path(new)
+        with self._errors("rename", old):
+            self._rename(old, path)
+        for directory in dict.fromkeys((posixpath.dirname(path), posixpath.dirname(old))):
             self._sync(directory)
 
     def prepare(self, local: Path) -> None:
@@ -114,11 +140,19 @@ class LocalStorage(Storage):
         with self._errors("read", path):
             yield from self._disk.pieces(path)
 
-    def size(self, key: str) -> int | None:
+    def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        path = self._path(key)
+        with self._errors("read", path):
+            found = self._disk.read_range(path, start, size_bytes)
+        if len(found) < size_bytes:
+            raise behind_the_end(path, start, size_bytes)
+        return found
+
+    def entry(self, key: str) -> Entry | None:
         path = self._path(key)
         with self._errors("look at", path):
-            entry = self._disk.entry(path)
-        return None if entry is None or entry.is_directory else entry.size_bytes
+            found = self._disk.entry(path)
+        return None if found is None or found.is_directory else _entry(key, found)
 
     def delete(self, key: str) -> None:
         # Not synced: a deletion undone by a power cut leaves an orphan, which the sweep finds.
@@ -144,7 +178,7 @@ class LocalStorage(Storage):
             if entry.is_directory:
                 yield from self.list(key)
             else:
-                yield Entry(key, entry.size_bytes, entry.modified_ms)
+                yield _entry(key, entry)
 
     def flush(self, directory: str) -> None:
         self._sync(self._path(directory) if directory else self._root())
@@ -231,7 +265,7 @@ class LocalStorage(Storage):
 
     def _sync_local(self, source: str, found: DiskEntry) -> bool:
         """Makes a local file durable, unless it is; False if that fails."""
-        key = source, found.number, found.modified_ms
+        key = source, found.number, found.modified_ns
         # In turns: of two syncs at once, only one may be told of a failure.
         with self._turns[found.number % len(self._turns)]:
             if key in self._not_synced:
@@ -290,6 +324,11 @@ class LocalStorage(Storage):
             raise
         _AFTER_LINK.reach(path)
 
+    def _rename(self, old: str, path: str) -> None:
+        _BEFORE_LINK.reach(path)
+        self._disk.rename(old, path)
+        _AFTER_LINK.reach(path)
+
     def _sync(self, directory: str) -> None:
         try:
             self._disk.sync_directory(directory)
@@ -315,6 +354,10 @@ class LocalStorage(Storage):
                 f"cannot {verb} {path}: {error.strerror or error}.{_advice(error)}",
                 retryable=error.errno not in _LASTING,
             ) from error
+
+
+def _entry(key: str, found: DiskEntry) -> Entry:
+    return Entry(key, found.size_bytes, found.modified_ns // 1_000_000, str(found.modified_ns))
 
 
 def _advice(error: OSError) -> str:

@@ -1,11 +1,12 @@
-"""Checkpoint storage on S3 and what speaks its protocol, through obstore (extra `s3`).
+"""Stored files on S3 and what speaks its protocol, on Google's and on Azure's storage, by obstore.
 
 Creating an object exactly once and replacing exactly the expected one are conditional requests
 (`If-None-Match: *`, `If-Match: <etag>`), answered with 412 or 409 when they lose. The client
 repeats requests whose reply was lost, so a 412 may mean that our own first request succeeded: each
 put carries an id of its own as metadata of the object, and who loses reads it back first.
 
-Objects are durable when the request returns; there are no directories to make or to sync.
+Objects are durable when the request returns, and appear as a whole; there are no directories to
+make or to sync. A rename is a copy inside the server and a deletion.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from penstock.core.errors import ConfigurationError
 from penstock.core.naming import install_extra
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
-from penstock.files.contract import Capabilities, Entry, Storage, check_key
+from penstock.files.contract import Capabilities, Entry, Storage, behind_the_end, check_key
 from penstock.files.errors import (
     FilesError,
     ObjectExistsError,
@@ -29,11 +30,10 @@ from penstock.files.errors import (
 )
 
 if TYPE_CHECKING:
-    from obstore.store import S3Store
-
     from penstock.files.contract import Content
 
-_WRITER: Final = "penstock-writer"
+_WRITER: Final = "penstockwriter"
+"""Azure takes only letters and digits for names of metadata."""
 _WHOLE_BYTES: Final = 32 * 1024 * 1024
 """Larger objects are written in parts. S3 completes those unconditionally; names of data files are
 never used twice, so a look before it is enough there."""
@@ -41,14 +41,28 @@ _CONFLICTS: Final = 5
 
 # Configuration as Flink names it -> obstore's name.
 _OPTIONS: Final = {
-    "s3.access-key": "access_key_id",
-    "s3.access.key": "access_key_id",
-    "s3.secret-key": "secret_access_key",
-    "s3.secret.key": "secret_access_key",
-    "s3.session-token": "session_token",
-    "s3.endpoint": "endpoint",
-    "s3.endpoint.region": "region",
-    "s3.region": "region",
+    "s3": {
+        "s3.access-key": "access_key_id",
+        "s3.access.key": "access_key_id",
+        "s3.secret-key": "secret_access_key",
+        "s3.secret.key": "secret_access_key",
+        "s3.session-token": "session_token",
+        "s3.endpoint": "endpoint",
+        "s3.endpoint.region": "region",
+        "s3.region": "region",
+    },
+    "gs": {"gs.service-account-file": "service_account"},
+    "az": {
+        "azure.account-name": "account_name",
+        "azure.account-key": "account_key",
+        "azure.sas-token": "sas_key",
+        "azure.endpoint": "endpoint",
+    },
+}
+_CREDENTIALS: Final = {
+    "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, or a role",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or the machine's account",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, or the machine's identity",
 }
 
 
@@ -61,9 +75,9 @@ class ObjectStorage(Storage):
         writer_id: Unique for this process.
     """
 
-    capabilities = Capabilities(atomic_create=True, cas=True)
+    capabilities = Capabilities(atomic_create=True, cas=True, directories=False)
 
-    def __init__(self, store: S3Store, url: str, writer_id: str) -> None:
+    def __init__(self, store: Any, url: str, writer_id: str) -> None:
         import obstore
         from obstore import exceptions
 
@@ -89,6 +103,37 @@ class ObjectStorage(Storage):
         except (self._errors.BaseError, OSError) as error:
             self._raise("write", key, error, unknown=True)
 
+    def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        pieces = content.pieces(f"the source of {self.url_of(check_key(key))}")
+        is_large = content.size_bytes > _WHOLE_BYTES
+        try:
+            self._obstore.put(
+                self._store, key, pieces if is_large else b"".join(pieces), use_multipart=is_large
+            )
+        except (self._errors.BaseError, OSError) as error:
+            self._raise("write", key, error, unknown=True)
+
+    def rename(self, key: str, new: str) -> None:
+        try:
+            self._obstore.copy(self._store, check_key(key), check_key(new))
+        except (self._errors.BaseError, OSError) as error:
+            self._raise("rename", key, error, unknown=True)
+        self.delete(key)
+
+    def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        try:
+            found = self._obstore.get_range(
+                self._store, check_key(key), start=start, length=size_bytes
+            )
+        except (self._errors.BaseError, OSError) as error:
+            size = self.size(key)
+            if size is not None and start + size_bytes > size:
+                raise behind_the_end(self.url_of(key), start, size_bytes) from error
+            self._raise("read", key, error)
+        if len(found) < size_bytes:
+            raise behind_the_end(self.url_of(key), start, size_bytes)
+        return bytes(found)
+
     def pieces(self, key: str) -> Iterator[bytes]:
         try:
             for piece in self._obstore.get(self._store, check_key(key)).stream():
@@ -96,9 +141,9 @@ class ObjectStorage(Storage):
         except (self._errors.BaseError, OSError) as error:
             self._raise("read", key, error)
 
-    def size(self, key: str) -> int | None:
+    def entry(self, key: str) -> Entry | None:
         try:
-            return self._obstore.head(self._store, check_key(key))["size"]
+            return _entry(self._obstore.head(self._store, check_key(key)))
         except FileNotFoundError:
             return None
         except (self._errors.BaseError, OSError) as error:
@@ -115,30 +160,26 @@ class ObjectStorage(Storage):
     def list(self, prefix: str) -> Iterator[Entry]:
         try:
             for batch in self._obstore.list(self._store, check_key(prefix) if prefix else None):
-                for found in batch:
-                    modified_ms = int(found["last_modified"].timestamp() * 1000)
-                    yield Entry(found["path"], found["size"], modified_ms)
+                yield from map(_entry, batch)
         except (self._errors.BaseError, OSError) as error:
             self._raise("list", prefix, error)
-
-    def make_directory(self, key: str, *, exclusive: bool = False) -> None:
-        # Prefixes need no making; a savepoint's must only not be in use.
-        if key:
-            check_key(key)
-        if exclusive and any(True for _ in self.list(key)):
-            raise ObjectExistsError(f"{self.url_of(key)} exists already.")
 
     def load_tagged(self, key: str) -> Cell | None:
         try:
             found = self._obstore.get(self._store, check_key(key))
-            return Cell(bytes(found.bytes()), found.meta["e_tag"] or "")
+            # Google's storage knows a content by its generation, the others by the ETag.
+            tag = f"{found.meta['e_tag'] or ''} {found.meta['version'] or ''}"
+            return Cell(bytes(found.bytes()), tag)
         except FileNotFoundError:
             return None
         except (self._errors.BaseError, OSError) as error:
             self._raise("read", key, error)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
-        mode: Any = "create" if tag is None else {"e_tag": tag}
+        mode: Any = "create"
+        if tag is not None:
+            e_tag, _, version = tag.partition(" ")
+            mode = {"e_tag": e_tag} | ({"version": version} if version else {})
         try:
             self._obstore.put(self._store, check_key(key), data, mode=mode, use_multipart=False)
         except (self._errors.AlreadyExistsError, self._errors.PreconditionError) as error:
@@ -195,8 +236,8 @@ class ObjectStorage(Storage):
         denied = (self._errors.PermissionDeniedError, self._errors.UnauthenticatedError)
         if isinstance(error, denied):
             raise StorageError(
-                f"{text} Check credentials (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, or a role) "
-                "and the bucket's policy.",
+                f"{text} Check credentials ({_CREDENTIALS[_family(self.url)]}) and the bucket's "
+                "policy.",
                 retryable=False,
             ) from error
         if isinstance(error, FileNotFoundError):
@@ -208,38 +249,49 @@ class ObjectStorage(Storage):
         raise StorageError(text) from error
 
 
-def open_s3(url: str, options: Mapping[str, str]) -> ObjectStorage:
-    """Opens a bucket.
+def open_objects(url: str, options: Mapping[str, str]) -> ObjectStorage:
+    """Opens a bucket or container.
 
-    Credentials, region and endpoint come from the configuration (`s3.access-key`, `s3.secret-key`,
-    `s3.endpoint`, `s3.region`, `s3.path.style.access`), else from the environment as AWS names it,
-    else from the machine's role.
+    Credentials, region and endpoint come from the configuration (`s3.…`, `gs.…`, `azure.…`), else
+    from the environment as the provider names it, else from the machine's role.
 
     Raises:
         ConfigurationError: The extra `s3` is not installed, or an option is refused.
     """
     try:
         from obstore.exceptions import BaseError
-        from obstore.store import S3Store
+        from obstore.store import from_url
     except ImportError as error:
         raise ConfigurationError(
             f"{url} needs the package obstore. Install it with: {install_extra('s3')}."
         ) from error
-    bucket = url.removeprefix("s3://")
-    config: Any = {name: options[key] for key, name in _OPTIONS.items() if options.get(key)}
-    path_style = options.get("s3.path.style.access", options.get("s3.path-style-access", ""))
-    if path_style:
-        config["virtual_hosted_style_request"] = path_style.lower() != "true"
+    family = _family(url)
+    config: Any = {name: options[key] for key, name in _OPTIONS[family].items() if options.get(key)}
+    if family == "s3":
+        path_style = options.get("s3.path.style.access", options.get("s3.path-style-access", ""))
+        if path_style:
+            config["virtual_hosted_style_request"] = path_style.lower() != "true"
     client: Any = {"timeout": "60s", "connect_timeout": "5s"}
     endpoint = config.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL", "")
     if endpoint.startswith("http://"):
         client["allow_http"] = True
     retry: Any = {"max_retries": 3}
     try:
-        store = S3Store(bucket, config=config, client_options=client, retry_config=retry)
+        store = from_url(url, config=config, client_options=client, retry_config=retry)
     except (BaseError, ValueError) as error:
         raise ConfigurationError(f"{url} cannot be opened: {_first_line(error)}") from error
     return ObjectStorage(store, url, secrets.token_hex(8))
+
+
+def _family(url: str) -> str:
+    scheme = url.partition("://")[0]
+    return "az" if scheme in ("abfs", "abfss") else scheme
+
+
+def _entry(found: Mapping[str, Any]) -> Entry:
+    modified_ms = int(found["last_modified"].timestamp() * 1000)
+    version = found["e_tag"] or found["version"] or str(modified_ms)
+    return Entry(found["path"], found["size"], modified_ms, version)
 
 
 def _first_line(error: Exception) -> str:

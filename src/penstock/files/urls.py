@@ -1,4 +1,4 @@
-"""Opens storage by URL: a plain path or `file:`, `s3:`, and through fsspec any other scheme.
+"""Opens storage by URL: a plain path or `file:`, object stores, `hdfs:`, any other by fsspec.
 
 A bucket or host is opened once and then kept. Every storage is asked up to three times.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.config_file import load_configuration
 from penstock.core.errors import ConfigurationError
+from penstock.files.disk import SystemDisk
 from penstock.files.errors import StorageError
 from penstock.files.local import LocalStorage
 from penstock.files.wrappers import RetryingStorage, ScopedStorage, StorageCounts
@@ -37,6 +38,7 @@ class Storages:
         options: Configuration; keys of storage such as `s3.endpoint` are read from it.
         openers: Further schemes, or others for known ones; for tests.
         retrying: What is put around each storage; by default what asks three times and counts.
+        private: Whether only this user may read what is written to a local directory.
 
     Attributes:
         counts: Requests so far, to all of them.
@@ -48,11 +50,13 @@ class Storages:
         *,
         openers: Mapping[str, Opener] | None = None,
         retrying: Callable[[Storage], Storage] | None = None,
+        private: bool = True,
     ) -> None:
         self._options = dict(options or {})
         self._openers = dict(openers or {})
         self.counts = StorageCounts()
         self._retrying = retrying or functools.partial(RetryingStorage, counts=self.counts)
+        self._private = private
         self._roots: dict[str, Storage] = {}
         self._lock = threading.Lock()
 
@@ -63,8 +67,12 @@ class Storages:
         added.counts = self.counts
         return added
 
-    def at(self, directory: str) -> Storage:
+    def at(self, directory: str, *, writes: bool = True) -> Storage:
         """Returns the storage bound to a directory, as given by a user.
+
+        Args:
+            directory: A path or URL.
+            writes: Whether something will be written to it.
 
         Raises:
             ConfigurationError: The URL is malformed, or needs a package that is not installed.
@@ -73,9 +81,9 @@ class Storages:
         scheme, separator, place = url.partition("://")
         if not separator:
             # Costs nothing to make; kept, it would grow by one for each checkpoint.
-            return self._retrying(self._openers.get("file", LocalStorage)(url))
+            return self._retrying(self._openers.get("file", self._open_local)(url))
         authority, _, prefix = place.partition("/")
-        root = self._root(scheme, f"{scheme}://{authority}")
+        root = self._root(scheme, f"{scheme}://{authority}", writes=writes)
         return self._retrying(ScopedStorage(root, prefix) if prefix else root)
 
     def locate_shared(self, url: str) -> tuple[Storage, str]:
@@ -88,23 +96,30 @@ class Storages:
         above, shared = split_url(directory)
         return self.at(above), f"{shared}/{name}"
 
-    def _root(self, scheme: str, url: str) -> Storage:
+    def _root(self, scheme: str, url: str, *, writes: bool) -> Storage:
         """Returns the storage of a bucket or host; it has connections and is kept."""
         with self._lock:
             if url not in self._roots:
-                self._roots[url] = self._open(scheme, url)
+                self._roots[url] = self._open(scheme, url, writes=writes)
             return self._roots[url]
 
-    def _open(self, scheme: str, url: str) -> Storage:
+    def _open_local(self, path: str) -> Storage:
+        return LocalStorage(path, SystemDisk(private=self._private))
+
+    def _open(self, scheme: str, url: str, *, writes: bool) -> Storage:
         if scheme in self._openers:
             return self._openers[scheme](url)
-        if scheme == "s3":
-            from penstock.files.objects import open_s3
+        if scheme in ("s3", "gs", "az", "abfs", "abfss"):
+            from penstock.files.objects import open_objects
 
-            return open_s3(url, self._options)
+            return open_objects(url, self._options)
+        if scheme in ("hdfs", "viewfs"):
+            from penstock.files.hdfs import open_hdfs
+
+            return open_hdfs(url, private=self._private)
         from penstock.files.fsspec_files import open_fsspec
 
-        return open_fsspec(url)
+        return open_fsspec(url, writes=writes)
 
 
 def configured_storages(configuration: Configuration | None = None) -> Storages:
@@ -116,7 +131,7 @@ def canonical_url(path: str) -> str:
     """Returns one spelling of a directory given by a user: absolute, without a slash at the end.
 
     Local directories are plain absolute paths; `file:` is taken off and nothing is percent-decoded,
-    as in Hadoop's paths. `s3a:` and `s3n:` are `s3:`.
+    as in Hadoop's paths. `s3a:` and `s3n:` are `s3:`, `gcs:` is `gs:`.
 
     Raises:
         ConfigurationError: It is empty, climbs with `..`, or contains a password.

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -47,21 +48,30 @@ class ScopedStorage(Storage):
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
         self.inner.put_if_absent(self._start + key, content, deferred=deferred)
 
+    def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        self.inner.write(self._start + key, content, deferred=deferred)
+
+    def rename(self, key: str, new: str) -> None:
+        self.inner.rename(self._start + key, self._start + new)
+
     def prepare(self, local: Path) -> None:
         self.inner.prepare(local)
 
     def pieces(self, key: str) -> Iterator[bytes]:
         return self.inner.pieces(self._start + key)
 
-    def size(self, key: str) -> int | None:
-        return self.inner.size(self._start + key)
+    def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        return self.inner.read_range(self._start + key, start, size_bytes)
+
+    def entry(self, key: str) -> Entry | None:
+        found = self.inner.entry(self._start + key)
+        return None if found is None else self._inside(found)
 
     def delete(self, key: str) -> None:
         self.inner.delete(self._start + key)
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        for entry in self.inner.list(self._directory(prefix)):
-            yield Entry(entry.key[len(self._start) :], entry.size_bytes, entry.modified_ms)
+        yield from map(self._inside, self.inner.list(self._directory(prefix)))
 
     def flush(self, directory: str) -> None:
         self.inner.flush(self._directory(directory))
@@ -77,6 +87,9 @@ class ScopedStorage(Storage):
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         self.inner.swap(self._start + key, data, tag)
+
+    def _inside(self, found: Entry) -> Entry:
+        return replace(found, key=found.key[len(self._start) :])
 
     def _directory(self, key: str) -> str:
         return (self._start + check_key(key)) if key else self._start[:-1]
@@ -168,6 +181,24 @@ class RetryingStorage(Storage):
 
         self._repeat("put", put)
 
+    def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        self._repeat("write", lambda: self.inner.write(key, content, deferred=deferred))
+
+    def rename(self, key: str, new: str) -> None:
+        is_first = True
+
+        def rename() -> None:
+            nonlocal is_first
+            was_first, is_first = is_first, False
+            try:
+                self.inner.rename(key, new)
+            except ObjectMissingError:
+                # The request before this one may have worked although its reply was lost.
+                if was_first or not self.inner.exists(new):
+                    raise
+
+        self._repeat("rename", rename)
+
     def flush(self, directory: str) -> None:
         self._repeat("flush", lambda: self.inner.flush(directory))
 
@@ -192,8 +223,11 @@ class RetryingStorage(Storage):
     def holds(self, key: str, content: Content) -> bool:
         return self._repeat("holds", lambda: self.inner.holds(key, content))
 
-    def size(self, key: str) -> int | None:
-        return self._repeat("size", lambda: self.inner.size(key))
+    def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        return self._repeat("read", lambda: self.inner.read_range(key, start, size_bytes))
+
+    def entry(self, key: str) -> Entry | None:
+        return self._repeat("size", lambda: self.inner.entry(key))
 
     def delete(self, key: str) -> None:
         self._repeat("delete", lambda: self.inner.delete(key))

@@ -73,6 +73,12 @@ class FaultyStorage(Storage):
     def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
         self._write("put", key, lambda: self.inner.put_if_absent(key, content, deferred=deferred))
 
+    def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        self._write("write", key, lambda: self.inner.write(key, content, deferred=deferred))
+
+    def rename(self, key: str, new: str) -> None:
+        self._write("rename", new, lambda: self.inner.rename(key, new))
+
     def flush(self, directory: str) -> None:
         self._write("flush", directory, lambda: self.inner.flush(directory))
 
@@ -103,8 +109,11 @@ class FaultyStorage(Storage):
     def pieces(self, key: str) -> Iterator[bytes]:
         return iter(self._read("read", key, lambda: [*self.inner.pieces(key)]))
 
-    def size(self, key: str) -> int | None:
-        return self._read("size", key, lambda: self.inner.size(key))
+    def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        return self._read("read", key, lambda: self.inner.read_range(key, start, size_bytes))
+
+    def entry(self, key: str) -> Entry | None:
+        return self._read("size", key, lambda: self.inner.entry(key))
 
     def list(self, prefix: str) -> Iterator[Entry]:
         return iter(self._read("list", prefix, lambda: [*self.inner.list(prefix)]))

@@ -49,6 +49,8 @@ class _File:
 class _Directory:
     names: dict[str, _File | _Directory] = field(default_factory=dict)
     durable: dict[str, _File | _Directory] = field(default_factory=dict)
+    # Renames since the last sync: the journal has both names change, or none.
+    renamed: list[tuple[str, str]] = field(default_factory=list)
 
 
 class SimulatedDisk:
@@ -137,6 +139,17 @@ class SimulatedDisk:
         directory.names[name] = target
         self._done(None)
 
+    def rename(self, old: str, new: str) -> None:
+        self._call("rename", new)
+        directory, name = self._parent(new)
+        above, old_name = self._parent(old)
+        assert above is directory, "files are renamed within their directory"
+        if not isinstance(directory.names.get(old_name), _File):
+            raise _error(errno.ENOENT, old)
+        directory.names[name] = directory.names.pop(old_name)
+        directory.renamed.append((old_name, name))
+        self._done(None)
+
     def unlink(self, path: str) -> None:
         self._call("unlink", path)
         directory, name = self._parent(path)
@@ -170,6 +183,7 @@ class SimulatedDisk:
         if not isinstance(directory, _Directory):
             raise _error(errno.ENOENT, path)
         directory.durable = dict(directory.names)
+        directory.renamed.clear()
         self._done(None)
 
     # -- looking ------------------------------------------------------------------------------
@@ -181,13 +195,16 @@ class SimulatedDisk:
             raise _error(errno.ENOENT if found is None else errno.EISDIR, path)
         yield found.data
 
+    def read_range(self, path: str, start: int, size_bytes: int) -> bytes:
+        return b"".join(self.pieces(path))[start : start + size_bytes]
+
     def entry(self, path: str) -> DiskEntry | None:
         self._check_power()
         found = self._find(path)
         if found is None:
             return None
         if isinstance(found, _Directory):
-            return DiskEntry(is_directory=True, size_bytes=0, modified_ms=0, number=0)
+            return DiskEntry(is_directory=True, size_bytes=0, modified_ns=0, number=0)
         return DiskEntry(False, len(found.data), 0, found.number)
 
     def names(self, path: str) -> list[str]:
@@ -211,9 +228,15 @@ class SimulatedDisk:
         self._settle(self.root, rng, set())
 
     def _settle(self, directory: _Directory, rng: random.Random, seen: set[int]) -> None:
-        for name in sorted({*directory.names, *directory.durable}):
+        happened = {
+            name: rng.random() < 0.5 for name in sorted({*directory.names, *directory.durable})
+        }
+        for old_name, name in directory.renamed:
+            happened[old_name] = happened[name] = happened.get(name, True)
+        directory.renamed.clear()
+        for name, has_happened in happened.items():
             new, old = directory.names.get(name), directory.durable.get(name)
-            kept = new if rng.random() < 0.5 else old
+            kept = new if has_happened else old
             if kept is None:
                 directory.names.pop(name, None)
             else:

@@ -29,7 +29,7 @@ def kafka_jars() -> None:
     from kafka_broker import missing
 
     if reason := missing():
-        if os.environ.get("PENSTOCK_NEEDS_KAFKA"):
+        if os.environ.get("PENSTOCK_NEEDS_JARS"):
             pytest.fail(reason)
         pytest.skip(reason)
 

@@ -31,7 +31,7 @@ def found(
 ) -> dict[str, bool]:
     """Whether each orphan among `keys` may be deleted, with checkpoint 9 under way."""
     now_ms = 10 * DAY
-    entries = [Entry(f"{JOB}/{key}", 7, now_ms - age_ms) for key in keys]
+    entries = [Entry(f"{JOB}/{key}", 7, now_ms - age_ms, "") for key in keys]
     orphans = find_orphans(
         entries,
         LAYOUT,
@@ -187,7 +187,7 @@ def test_never_a_file_that_is_needed(data: st.DataObject) -> None:
     ages = {key: data.draw(st.integers(-3, 3)) for key in keys}
     referenced = data.draw(st.sets(st.sampled_from(keys))) if keys else set()
     current = data.draw(number)
-    entries = [Entry(f"{JOB}/{key}", 1, 100 - ages[key]) for key in keys]
+    entries = [Entry(f"{JOB}/{key}", 1, 100 - ages[key], "") for key in keys]
     orphans = find_orphans(
         entries,
         LAYOUT,

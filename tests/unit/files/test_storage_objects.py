@@ -21,7 +21,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import Committed, Rejected, Unknown
 from penstock.files.contract import Content
 from penstock.files.errors import ContentError, ObjectExistsError, StorageError, UnknownOutcomeError
-from penstock.files.objects import ObjectStorage, open_s3
+from penstock.files.objects import ObjectStorage, open_objects
 from penstock.files.records import open_record
 from penstock.files.urls import Storages
 
@@ -117,7 +117,7 @@ def storage(network: Network, monkeypatch: pytest.MonkeyPatch) -> ObjectStorage:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    return open_s3("s3://bucket", {})
+    return open_objects("s3://bucket", {})
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_the_client_repeats_and_recognises_its_own(
 def test_an_object_of_somebody_else_with_the_same_bytes_is_not_ours(
     storage: ObjectStorage, key: str
 ) -> None:
-    other = open_s3("s3://bucket", {})
+    other = open_objects("s3://bucket", {})
     other.put_if_absent(key, Content.of_bytes(b"mine"))
     with pytest.raises(ObjectExistsError):
         storage.put_if_absent(key, Content.of_bytes(b"mine"))
@@ -236,7 +236,7 @@ def test_a_record_on_a_failing_server_is_settled_later(
 
 
 def test_a_bucket_that_does_not_exist(storage: ObjectStorage) -> None:
-    nowhere = open_s3("s3://nowhere", {})
+    nowhere = open_objects("s3://nowhere", {})
     with pytest.raises(StorageError, match="s3://nowhere/a"):
         nowhere.put_if_absent("a", Content.of_bytes(b"x"))
 

@@ -65,7 +65,49 @@ def test_what_cannot_be_opened(url: str, text: str) -> None:
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'fsspec>="):
-        Storages().at("hdfs://host/dir")
+        Storages().at("ftp://host/dir")
+
+
+@pytest.mark.parametrize(
+    ("url", "module", "extra"),
+    [
+        ("hdfs://host/dir", "hdfs_native", "hdfs-native"),
+        ("s3://bucket/dir", "obstore.store", "obstore"),
+        ("gs://bucket/dir", "obstore.store", "obstore"),
+    ],
+)
+def test_missing_packages_of_stores_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, url: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=f"pip install '{extra}"):
+        Storages().at(url)
+
+
+def test_an_unknown_name_service_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"HADOOP_CONF_DIR"):
+        Storages().at("hdfs://nowhere/dir")
+
+
+def test_what_can_only_be_read_is_opened_for_reading() -> None:
+    with pytest.raises(ConfigurationError, match="cannot hold checkpoints"):
+        Storages().at("data://x")
+    assert Storages().at("data://x", writes=False).url == "data://x"
+
+
+def test_output_for_others_has_the_modes_of_the_umask(tmp_path: Path) -> None:
+    previous = os.umask(0o022)
+    try:
+        for private, folder_mode, mode in ((True, 0o700, 0o600), (False, 0o755, 0o644)):
+            place = tmp_path / str(private)
+            storage = Storages(private=private).at(str(place))
+            storage.make_directory("a")
+            storage.write("a/b", CONTENT)
+            storage.put_if_absent("a/c", CONTENT)
+            assert (place / "a").stat().st_mode & 0o777 == folder_mode
+            assert {path.stat().st_mode & 0o777 for path in (place / "a").iterdir()} == {mode}
+    finally:
+        os.umask(previous)
 
 
 def test_roots_are_opened_once() -> None:
@@ -160,5 +202,5 @@ def test_fsspec_a_driver_that_does_not_load_is_one_sentence(
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", broken)
     with pytest.raises(ConfigurationError, match=r"libjvm\. Install and configure") as caught:
-        Storages().at("hdfs://cluster/checkpoints")
+        Storages().at("ftp://cluster/checkpoints")
     assert "dlopen" not in str(caught.value)

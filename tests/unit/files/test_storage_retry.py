@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.files.contract import Content
+from penstock.files.contract import Content, Entry
 from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
@@ -106,11 +106,11 @@ def test_reading_is_repeated_but_not_for_what_is_missing() -> None:
     class Flaky(MemoryStorage):
         calls = 0
 
-        def size(self, key: str) -> int | None:
+        def entry(self, key: str) -> Entry | None:
             self.calls += 1
             if self.calls < 3:
                 raise StorageError("later")
-            return super().size(key)
+            return super().entry(key)
 
     inner = Flaky()
     inner.put_if_absent("a", CONTENT)
@@ -126,7 +126,7 @@ def test_reading_is_repeated_but_not_for_what_is_missing() -> None:
 
 def test_writers_that_failed_together_come_back_apart() -> None:
     class Down(MemoryStorage):
-        def size(self, key: str) -> int | None:
+        def entry(self, key: str) -> Entry | None:
             raise StorageError("throttled")
 
     pauses: list[float] = []
@@ -137,3 +137,22 @@ def test_writers_that_failed_together_come_back_apart() -> None:
     assert all(0.05 <= pause <= 0.1 for pause in first)
     assert all(0.2 <= pause <= 0.4 for pause in second)
     assert len(set(first)) > 10
+
+
+def test_a_rename_whose_reply_was_lost_is_recognised() -> None:
+    class Lossy(MemoryStorage):
+        lost = True
+
+        def rename(self, key: str, new: str) -> None:
+            super().rename(key, new)
+            if self.lost:
+                self.lost = False
+                raise UnknownOutcomeError("reply lost")
+
+    inner = Lossy()
+    inner.put_if_absent("a", CONTENT)
+    storage = RetryingStorage(inner, sleep=lambda seconds: None)
+    storage.rename("a", "b")
+    assert [entry.key for entry in inner.list("")] == ["b"]
+    with pytest.raises(ObjectMissingError):
+        storage.rename("a", "b")
