@@ -27,15 +27,15 @@ TABLES = "needs PyFlink's Table API"
 NOT_RUN = {
     "asyncio/remote_model_inference.py": TABLES,
     "connectors/elasticsearch.py": BROKER,
-    "connectors/kafka_avro_format.py": BROKER,
-    "connectors/kafka_csv_format.py": BROKER,
-    "connectors/kafka_json_format.py": BROKER,
     "connectors/pulsar.py": BROKER,
     "streaming_word_count.py": TABLES,
 }
-# These are not refused: they wait for a broker at localhost:9092.
+# tests/e2e/kafka/test_kafka_pyflink_examples.py runs these beside a broker.
 WITH_KAFKA = {
+    "connectors/kafka_avro_format.py",
     "connectors/kafka_bytearray_format.py",
+    "connectors/kafka_csv_format.py",
+    "connectors/kafka_json_format.py",
     "connectors/kafka_row_field_extractor_example.py",
 }
 

@@ -33,6 +33,14 @@ _NO_DATASETS: Final = (
     "there is no DataSet API, and Flink has dropped it; use a bounded stream with "
     "env.set_runtime_mode(RuntimeExecutionMode.BATCH), or PySpark"
 )
+_AVRO_FILES: Final = (
+    "there are no Avro files yet; use Parquet, CSV or JSON lines. Messages of Avro are read with "
+    "AvroRowDeserializationSchema(avro_schema_string=...)"
+)
+_CSV_FILES: Final = (
+    "there is no Table API to make schemas with; read files with StreamFormat.csv_format(...) and "
+    "write them with BulkWriterFactory.csv()"
+)
 _FUNCTION: Final = "it is internal to PyFlink; pass the function itself"
 
 
@@ -65,16 +73,6 @@ REFUSED_MODULES: Final[dict[str, str]] = {
     "datastream.connectors.pulsar": _spark("Pulsar", "pulsar"),
     "datastream.connectors.rabbitmq": (
         "there is no RabbitMQ connector; write a PythonSource or a PythonSink"
-    ),
-    "datastream.formats": "read with StreamFormat or BulkFormat, write with BulkWriterFactory",
-    "datastream.formats.avro": "there is no Avro format; use Parquet, CSV or JSON lines",
-    "datastream.formats.csv": (
-        "there is no Table API to make schemas with; read with StreamFormat.csv_format(...) and "
-        "write with BulkWriterFactory.csv()"
-    ),
-    "datastream.formats.json": (
-        "read with StreamFormat.json_line_format() and write with BulkWriterFactory.json(), or "
-        "call json.loads and json.dumps in a map()"
     ),
     "datastream.formats.orc": (
         "there is no ORC format; use Parquet, or read with env.from_spark(spark.read.orc(...)) and "
@@ -220,15 +218,21 @@ REFUSED: Final[dict[str, str]] = {
     "datastream.functions.ReduceFunctionWrapper": _FUNCTION,
     "datastream.functions.Internal*": _INTERNAL,
     "datastream.functions.JavaFunctionWrapper": _JAVA,
+    "datastream.formats.avro.AvroBulkWriters": _AVRO_FILES,
+    "datastream.formats.avro.AvroInputFormat": _AVRO_FILES,
+    "datastream.formats.avro.GenericRecordAvroTypeInfo": (
+        "records are rows: AvroRowDeserializationSchema(avro_schema_string=...) makes them"
+    ),
+    "datastream.formats.csv.CsvBulkWriters": _CSV_FILES,
+    "datastream.formats.csv.CsvReaderFormat": _CSV_FILES,
+    "datastream.formats.csv.CsvSchema": _CSV_FILES,
+    "datastream.formats.csv.CsvSchemaBuilder": _CSV_FILES,
     "datastream.output_tag.OutputTag.get_java_output_tag": _JAVA,
     "datastream.slot_sharing_group.MemorySize.get_java_memory_size": _JAVA,
     "datastream.slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group": _JAVA,
     "datastream.state.StateTtlConfig.CleanupStrategies.CleanupStrategy": _INTERNAL,
     "datastream.state.StateTtlConfig.CleanupStrategies.EMPTY_STRATEGY": _INTERNAL,
     "datastream.state.StateTtlConfig.CleanupStrategies.EmptyCleanupStrategy": _INTERNAL,
-    "datastream.stream_execution_environment.StreamExecutionEnvironment.add_classpaths": (
-        "use add_jars(), or Spark's spark.driver.extraClassPath"
-    ),
     "datastream.stream_execution_environment.StreamExecutionEnvironment.create_input": (
         "there are no input formats; use from_source() with a FileSource"
     ),

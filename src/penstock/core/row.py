@@ -184,6 +184,19 @@ def _restore_row(values: Iterable[Any], fields: tuple[str, ...] | None, kind: in
     return row
 
 
+def rows_of(field_names: tuple[str, ...], values: Iterable[list[Any]]) -> list[Row]:
+    """Makes rows of the same names; each keeps its list of values."""
+    rows: list[Row] = []
+    append = rows.append
+    for each in values:
+        row = _new(Row)
+        row._values = each
+        row._fields = field_names
+        row._row_kind = _INSERT
+        append(row)
+    return rows
+
+
 def copied_row(row: Row, copied: Callable[[list[Any]], list[Any]]) -> Row:
     """Returns a row like `row`, with its values as `copied` gives them."""
     made = _new(Row)

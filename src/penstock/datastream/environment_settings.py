@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from penstock.core.duration import to_millis
@@ -30,6 +32,19 @@ if TYPE_CHECKING:
     from penstock.datastream.slot_sharing_group import SlotSharingGroup
 
 __all__ = ["EnvironmentSettings"]
+
+
+_log = logging.getLogger("penstock.program")
+_OF_FLINK: Final = re.compile(r"(flink-|kafka-clients-)[^/]*\.jar")
+
+
+def _without_flinks(jars: tuple[str, ...]) -> list[str]:
+    """Returns the jars that something may need; says of the others that nothing does."""
+    kept = [jar for jar in jars if not _OF_FLINK.fullmatch(jar.rpartition("/")[2])]
+    if len(kept) < len(jars):
+        names = ", ".join(jar.rpartition("/")[2] for jar in jars if jar not in kept)
+        _log.warning("%s: left out; connectors and formats need no jars here.", names)
+    return kept
 
 
 class EnvironmentSettings(Hints):
@@ -462,15 +477,32 @@ class EnvironmentSettings(Hints):
         return self._set("python.executable", checked_text(python_exec, "an interpreter"))
 
     def add_jars(self, *jars_path: str) -> Self:
-        """Ships jars to Spark's executors.
+        """Ships jars to Spark's executors; those of Flink and its connectors are left out.
 
         Example:
             >>> _ = (folder / "driver.jar").write_bytes(b"")
             >>> _ = env.add_jars((folder / "driver.jar").as_uri())
         """
         key = "penstock.spark.conf.spark.jars"
+        wanted = _without_flinks(jars_path)
+        if not wanted:
+            return self
         present = self._configuration.get_string(key, "").split(",")
-        return self._set(key, ",".join([jar for jar in present if jar] + list(jars_path)))
+        return self._set(key, ",".join([jar for jar in present if jar] + wanted))
+
+    def add_classpaths(self, *classpaths: str) -> Self:
+        """Leaves out the jars of Flink and its connectors; others belong to `add_jars`.
+
+        Example:
+            >>> _ = env.add_classpaths("file:///jars/flink-sql-connector-kafka-1.17.1.jar")
+        """
+        wanted = _without_flinks(classpaths)
+        if wanted:
+            raise UnsupportedError(
+                f"add_classpaths() is not supported, got {wanted[0]}; use add_jars(), or Spark's "
+                "spark.driver.extraClassPath."
+            )
+        return self
 
     def _append(self, key: str, value: str) -> Self:
         items = [*self._configuration.get_list(key), checked_text(value, f"a path for {key}")]

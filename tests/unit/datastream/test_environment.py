@@ -93,6 +93,13 @@ def settings(env: StreamExecutionEnvironment) -> dict[str, str]:
         ("add_python_archive", ("a.zip", "data"), {"python.archives": "a.zip#data"}),
         ("set_python_requirements", ("r.txt",), {"python.requirements": "r.txt"}),
         ("set_python_executable", ("python3",), {"python.executable": "python3"}),
+        ("add_jars", ("file:///lib/flink-sql-connector-kafka-1.17.1.jar",), {}),
+        (
+            "add_jars",
+            ("/lib/kafka-clients-3.4.jar", "a.jar"),
+            {"penstock.spark.conf.spark.jars": "a.jar"},
+        ),
+        ("add_classpaths", ("file:///lib/flink-connector-kafka-1.15.0.jar",), {}),
         ("add_jars", ("a.jar", "b.jar"), {"penstock.spark.conf.spark.jars": "a.jar,b.jar"}),
     ],
 )
@@ -104,6 +111,16 @@ def test_setters(
     assert settings(env) == found
     for key in found:
         assert str(env.get_configuration().setting(key)) == f"code test_environment.py:{line}"
+
+
+def test_needless_jars_are_named(
+    env: StreamExecutionEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    env.add_jars("file:///lib/flink-sql-connector-kafka-1.17.1.jar", "a.jar")
+    (line,) = caplog.messages
+    assert line.startswith("flink-sql-connector-kafka-1.17.1.jar: left out")
+    with pytest.raises(UnsupportedError, match=r"got /lib/b\.jar; use add_jars"):
+        env.add_classpaths("/lib/b.jar")
 
 
 def test_lists_grow(env: StreamExecutionEnvironment) -> None:
