@@ -62,6 +62,24 @@ def test_a_stop_says_whether_to_drain(
     assert body == {"targetDirectory": None, "drain": True, "formatType": "CANONICAL"}
 
 
+def test_a_rescale_asks_for_the_parallelism(
+    serve: Callable[..., Any], open_tab: Callable[..., Any]
+) -> None:
+    server = serve("normal")
+    jid = server.look.jobs[0].jid
+    tab = open_tab(server.url, f"#/jobs/{jid}")
+    press(tab, "Rescale")
+    tab.page.get_by_role("textbox").fill("6")
+    tab.page.locator("dialog").get_by_role("button", name="Rescale", exact=True).click()
+    notice = tab.page.locator(".notice.done")
+    notice.wait_for()
+    assert "Rescaled, from checkpoint 126" in notice.inner_text()
+    ((method, path, body, _),) = server.asked
+    assert (method, path) == ("PATCH", f"/jobs/{jid}/rescaling?parallelism=6")
+    assert re.fullmatch("[0-9a-f]{32}", body.pop("triggerId"))
+    assert body == {}
+
+
 def test_a_cancellation_is_confirmed_first(
     serve: Callable[..., Any], open_tab: Callable[..., Any]
 ) -> None:

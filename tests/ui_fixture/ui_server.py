@@ -200,9 +200,9 @@ class _Handler(BaseHTTPRequestHandler):
         base, _, last = self.path.split("?")[0].strip("/").rpartition("/")
         location = f"{body.get('target-directory') or 's3://streams/savepoints'}/savepoint-ab12cd-1"
         done: dict[str, Any] = {"location": location}
-        if last == "checkpoints":
-            done = {"checkpointId": 126}
-        kind = "checkpoints" if last == "checkpoints" else "savepoints"
+        kind = "savepoints"
+        if last in ("checkpoints", "rescaling"):
+            kind, done = last, {"checkpointId": 126}
         self.ui.look.documents[f"{base}/{kind}/{trigger}"] = {
             "status": {"id": "COMPLETED"},
             "operation": done,
