@@ -13,9 +13,10 @@ from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
 from penstock.files.area import FileArea
 from penstock.files.private import make_private
+from penstock.graph.job_graph import JobGraph
 from penstock.job.attempt_directories import remove_earlier_attempts
 from penstock.job.settings import read_settings
-from penstock.runtime.records import StateSettings
+from penstock.runtime.records import JobProgram, StateSettings
 from penstock.runtime.state_files import open_area
 
 JOB = "b" * 32
@@ -101,16 +102,19 @@ def test_a_configured_directory_may_be_shared_but_the_jobs_own_is_checked(tmp_pa
         start_a_job(io_tmp_dirs=str(base))
 
 
-def test_executors_check_theirs_too(shared_tmp: Path, tmp_path: Path) -> None:
+def test_executors_check_theirs_too(
+    shared_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(shared_tmp))
     (shared_tmp / f"penstock-{os.getuid()}").symlink_to(tmp_path)
     state = StateSettings(
         backend="hashmap",
         directory=str(tmp_path / "remote" / JOB / "state"),
         scratch_directory=str(tmp_path / "scratch"),
-        local_directory=str(shared_tmp),
+        stays=True,
     )
     with pytest.raises(ConfigurationError, match="is a link"):
-        open_area(state)
+        open_area(JobProgram(JOB, 0, JobGraph("job", (), ()), state))
 
 
 def test_links_beside_an_attempts_directory_are_not_cleaned_up(tmp_path: Path) -> None:

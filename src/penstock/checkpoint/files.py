@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.pointer import Pointer
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.uploads import Holders
     from penstock.core.clock import Clock
     from penstock.core.versioned import Outcome
 
@@ -101,6 +102,8 @@ class CheckpointFiles:
             self._inline = InlinePolicy(None)
         self._layout = layout_of(job.job_id, create_subdir=settings.create_subdirectory)
         self._open_content = local_files(job.state_directory)
+        self.holders: Holders | None = None
+        """Those who hold local files, where these are not in the job's directory."""
         self._threads = ThreadPoolExecutor(_UPLOAD_THREADS, "penstock-upload")
         self._preparer = ThreadPoolExecutor(1, "penstock-prepare")
         self._preparing: Future[None] | None = None
@@ -183,7 +186,7 @@ class CheckpointFiles:
             self._layout,
             number,
             writer_id=self._writer_id,
-            inline=read_inline(snapshot, self._inline, self._open_content),
+            inline=read_inline(snapshot, self._inline, self._open_content, self.holders),
             parent=base,
             incremental=self._settings.incremental,
         )
@@ -196,6 +199,7 @@ class CheckpointFiles:
             local_files(self._job.state_directory, may_link=True),
             executor=self._threads,
             is_cancelled=lambda: number in self._aborted,
+            holders=self.holders,
         )
         return plan
 
@@ -244,6 +248,7 @@ class CheckpointFiles:
             new_uuid=_new_id,
             executor=self._threads,
             is_cancelled=lambda: wish.checkpoint_id in self._aborted,
+            holders=self.holders,
         )
 
     def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.upload_plan import UploadPlan
-    from penstock.checkpoint.uploads import InlinePolicy, OpenContent
+    from penstock.checkpoint.uploads import Holders, InlinePolicy, OpenContent
     from penstock.files.contract import Storage
     from penstock.files.urls import Storages
 
@@ -69,6 +69,7 @@ def upload_savepoint(  # noqa: PLR0913
     new_uuid: Callable[[], str],
     executor: Executor | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
+    holders: Holders | None = None,
 ) -> UploadedSavepoint:
     """Makes a new directory and writes all data files of a savepoint.
 
@@ -76,20 +77,20 @@ def upload_savepoint(  # noqa: PLR0913
         storages: Opens the target.
         target: Directory or URL given by the user, or `savepoint-dir`.
         snapshot: State of the job; in canonical form if `draft.kind` says so.
-        draft: The manifest but for `operators`, `epoch`, `sources`, `sinks`, `job` and
-            `properties.new_bytes`.
+        draft: The manifest, without what comes of the snapshot and its upload.
         open_content: Finds the bytes of local handles.
         inline: What goes into `_metadata`.
         new_uuid: Gives names, as 32 hex digits or with dashes.
         executor: Threads that write in parallel.
         is_cancelled: Asked before each file.
+        holders: Write the files of other processes.
 
     Raises:
         CheckpointError: It failed and left nothing behind.
     """
     assert draft.kind.is_savepoint, draft.kind
     storage = storages.at(target)
-    small = read_inline(snapshot, inline, open_content)
+    small = read_inline(snapshot, inline, open_content, holders)
     name = _new_directory(storage, draft.job_id, new_uuid)
     plan = plan_savepoint(snapshot, name, draft.checkpoint_id, inline=small, new_uuid=new_uuid)
     manifest = msgspec.structs.replace(
@@ -106,7 +107,8 @@ def upload_savepoint(  # noqa: PLR0913
     )
     uploaded = UploadedSavepoint(storage, name, manifest, plan)
     try:
-        run_upload(storage, plan, open_content, executor=executor, is_cancelled=is_cancelled)
+        how: Any = {"executor": executor, "is_cancelled": is_cancelled}
+        run_upload(storage, plan, open_content, holders=holders, **how)
     except BaseException:
         discard_savepoint(uploaded)
         raise

@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
@@ -263,12 +264,17 @@ class CheckpointService:
         snapshot, pinned = self._job.capture(driver)
         self._events.put(Offer(events.EpochCompleted(snapshot.epoch, snapshot, stopped), pinned))
 
-    def wait_stopped(self) -> None:
+    def wait_stopped(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Waits until the savepoint that the job stops with counts and its output is visible.
+
+        Args:
+            meanwhile: Is called again and again.
 
         Raises:
             CheckpointError: It failed; so does the attempt.
         """
+        while not futures.wait([self._stopped], _LONGEST_WAIT_S).done:
+            meanwhile()
         self._stopped.result()
 
     def pause(self) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.parallel import run_all
+from penstock.checkpoint.snapshot import local_handle
 from penstock.files.contract import Content
-from penstock.files.errors import ObjectExistsError, StorageError, UnknownOutcomeError
+from penstock.files.errors import StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.upload_plan import ContentKey, UploadPlan
+    from penstock.core.handles import FileHandle
     from penstock.files.contract import Storage
 
     OpenContent = Callable[[StoredHandle], Content]
@@ -44,6 +46,24 @@ class InlinePolicy:
     max_state_bytes: int = JOB_MANAGER_STATE_BYTES
 
 
+class Holders(Protocol):
+    """The processes that hold local files which this one does not see."""
+
+    def upload(self, puts: dict[str, FileHandle], is_cancelled: Callable[[], bool]) -> bool:
+        """Has files brought to URLs, durably; returns whether that was not cancelled.
+
+        Raises:
+            StorageError: A file is not durable, or no process has it.
+        """
+
+    def read(self, files: list[FileHandle]) -> list[bytes]:
+        """Returns the bytes of files.
+
+        Raises:
+            StorageError: One cannot be read.
+        """
+
+
 def local_files(directory: str | Path, *, may_link: bool = False) -> OpenContent:
     """Returns what finds the bytes of local handles in the job's state directory.
 
@@ -61,14 +81,21 @@ def local_files(directory: str | Path, *, may_link: bool = False) -> OpenContent
 
 
 def read_inline(
-    snapshot: JobSnapshot, policy: InlinePolicy, open_content: OpenContent
+    snapshot: JobSnapshot,
+    policy: InlinePolicy,
+    open_content: OpenContent,
+    holders: Holders | None = None,
 ) -> dict[ContentKey, bytes]:
     """Returns the bytes of all handles that go inline.
+
+    Files that other processes hold become files in storage, however small they are; only
+    JobManager storage asks for their bytes.
 
     Raises:
         CheckpointError: JobManager storage, and a state is larger than its limit.
     """
     found: dict[ContentKey, bytes] = {}
+    elsewhere: dict[ContentKey, StoredHandle] = {}
     for handle in snapshot.handles:
         key = handle.name, handle.sha256
         limit = policy.threshold_bytes
@@ -83,18 +110,25 @@ def read_inline(
             )
         if handle.inline is not None:
             found[key] = handle.inline
+        elif holders is not None:
+            if limit is None:
+                elsewhere[key] = handle
         else:
             found[key] = open_content(handle).read(f"the state file {handle.name!r}")
+    if holders is not None and elsewhere:
+        data = holders.read([local_handle(handle) for handle in elsewhere.values()])
+        found |= dict(zip(elsewhere, data, strict=True))
     return found
 
 
-def run_upload(
+def run_upload(  # noqa: PLR0913 - what to write, and who does
     storage: Storage,
     plan: UploadPlan,
     open_content: OpenContent,
     *,
     executor: Executor | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
+    holders: Holders | None = None,
 ) -> None:
     """Writes the files of a plan; afterwards they are durable.
 
@@ -104,6 +138,7 @@ def run_upload(
         open_content: Finds the bytes of a local handle.
         executor: Threads that write in parallel.
         is_cancelled: Asked before each file; a late writer stops quietly.
+        holders: Write the files that are not inline, if this process does not see them.
 
     Raises:
         UploadCancelledError: `is_cancelled` said so.
@@ -115,19 +150,19 @@ def run_upload(
         key, handle = item
         if is_cancelled():
             raise UploadCancelledError(f"{storage.url_of(key)} is not needed any more.")
-        content = _content(handle, open_content)
-        try:
-            storage.put_if_absent(key, content, deferred=True)
-        except ObjectExistsError:
-            # Names hold the checksum, so this is our own file of an earlier try, or a damaged one.
-            if not storage.holds(key, content):
-                raise
-        except UnknownOutcomeError as error:
-            # Nothing names the file yet, so unknown is as good as failed here: should it appear
-            # later, it is an orphan.
-            raise StorageError(str(error)) from error
+        storage.put_named(key, _content(handle, open_content), deferred=True)
 
-    run_all(executor, put, plan.puts.items())
+    puts = plan.puts
+    if holders is not None:
+        files = {
+            storage.url_of(key): local_handle(handle)
+            for key, handle in puts.items()
+            if handle.inline is None
+        }
+        if files and not holders.upload(files, is_cancelled):
+            raise UploadCancelledError(f"{next(iter(files))} is not needed any more.")
+        puts = {key: handle for key, handle in puts.items() if handle.inline is not None}
+    run_all(executor, put, puts.items())
     for directory in plan.directories:
         try:
             storage.flush(directory)

@@ -6,6 +6,7 @@ PenstockError
 │   └── ConfigurationError  a setting is unknown, malformed or out of range
 ├── EnvironmentError_       Java, PySpark or pandas is missing or of a wrong version
 ├── StateError              state is damaged, incompatible or used outside its scope
+│   └── StateNotHereError   a task runs where its state files are not
 └── JobExecutionError       the job failed; for a user's exception its own frames come first
     ├── InputError          the input is there and cannot be read as the program says
     ├── ProcessLostError    a process of Spark's died: its JVM, an executor, a Python worker
@@ -40,6 +41,10 @@ class EnvironmentError_(PenstockError):
 
 class StateError(PenstockError):
     """State is damaged, incompatible, or was used outside its scope."""
+
+
+class StateNotHereError(StateError):
+    """A task runs on an executor that does not have its state files, as after a lost executor."""
 
 
 class JobExecutionError(PenstockError):

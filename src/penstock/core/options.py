@@ -153,7 +153,7 @@ _STATE: Final = (
     ),
     Option(_RECOVERY + "from-local", "boolean", "false", note=_ALWAYS_LOCAL),
     Option("penstock.state.allow-pickle", "boolean", "true"),
-    Option("penstock.state.local.shared", "boolean", "true"),
+    Option("penstock.state.local.shared", "boolean"),
     Option("penstock.checkpoint.orphan-ttl", "duration", "24 h"),
     Option(
         "penstock.checkpoint.max-state-size",

@@ -4,9 +4,8 @@ A file is complete before its handle exists, so a writer that dies leaves a file
 No name is ever used twice: a second file of a name gets a suffix, because a late attempt may still
 be writing the first.
 
-Where no other worker sees a worker's directory, files are also written to a shared one: its copy
-counts, the local one is a cache. A task finds every file that its handles name, on any machine:
-what is not here is fetched and checked.
+Where no other executor sees the directory (`HomeArea`), files stay with the executor that wrote
+them: it uploads them for checkpoints, and a task elsewhere that needs them fails over to one.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.core.errors import StateError
+from penstock.core.errors import StateError, StateNotHereError
 from penstock.core.handles import FileHandle
-from penstock.files.private import copy_file, make_private
+from penstock.files.private import make_private
 
 DEFAULT_INLINE_THRESHOLD_BYTES: Final = 20 * 1024
 _BUFFER_BYTES: Final = 1 << 20
@@ -210,61 +210,61 @@ class FileArea:
         )
 
 
-class MirroredFileArea(FileArea):
-    """A `FileArea` whose files are also in a shared directory.
+class HomeArea(FileArea):
+    """A `FileArea` of one executor: what is not in it can only come from a checkpoint.
 
-    Args:
-        directory: Local to this worker.
-        shared: Seen by every worker; names in it are never used twice either, since they hold the
-            id of the attempt that writes them.
-        inline_threshold_bytes: As for `FileArea`.
+    Attributes:
+        written: Names of files since `written` was cleared last.
     """
 
     def __init__(
         self,
         directory: str | os.PathLike[str],
-        shared: str | os.PathLike[str],
         inline_threshold_bytes: int = DEFAULT_INLINE_THRESHOLD_BYTES,
     ) -> None:
         super().__init__(directory, inline_threshold_bytes)
-        self.shared = Path(shared)
-        make_private(self.shared)
+        self.written: list[str] = []
 
-    def write(self, name: str, data: bytes, known: FileHandle | None = None) -> FileHandle:
-        handle = super().write(name, data, known)
-        return handle if handle is known else self._published(handle)
+    def _create(self, name: str) -> tuple[str, int]:
+        found = super()._create(name)
+        self.written.append(found[0])
+        return found
 
-    def adopt(
-        self,
-        path: str | os.PathLike[str],
-        name: str,
-        digest: str | None = None,
-        *,
-        may_be_inline: bool = True,
-    ) -> FileHandle:
-        return self._published(super().adopt(path, name, digest, may_be_inline=may_be_inline))
+    def _link(self, source: Path, name: str) -> str:
+        found = super()._link(source, name)
+        self.written.append(found)
+        return found
 
-    def path(self, handle: FileHandle) -> Path:
-        """Returns where the file lies here, fetching it if need be."""
-        local = super().path(handle)
-        if handle.inline is None and not local.exists():
-            self._fetch(handle, local)
-        return local
+    def remove(self, names: Iterable[str]) -> None:
+        """Deletes files that nothing needs any more."""
+        for name in names:
+            (self.directory / name).unlink(missing_ok=True)
 
-    def _published(self, handle: FileHandle) -> FileHandle:
-        if handle.inline is None:
-            copy_file(self.directory / handle.name, self.shared / handle.name)
-        return handle
+    def sweep(self, kept: Collection[str], prefix: str) -> None:
+        """Deletes all files but those to be kept, and those whose names begin with `prefix`."""
+        for path in self.directory.iterdir():
+            # What begins with a dot is being written.
+            if path.is_file() and path.name not in kept and not path.name.startswith((".", prefix)):
+                path.unlink(missing_ok=True)
 
-    def _fetch(self, handle: FileHandle, local: Path) -> None:
-        source = self.shared / handle.name
-        if not source.exists():
-            raise StateError(
-                f"state file {handle.name!r} ({handle.size_bytes:,} bytes) is neither in "
-                f"{self.directory} nor in {self.shared}. Restore from another checkpoint, or check "
-                "that every worker sees the shared directory."
-            )
-        copy_file(source, local)
+    def arrived(self, handle: FileHandle) -> None:
+        """Notes that a file was checked while it was written here."""
+        _remember(self.path(handle), handle.sha256, _stamp_of(self.path(handle)))
+
+    def is_whole(self, handle: FileHandle) -> bool:
+        """Whether the file of a handle is here, with the length and checksum that it must have."""
+        try:
+            self.verify(handle)
+        except StateError:
+            return False
+        return True
+
+    def _unreadable(self, handle: FileHandle, error: OSError) -> StateError:
+        return StateNotHereError(
+            f"state file {handle.name!r} ({handle.size_bytes:,} bytes) is not in {self.directory} "
+            f"of this executor on {os.uname().nodename} ({error.strerror or error}): the task "
+            "moved, or the executor was lost. The job goes on from its latest checkpoint."
+        )
 
 
 class _Stamp(NamedTuple):

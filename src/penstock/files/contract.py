@@ -35,6 +35,7 @@ from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
     StorageError,
+    UnknownOutcomeError,
 )
 from penstock.files.private import replacing
 
@@ -258,6 +259,22 @@ class Storage(ABC):
         """Does ahead what a put of this local file, if it may be linked, would wait for."""
 
     # -- the same for all ---------------------------------------------------------------------
+
+    def put_named(self, key: str, content: Content, *, deferred: bool = False) -> None:
+        """Writes a file that nothing names yet, and whose name holds its checksum.
+
+        Raises:
+            ObjectExistsError: The name is taken by something else.
+            StorageError: It is not durable; should it appear later, it is an orphan.
+        """
+        try:
+            self.put_if_absent(key, content, deferred=deferred)
+        except ObjectExistsError:
+            # Our own file of an earlier try, or a damaged one.
+            if not self.holds(key, content):
+                raise
+        except UnknownOutcomeError as error:
+            raise StorageError(str(error)) from error
 
     def pinned(self) -> Storage:
         """Returns the same storage, bound to the directory that its links lead to now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -82,12 +81,6 @@ def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Makes some bytes the content of a file; see `replacing`."""
     with replacing(path, durable=durable) as file:
         file.write(data)
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Copies a file; the target appears, or is replaced, as a whole."""
-    with source.open("rb") as original, replacing(target) as copy:
-        shutil.copyfileobj(original, copy, 1 << 20)
 
 
 def make_durable(path: Path) -> None:

@@ -43,10 +43,26 @@ class Engine:
         self.worker_setup: WorkerSetup | None = None
         self.here: Here | None = None
         self._runner: Any = None
+        self._before: Any = None
+        """The runner of the attempt before: state is where it ran."""
+
+    def keeps_state_apart(self, shares_directory: bool | None) -> bool:
+        """Whether state files stay with executors, which share no directory with the driver.
+
+        Args:
+            shares_directory: What the configuration says; None: nothing.
+        """
+        if self.spark is None:
+            return False
+        if shares_directory is None:
+            return not str(self.spark.sparkContext.master).startswith("local")
+        return not shares_directory
 
     def runner(self, program: JobProgram) -> EpochRunner:
         """Makes the runner of an attempt; the one before is released."""
-        self._release()
+        self._before, self._runner = self._runner, None
+        if self._before is not None:
+            self._before.close()
         if self.spark is None:
             from penstock.runtime.in_process import InProcessRunner
 
@@ -54,7 +70,8 @@ class Engine:
         else:
             from penstock.spark.epoch_runner import SparkEpochRunner
 
-            self._runner = SparkEpochRunner(self.spark, program, self.worker_setup)
+            homes = getattr(self._before, "homes", None)
+            self._runner = SparkEpochRunner(self.spark, program, self.worker_setup, homes)
         return self._runner  # type: ignore[no-any-return]
 
     def start_again(self) -> None:

@@ -353,7 +353,7 @@ class LocalJob(Job):
         if driver.has_left:
             raise RescaledError("the job is rescaled")
         if driver.has_stopped:
-            resources.service.wait_stopped()
+            resources.service.wait_stopped(driver.attend)
         elif self.settings.checkpoints.takes_last:
             take_last_checkpoint(resources.service, driver)
             if driver.is_cancelled:
@@ -388,14 +388,14 @@ def take_last_checkpoint(service: CheckpointService, driver: JobDriver) -> None:
         if wish is not None:
             service.offer(driver, stopped=wish.stop)
             if wish.stop:
-                service.wait_stopped()
+                service.wait_stopped(driver.attend)
                 return
         if result is None:
             result = service.request_checkpoint()
         try:
             result.result(_POLL_S)
         except TimeoutError:
-            continue
+            driver.attend()
         except FilesError:
             result = None
             service.pause()

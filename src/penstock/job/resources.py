@@ -10,6 +10,7 @@ import logging
 import random  # noqa: TID251 - where a job is wired is where chance comes from
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,13 +25,13 @@ from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
 from penstock.files.urls import Storages
 from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
-from penstock.job.restore import check_fit, restored_state
+from penstock.job.restore import check_fit, restored_state, with_places
 from penstock.job.snapshot import PARALLELISM, JobForCheckpoints
 from penstock.jobmanager.high_availability.coordination import open_job_records
 from penstock.runtime.driver import JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sinks import SinkCommits
-from penstock.runtime.state_files import StateFiles
+from penstock.runtime.state_files import HeldFiles, StateFiles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
@@ -65,7 +66,10 @@ class JobResources:
         self._driver: JobDriver | None = None
         self._loss: ProcessLostError | None = None
         self._mark: RunningMark | None = None
-        self._files = StateFiles(settings.state.directory)
+        stays = engine.keeps_state_apart(settings.shares_directory)
+        self._state = replace(settings.state, stays=stays)
+        held = HeldFiles()
+        self._files = held if stays else StateFiles(settings.state.directory)
         self.sinks = SinkCommits(engine.graph, job_id, clock, engine.spark)
         checkpoints = settings.checkpoints
         self._records = open_job_records(settings.coordination, job_id, checkpoints.directory)
@@ -78,6 +82,8 @@ class JobResources:
         )
         storages = Storages(settings.storage_options)
         self.checkpoint_files = CheckpointFiles(identity, checkpoints, clock, storages)
+        if stays:
+            self.checkpoint_files.holders = held
         self._files.on_new = self.checkpoint_files.prepare
         self.job = JobForCheckpoints(engine.graph, self.sinks, self._files)
         self.service = CheckpointService(
@@ -128,7 +134,10 @@ class JobResources:
     def _restored(self, loaded: LoadedSnapshot) -> JobState:
         state = restored_state(self.engine.graph, loaded.manifest)
         with _RESTORE:
-            self.checkpoint_files.fetch(loaded)
+            if self._state.stays:
+                state = with_places(state, loaded)
+            else:
+                self.checkpoint_files.fetch(loaded)
         self.sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)
         return state
 
@@ -141,16 +150,17 @@ class JobResources:
             self._admission = self._driver.admission
         if self._loss is not None:
             self._recover_from(self._loss)
-        self._files.keep_only(() if state is None else state.versions.values())
+        kept = self._files.keep_only({} if state is None else state.versions)
         program = JobProgram(
             self._job_id,
             attempt,
             self.engine.graph,
-            settings.state,
+            self._state,
             settings.parameters,
             settings.leader_epoch,
             settings.object_reuse,
             settings.admission.target_ms,
+            kept,
         )
         driver = self._driver = JobDriver(
             program,
@@ -193,6 +203,7 @@ class JobResources:
 
     def close(self, status: JobStatus) -> None:
         """Lets go of everything, now that the job has ended so."""
+        self._files.abandon(f"job {self._job_id} has ended.")
         self.checkpoint_files.pointer.ending = "" if status is JobStatus.SUSPENDED else status.name
         self.service.close(status)
         if self._records is not None:

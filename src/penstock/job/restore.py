@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.checkpoint.errors import CheckpointError
@@ -287,6 +287,23 @@ def _why(error: Exception) -> str:
 
 
 # -- the state of the job -------------------------------------------------------------------------
+
+
+def with_places(state: JobState, loaded: LoadedSnapshot) -> JobState:
+    """Returns a restored state whose workers fetch the files themselves."""
+    places = {
+        handle.name: loaded.url_of(handle)
+        for handle in loaded.manifest.handles
+        if handle.path is not None
+    }
+    versions = {
+        key: replace(
+            version,
+            places={each.name: places[each.name] for each in version.files if each.inline is None},
+        )
+        for key, version in state.versions.items()
+    }
+    return replace(state, versions=versions)
 
 
 def restored_state(graph: JobGraph, manifest: Manifest) -> JobState:

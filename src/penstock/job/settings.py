@@ -32,6 +32,9 @@ _PLACES = (
 IN_PROCESS = "in-process"
 """A master of our own: epochs run in this process, one subtask after the other, without a JVM."""
 
+_SHARED = "penstock.state.local.shared"
+_STORAGE = ("s3.", "gs.", "azure.", "abfs.", "az.", "hdfs.", "fs.")
+"""Beginnings of the keys that checkpoint storage reads."""
 _ALLOW_PICKLE = "penstock.state.allow-pickle"
 _BACKENDS = ("hashmap", "rocksdb")
 
@@ -43,6 +46,8 @@ class JobSettings:
     master: str  # Spark master for a session that has to be made, or `in-process`.
     spark: dict[str, str]  # Spark settings of the user.
     state: StateSettings  # Where and how state is kept.
+    # Whether executors share the directory of state files; None: if they are on this machine.
+    shares_directory: bool | None
     admission: Admission  # Size of epochs.
     epoch_interval_ms: int  # Least time from one epoch to the next.
     parameters: tuple[tuple[str, str], ...]  # Global job parameters.
@@ -99,6 +104,9 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
             if key.startswith(prefix)
         },
         state=_state(configuration, job_id, leader_epoch),
+        shares_directory=(
+            configuration.get_boolean(_SHARED) if configuration.contains_key(_SHARED) else None
+        ),
         admission=Admission(
             target_ms=configuration.get_duration_ms("penstock.epoch.target-duration"),
             max_records=min(Admission().max_records, ceiling),
@@ -160,12 +168,12 @@ def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> Stat
             "execution.checkpointing.data-inline-threshold"
         ),
         pickles=Pickles.ALLOW if configuration.get_boolean(_ALLOW_PICKLE) else Pickles.REFUSE,
-        local_directory=(
-            None
-            if configuration.get_boolean("penstock.state.local.shared")
-            else tempfile.gettempdir()
-        ),
         options=_backend_options(configuration, backend),
+        storage=tuple(
+            (key, value)
+            for key, value in sorted(configuration.to_dict().items())
+            if key.startswith(_STORAGE)
+        ),
     )
 
 

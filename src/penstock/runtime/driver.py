@@ -35,11 +35,12 @@ from penstock.runtime.source_progress import MicroBatches, SourceProgress, Split
 from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from penstock.core.clock import Clock
     from penstock.core.job import SnapshotWish
     from penstock.graph.job_graph import Stage
+    from penstock.runtime.records import Delivery, Errand
     from penstock.runtime.sinks import SinkCommits
 
 _TRIES_OF_AN_EPOCH: Final = 4
@@ -55,6 +56,9 @@ class EpochRunner(Protocol):
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch and returns all reports."""
+
+    def attend(self, errands: Mapping[SubtaskKey, Errand]) -> list[Delivery]:
+        """Has the holders of files do errands while no epoch runs; returns what is done."""
 
     def interrupt(self) -> None:
         """Makes `run` raise soon, whatever a function does; safe from any thread, and again."""
@@ -239,7 +243,8 @@ class JobDriver:
         folded_ms = self._clock.monotonic_ms()
         if self._commits_epochs:
             self._sinks.commit(self.state.epoch, final=self._has_ended())
-        self.files.released(before.versions.values(), self.state.versions.values())
+        self.files.settle(answer for report in reports for answer in report.deliveries)
+        self.files.released(before.versions, self.state.versions)
         ended_ms = self._clock.monotonic_ms()
         duration = ended_ms - started_ms
         phases = {
@@ -287,6 +292,7 @@ class JobDriver:
     def _plan(self, try_number: int) -> EpochPlan:
         now_ms = self._clock.wall_ms()
         subtasks: dict[SubtaskKey, SubtaskPlan] = {}
+        errands = self.files.errands()
         readers = sum(stage.parallelism for stage in self._sources())
         share = max(1, self.admission.max_records // readers)
         size = max(1, self.admission.max_bytes // readers)
@@ -298,7 +304,8 @@ class JobDriver:
                 if stage.is_source:
                     budget = Budget(share, size, now_ms, max_ms=self.admission.target_ms)
                     source = self._assignment(stage, index, budget)
-                subtasks[key] = SubtaskPlan(self.state.versions.get(key), source, begins, inside)
+                version = self.state.versions.get(key)
+                subtasks[key] = SubtaskPlan(version, source, begins, inside, errands.get(key))
         return EpochPlan(self.state.epoch + 1, try_number, now_ms, subtasks)
 
     def _assignment(self, stage: Stage, index: int, budget: Budget) -> SourceAssignment:
@@ -316,6 +323,11 @@ class JobDriver:
             paused=paused,
             limit=self._alignment.limit(stage.operators[0].uid),
         )
+
+    def attend(self) -> None:
+        """Has executors bring files to a checkpoint that is waited for while no epoch runs."""
+        if self.files.has_orders:
+            self.files.settle(self._runner.attend(self.files.errands()))
 
     # -- sources and waiting ------------------------------------------------------------------
 
@@ -361,6 +373,9 @@ class JobDriver:
             due_ms = max(due_ms, started_ms + _QUIET_TICK_MS)
         while not self.is_over():
             now_ms = self._clock.monotonic_ms()
+            if self.files.has_orders:
+                # Executors hear of them, and answer, by epochs.
+                due_ms = min(due_ms, started_ms + _QUIET_TICK_MS)
             timer_ms = self.state.next_timer_ms
             if timer_ms is not None:
                 left = max(timer_ms - self._clock.wall_ms(), 0)

@@ -33,7 +33,16 @@ from penstock.runtime.level_task import (
 from penstock.runtime.overdue import WATCH
 
 if TYPE_CHECKING:
-    from penstock.runtime.records import EpochPlan, JobProgram, SubtaskReport
+    from collections.abc import Mapping
+
+    from penstock.runtime.records import (
+        Delivery,
+        EpochPlan,
+        Errand,
+        JobProgram,
+        SubtaskKey,
+        SubtaskReport,
+    )
 
     Work = tuple[EpochPlan, Future[list[SubtaskReport]]]
 
@@ -77,6 +86,10 @@ class InProcessRunner:
             # That was before there was anything to interrupt.
             self._leave(running)
         return running.result()
+
+    def attend(self, errands: Mapping[SubtaskKey, Errand]) -> list[Delivery]:
+        """All files are in the directory that the driver sees."""
+        raise AssertionError("an epoch in this process leaves no files elsewhere")
 
     def interrupt(self) -> None:
         """Ends the running epoch, or leaves the thread that runs it."""

@@ -8,7 +8,7 @@ SubtaskReport  once per subtask and epoch: the new version, counts, committables
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.times import MIN_WATERMARK
 from penstock.state.pickles import Pickles
@@ -29,22 +29,24 @@ class StateSettings:
 
     Attributes:
         backend: `hashmap` or `rocksdb`.
-        directory: Directory of this job's state files that every worker sees.
+        directory: Directory of this job's state files; every worker sees it unless `stays`.
         scratch_directory: Where sinks keep pending output that the driver reads too.
         inline_threshold_bytes: Up to this size, bytes travel in the handle.
-        local_directory: Where each executor keeps copies of its own, when `directory` is remote or
-            slow; None when `directory` is local to all.
+        stays: Whether state files stay with the executor that wrote them, in a directory of its
+            own: it uploads them for checkpoints, and nobody else reads them.
         pickles: Whether state may be pickled.
         options: Settings of the backend itself.
+        storage: Settings of checkpoint storage, for workers that read and write it themselves.
     """
 
     backend: str
     directory: str
     scratch_directory: str
     inline_threshold_bytes: int = 20 * 1024
-    local_directory: str | None = None
+    stays: bool = False
     pickles: Pickles = Pickles.ALLOW
     options: tuple[tuple[str, Any], ...] = ()
+    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class JobProgram:
         leader_epoch: Rises with every process of the job, each of which counts attempts from 0.
         object_reuse: Whether functions leave alone what they emitted, so that nothing is copied.
         target_ms: How long an epoch should take.
+        kept: Names of the state files that the attempt starts from, where files stay with
+            executors: all others that are left there may go.
     """
 
     job_id: str
@@ -70,6 +74,12 @@ class JobProgram:
     leader_epoch: int = 1
     object_reuse: bool = False
     target_ms: int = 1_000
+    kept: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def run_name(self) -> str:
+        """Begins the names of files of this attempt, and of no other in the same directory."""
+        return f"{self.job_id[:8]}.{self.attempt}-"
 
     @property
     def cache_key(self) -> tuple[str, int]:
@@ -111,11 +121,13 @@ class SubtaskVersion:
         operators: State by uid; operators that are missing start empty.
         is_restored: It comes from a checkpoint, perhaps of other parallelism, and was not written
             by a subtask of this run.
+        places: URLs of files by name, where workers fetch them from the checkpoint themselves.
     """
 
     version_id: str
     operators: dict[str, OperatorVersion]
     is_restored: bool = False
+    places: dict[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[FileHandle, ...]:
@@ -144,6 +156,29 @@ class SourceAssignment:
     limit: int | None = None
 
 
+class Order(NamedTuple):
+    """A file to bring to checkpoint storage, by the worker that holds it."""
+
+    number: int  # Names the order; it is repeated until there is an answer.
+    file: FileHandle
+    url: str  # Absolute place; empty: its bytes go to the driver.
+
+
+class Delivery(NamedTuple):
+    """What came of an order."""
+
+    number: int
+    error: str = ""  # Empty if the file is durable.
+    data: bytes = b""  # Its bytes, if these were asked for.
+
+
+class Errand(NamedTuple):
+    """What a subtask does about its local files besides its epoch."""
+
+    orders: tuple[Order, ...] = ()
+    gone: tuple[str, ...] = ()  # Names of files that nothing needs any more.
+
+
 @dataclass(frozen=True, slots=True)
 class SubtaskPlan:
     """One subtask's part of an epoch.
@@ -153,12 +188,14 @@ class SubtaskPlan:
         source: For source stages.
         begins_batch: The micro-batch before is over: watermarks that waited for that go out first.
         mid_batch: This epoch reads a micro-batch, so watermarks that rise in it wait.
+        errand: What it does about its local files, where these stay with the executor.
     """
 
     version: SubtaskVersion | None
     source: SourceAssignment | None = None
     begins_batch: bool = False
     mid_batch: bool = False
+    errand: Errand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +293,7 @@ class SubtaskReport:
         retries: How often the task was tried before, in vain; 0 but in its first report.
         held: Whether the worker still held the version that the plan names; None without one.
         home: Where the driver wanted the subtask to run; empty where it has no say.
+        deliveries: What came of the orders in the plan, as far as that is known.
         error: What went wrong, or None.
     """
 
@@ -283,4 +321,5 @@ class SubtaskReport:
     retries: int = 0
     held: bool | None = None
     home: str = ""
+    deliveries: list[Delivery] = field(default_factory=list)
     error: ErrorReport | None = None

@@ -39,6 +39,7 @@ from penstock.runtime.records import (
 from penstock.runtime.sinks import SinkLogic
 from penstock.runtime.source_logic import SourceLogic
 from penstock.runtime.state_files import open_area
+from penstock.runtime.transfers import TRANSFERS, keep_house
 from penstock.state.backend import create_backend
 from penstock.state.operator_snapshot import (
     encode_logic,
@@ -80,7 +81,7 @@ class Subtask:
         self._index = index
         self._clock = EpochClock()
         self._snapshot = unchanged if program.object_reuse else snapshot
-        self._area = open_area(program.state)
+        self._area = open_area(program)
         self._held: str | None = None
         self._frames: list[Frame] = []
         self._inputs = sorted(program.graph.inputs_of(stage), key=reading_order)
@@ -294,7 +295,10 @@ class Subtask:
         """Takes a watermark or status change of one channel."""
         number, channel = self._channels[frame.edge, frame.channel]
         valve = self._valves[number]
-        watermark = _told(valve, channel, frame)
+        if frame.kind == FrameKind.WATERMARK:
+            watermark = valve.advance(channel, frame.payload)
+        else:
+            watermark = valve.set_idle_quietly(channel, idle=frame.kind == FrameKind.IDLE)
         status = valve.status_change()
         if len(self._valves) > 1:
             outer = self._valves_joined
@@ -331,8 +335,7 @@ class Subtask:
         stage = self._stage
         program = self._program
         # Unique for ever: jobs have new ids, their attempts count up, and so do Spark's in each.
-        run = f"{program.job_id[:8]}.{program.attempt}"
-        version_id = f"{run}-e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
+        version_id = f"{program.run_name}e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
         operators: dict[str, OperatorVersion] = {}
         timers: list[int] = []
         for logic, context, output, entry, operator in zip(
@@ -362,6 +365,7 @@ class Subtask:
             report.input_ended = self._logics[0].watermark == MAX_WATERMARK
         report.is_firing = self._pending is not None
         self._held = version_id
+        keep_house(program, self._area, plan, report)
 
     # -- state that is not keyed --------------------------------------------------------------
 
@@ -387,6 +391,7 @@ class Subtask:
                 logic.open()
         elif version is not None and version.version_id == self._held:
             return
+        TRANSFERS.fetch(self._program, self._area, version)
         self._valves = [WatermarkValve(count) for count in self._channel_counts]
         self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
         self._pending = None
@@ -441,10 +446,3 @@ class Subtask:
             except Exception as error:
                 name, text = logic.context.name, describe_exception(error)
                 _log.warning("close() of operator '%s' failed:\n%s", name, text)
-
-
-def _told(valve: WatermarkValve, channel: int, frame: Frame) -> int | None:
-    """Tells a valve what a frame says; returns its new output if that rises."""
-    if frame.kind == FrameKind.WATERMARK:
-        return valve.advance(channel, frame.payload)
-    return valve.set_idle_quietly(channel, idle=frame.kind == FrameKind.IDLE)

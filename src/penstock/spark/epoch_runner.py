@@ -8,31 +8,24 @@ closure holds versions, splits and numbers only.
 
 from __future__ import annotations
 
-import gc
 import logging
-import os
 import pickle
-import signal
 import sys
 import threading
-import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import SparkFiles, TaskContext, cloudpickle
+from pyspark import cloudpickle
 
-from penstock.core import pickling
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
-from penstock.runtime.frames import Frame, FrameKind
+from penstock.runtime.frames import FrameKind
 from penstock.runtime.level_task import (
-    SubtaskCache,
     TaskPlace,
     level_partitions,
     level_tasks,
     read_report,
-    run_level_task,
 )
 from penstock.spark.dependencies import WorkerSetup
 from penstock.spark.homes import (
@@ -46,60 +39,27 @@ from penstock.spark.homes import (
 )
 from penstock.spark.losses import SparkMemory, epoch_failure, is_alive
 from penstock.spark.slots import MOST_SLOTS, SlottedLineage, has_one_executor
+from penstock.spark.worker_tasks import CLOSING_AT_END_S, Attendance, Farewell, LevelTask
 
 if TYPE_CHECKING:
-    from pyspark import Broadcast
     from pyspark.sql import SparkSession
 
-    from penstock.runtime.records import EpochPlan, JobProgram, SubtaskKey, SubtaskReport
+    from penstock.runtime.records import (
+        Delivery,
+        EpochPlan,
+        Errand,
+        JobProgram,
+        SubtaskKey,
+        SubtaskReport,
+    )
 
-
-# When a worker's garbage collector runs.
-#
-# State is many objects and few cycles. Left alone, the collector walks over all of them again and
-# again; even one collection of the objects of a task took 9 % of the time of a windowed count. So
-# it rests during tasks, what they leave is set aside, and cycles of users' objects are looked for
-# once in a while.
-
-_TASKS_BETWEEN_COLLECTIONS: Final = 200
-
-_tasks = 0
-
-
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """Keeps the collector from running inside the block, which is one task."""
-    global _tasks  # noqa: PLW0603 - there is one collector in a process
-    gc.disable()
-    try:
-        yield
-    finally:
-        _tasks += 1
-        if _tasks >= _TASKS_BETWEEN_COLLECTIONS:
-            _tasks = 0
-            gc.unfreeze()
-            gc.collect()
-        gc.freeze()
-        gc.enable()
-
-
-# Records and state may hold instances of classes that only functions of the program know.
-pickling.register_by_value_pickler(cloudpickle.dumps)
 
 _log = logging.getLogger("penstock.job")
 _AGAIN_S: Final = 0.2
 """Pause between two tries to cancel an epoch, whose job may not have reached Spark before."""
 
 _CLOSING_S: Final = 1.0
-_CLOSING_AT_END_S: Final = 180.0
 """How long close() of functions may take before the job ends without it, cancelled or not."""
-_MEANWHILE_S: Final = 0.1
-
-_CACHE = SubtaskCache()
-"""Of this worker process."""
-
-_PROGRAMS: dict[tuple[str, int], JobProgram] = {}
-"""The job attempt that this worker process served last."""
 
 
 def pickled_program(program: JobProgram) -> bytes:
@@ -149,112 +109,6 @@ def _unserialisable(program: JobProgram) -> str:
     return "the program"
 
 
-_HOME: list[str] = []
-"""The working directory of this worker before it was that of shipped files."""
-
-
-def _set_up(setup: WorkerSetup) -> None:
-    """Makes this worker one of another job."""
-    for name in setup.path:
-        sys.path.insert(0, SparkFiles.get(name))
-    if setup.works_in_files:
-        if not _HOME:
-            _HOME.append(os.getcwd())
-        os.chdir(SparkFiles.getRootDirectory())
-    elif _HOME:
-        os.chdir(_HOME.pop())
-
-
-def close_functions(patience_s: float) -> None:
-    """Closes the functions that this worker has open; the worker ends if that takes longer.
-
-    Only the system's own clock stops a close() that never lets go of the interpreter.
-    """
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, patience_s)
-    _CACHE.clear()
-    _PROGRAMS.clear()
-    signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-class Farewell:
-    """A task that closes the functions of a job attempt in the worker it runs in; picklable."""
-
-    def __init__(self, cache_key: tuple[str, int], patience_s: float) -> None:
-        self._cache_key = cache_key
-        self._patience_s = patience_s
-
-    def __call__(self, partition: int, elements: Iterable[Any]) -> Iterator[Any]:
-        for _ in elements:
-            pass
-        if self._cache_key in _PROGRAMS:
-            close_functions(self._patience_s)
-        else:
-            # So that another worker takes the next task, if that one closes something.
-            time.sleep(_MEANWHILE_S)
-        context = TaskContext.get()
-        assert context is not None
-        # The worker of an earlier try was ended.
-        return iter((context.attemptNumber(),))
-
-
-class LevelTask:
-    """The function of some tasks of one level; picklable.
-
-    Args:
-        program: The job program.
-        cache_key: Names it.
-        is_first: Whether the level reads sources.
-        parts: Each task's place, and its part of the plan, which no other task unpickles.
-        setup: What a worker does first.
-    """
-
-    def __init__(
-        self,
-        program: Broadcast[bytes],
-        cache_key: tuple[str, int],
-        is_first: bool,
-        parts: Sequence[tuple[TaskPlace, bytes]],
-        setup: WorkerSetup,
-    ) -> None:
-        self._program = program
-        self._cache_key = cache_key
-        self._is_first = is_first
-        self._parts = parts
-        self._setup = setup
-
-    def __call__(self, position: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
-        program = _PROGRAMS.get(self._cache_key)
-        if program is None:
-            if _PROGRAMS:
-                close_functions(_CLOSING_AT_END_S)
-            _set_up(self._setup)
-            pickled, classes = pickle.loads(self._program.value)
-            vars(sys.modules["__main__"]).update(classes)
-            program = _PROGRAMS[self._cache_key] = pickle.loads(pickled)
-        context = TaskContext.get()
-        assert context is not None
-        # What the first level is given only makes the partitions.
-        frames = _drain(elements) if self._is_first else (element[1] for element in elements)
-        place, plan = self._parts[position]
-        with collector_at_rest():
-            yield from run_level_task(
-                program,
-                pickle.loads(plan),
-                place,
-                frames,
-                context.taskAttemptId(),
-                _CACHE,
-                context.attemptNumber(),
-            )
-
-
-def _drain(elements: Iterable[Any]) -> list[Frame]:
-    for _ in elements:
-        pass
-    return []
-
-
 def _same(partition: int) -> int:
     return partition
 
@@ -263,7 +117,11 @@ class SparkEpochRunner:
     """An `EpochRunner` on a Spark session."""
 
     def __init__(
-        self, spark: SparkSession, program: JobProgram, setup: WorkerSetup | None = None
+        self,
+        spark: SparkSession,
+        program: JobProgram,
+        setup: WorkerSetup | None = None,
+        homes: Mapping[SubtaskKey, Home] | None = None,
     ) -> None:
         self._setup = setup or WorkerSetup()
         self._context = spark.sparkContext
@@ -271,7 +129,8 @@ class SparkEpochRunner:
         self._program = program
         self._broadcast = self._context.broadcast(pickled_program(program))
         self._executors: Executors | None = None
-        self._homes: dict[SubtaskKey, Home] = {}
+        self.homes: dict[SubtaskKey, Home] = dict(homes or {})
+        """Where subtasks run; at first, where those of the attempt before ran."""
         self._slots: SlottedLineage | None = None
         if has_one_executor(self._context):
             # As many tasks as run at once.
@@ -279,7 +138,7 @@ class SparkEpochRunner:
             if max(map(len, self._tasks)) <= MOST_SLOTS:
                 levels = [[Home("", slot) for slot in range(len(tasks))] for tasks in self._tasks]
                 self._slots = SlottedLineage(self._context, levels, {})
-        elif has_fixed_executors(self._context):
+        elif has_fixed_executors(self._context) or program.state.stays:
             warn_of_settings(self._context)
             self._executors = Executors(self._context)
         else:
@@ -300,6 +159,8 @@ class SparkEpochRunner:
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.")
             self._has_run = True
             executors = self._executors
+            if executors is not None and self._slots is None and self._program.state.stays:
+                executors.wait(self._most_subtasks, self._is_interrupted)
             if executors is not None and (executors.have_changed() or self._slots is None):
                 self._move_in(plan, executors.known.values())
             frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
@@ -336,6 +197,27 @@ class SparkEpochRunner:
                 return
             self._is_idle.wait(_AGAIN_S)
 
+    def attend(self, errands: Mapping[SubtaskKey, Errand]) -> list[Delivery]:
+        """Has the holders of files do errands, in one Spark job without records."""
+        if self._slots is None:
+            return []
+        by_home: dict[Home, dict[SubtaskKey, Errand]] = {}
+        for key, errand in errands.items():
+            by_home.setdefault(self.homes[key], {})[key] = errand
+        tasks = {
+            slot: Attendance(self._program.cache_key, [by_home.get(home, {}) for home in homes])
+            for slot, homes in self._slots.homes.items()
+        }
+        try:
+            return self._slots.each(tasks).collect()
+        except Exception as error:
+            raise epoch_failure(self._context, self._memory, 0, error) from error
+
+    @property
+    def _most_subtasks(self) -> int:
+        graph = self._program.graph
+        return max(len(level_partitions(graph, level)) for level in range(len(graph.levels)))
+
     def _deal(self, most_tasks: int) -> None:
         """Deals the subtasks of each level out to at most that many tasks."""
         graph = self._program.graph
@@ -357,10 +239,14 @@ class SparkEpochRunner:
         for level in range(len(self._program.graph.levels)):
             keys = level_partitions(self._program.graph, level)
             tasks: dict[Home, list[SubtaskKey]] = {home: [] for home in sorted(homes)}
-            found = assigned(keys, homes, self._homes, sizes)
+            found = assigned(keys, homes, self.homes, sizes)
+            if self._program.state.stays and self._slots is not None:
+                # A move in the middle of an attempt would lose the state.
+                living = {key: self.homes[key] for key in keys if self.homes[key] in tasks}
+                found |= living
             for key in keys:
                 tasks[found[key]].append(key)
-            self._homes |= found
+            self.homes |= found
             levels.append([home for home, mine in tasks.items() if mine])
             self._tasks.append([mine for mine in tasks.values() if mine])
         self._names = [[str(home) for home in level] for level in levels]
@@ -408,7 +294,7 @@ class SparkEpochRunner:
         """Closes them in idle workers; those that Spark kills close theirs themselves."""
         if not self._has_run:
             return
-        patience_s = _CLOSING_S if self._is_interrupted.is_set() else _CLOSING_AT_END_S
+        patience_s = _CLOSING_S if self._is_interrupted.is_set() else CLOSING_AT_END_S
         task = Farewell(self._program.cache_key, patience_s)
         context = self._context
         try:
@@ -417,7 +303,7 @@ class SparkEpochRunner:
                 seeds: Any = context.parallelize(range(tasks), tasks)
                 tries = seeds.mapPartitionsWithIndex(task).collect()
             else:
-                tries = self._slots.each(task).collect()
+                tries = self._slots.each(dict.fromkeys(self._slots.homes, task)).collect()
         except Exception:
             _log.warning("Functions could not be closed on Spark.", exc_info=True)
             return

@@ -17,10 +17,12 @@ move; when homes come, no more move than the balance needs.
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark import SparkContext
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
     from penstock.runtime.records import SubtaskKey
 
 _log = logging.getLogger("penstock.job")
+_LOOK_S: Final = 0.05
+_QUIET_S: Final = 2.0
+"""Executors of one application start together, some a second after others."""
+_PATIENCE_S: Final = 60.0
+"""Then tasks wait for executors themselves, and Spark says so."""
 
 
 class Home(NamedTuple):
@@ -121,6 +128,22 @@ class Executors:
         self._spark: Any = jsc.sc()
         self._ids: str | None = None
         self.known: dict[str, Executor] = {}
+
+    def wait(self, subtasks: int, is_over: threading.Event) -> None:
+        """Waits for the executors of an attempt, since state does not move while it runs.
+
+        These are all once there is a core for each subtask, or no more have come for a while.
+        """
+        changed_s = started_s = time.monotonic()
+        while not is_over.wait(_LOOK_S):
+            now_s = time.monotonic()
+            if self.have_changed():
+                changed_s = now_s
+            if sum(each.slots for each in self.known.values()) >= subtasks:
+                return
+            quiet_s = _QUIET_S if self.known else _PATIENCE_S
+            if now_s - changed_s > quiet_s or now_s - started_s > _PATIENCE_S:
+                return
 
     def have_changed(self) -> bool:
         """Looks for executors that came or went since the last call."""

@@ -89,11 +89,14 @@ class SlottedLineage:
         widths = [len(homes) for homes in levels]
         self._partitioners = {width: jvm.PythonPartitioner(width, 0) for width in set(widths)}
         self._widths = widths
-        self._locations: dict[int, list[str]] = {}
-        """Of all homes, by slot."""
+        self.homes: dict[int, list[Home]] = {}
+        """All homes, by slot."""
         for home in sorted({home for homes in levels for home in homes}):
-            location = locations.get(home.executor, "")
-            self._locations.setdefault(home.slot, []).append(location)
+            self.homes.setdefault(home.slot, []).append(home)
+        self._locations = {
+            slot: [locations.get(home.executor, "") for home in homes]
+            for slot, homes in self.homes.items()
+        }
         self._environments = {
             slot: jvm.java.util.HashMap({**context.environment, _SLOT: str(slot)})
             for slot in self._locations
@@ -147,11 +150,15 @@ class SlottedLineage:
         last = [self._staged(part, tasks[-1][slot], slot, writes) for slot, part in parts.items()]
         return RDD(self._union(last).toJavaRDD(), self._context, writes)
 
-    def each(self, task: PartitionTask) -> RDD[Any]:
-        """Returns the RDD of what a task makes of nothing in the worker of each home."""
+    def each(self, tasks: Mapping[int, Callable[[int, Iterable[Any]], Iterator[Any]]]) -> RDD[Any]:
+        """Returns the RDD of what tasks make of nothing in the worker of each home.
+
+        Args:
+            tasks: By slot; each is given the position of a home among those of its slot.
+        """
         writes = self._context.serializer
         parts = [
-            self._staged(self._placed(locations), task, slot, writes)
+            self._staged(self._placed(locations), tasks[slot], slot, writes)
             for slot, locations in self._locations.items()
         ]
         return RDD(self._union(parts).toJavaRDD(), self._context, writes)

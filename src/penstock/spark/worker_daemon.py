@@ -18,7 +18,7 @@ import pyspark.worker
 from pyspark import daemon
 
 from penstock.runtime.level_task import EpochInterrupted
-from penstock.spark.epoch_runner import close_functions
+from penstock.spark.worker_tasks import close_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

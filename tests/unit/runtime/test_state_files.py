@@ -19,6 +19,11 @@ def version(*names: str) -> SubtaskVersion:
     )
 
 
+def of(*versions: SubtaskVersion) -> dict[tuple[int, int], SubtaskVersion]:
+    """The versions of the subtasks of a stage."""
+    return {(0, index): each for index, each in enumerate(versions)}
+
+
 def files(directory: Path, *names: str) -> StateFiles:
     for name in names:
         (directory / name).write_text("x")
@@ -31,7 +36,7 @@ def left(directory: Path) -> str:
 
 def test_what_is_left_behind_goes(tmp_path: Path) -> None:
     state = files(tmp_path, "a", "b", "c")
-    state.released([version("a", "b")], [version("b", "c")])
+    state.released(of(version("a", "b")), of(version("b", "c")))
     assert left(tmp_path) == "bc"
 
 
@@ -39,7 +44,7 @@ def test_pinned_files_stay_until_the_last_pin_goes(tmp_path: Path) -> None:
     state = files(tmp_path, "a", "b")
     first = state.pin([version("a")])
     second = state.pin_again(first)
-    state.released([version("a")], [version("b")])
+    state.released(of(version("a")), of(version("b")))
     assert left(tmp_path) == "ab"
     state.unpin(first)
     assert left(tmp_path) == "ab"
@@ -50,7 +55,7 @@ def test_pinned_files_stay_until_the_last_pin_goes(tmp_path: Path) -> None:
 def test_a_new_attempt_keeps_what_it_needs_and_what_is_pinned(tmp_path: Path) -> None:
     state = files(tmp_path, "a", "b", "c", "d")
     pinned = state.pin([version("c")])
-    state.keep_only([version("a")])
+    state.keep_only(of(version("a")))
     assert left(tmp_path) == "ac"
     state.unpin(pinned)
     assert left(tmp_path) == "a"
@@ -59,7 +64,7 @@ def test_a_new_attempt_keeps_what_it_needs_and_what_is_pinned(tmp_path: Path) ->
 def test_files_that_no_version_ever_named_go_at_the_second_look(tmp_path: Path) -> None:
     state = files(tmp_path, "a", "x", "y")
     pinned = state.pin([version("y")])
-    now = [version("a")]
+    now = of(version("a"))
     for _ in range(50):
         state.released(now, now)
     assert left(tmp_path) == "axy"
@@ -74,6 +79,6 @@ def test_new_files_are_told(tmp_path: Path) -> None:
     state = files(tmp_path, "a", "b", "c", "d")
     told: list[set[str]] = []
     state.on_new = told.append
-    state.released([version("a", "b")], [version("b", "c"), version("d")])
-    state.released([version("b", "c"), version("d")], [version("d")])
+    state.released(of(version("a", "b")), of(version("b", "c"), version("d")))
+    state.released(of(version("b", "c"), version("d")), of(version("d")))
     assert told == [{"c", "d"}, set()]
