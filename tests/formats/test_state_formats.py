@@ -18,7 +18,7 @@ from penstock.operators.windows.windows import TimeWindow
 from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.state.operator_snapshot import read_logic
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 
 STATE = json.loads((Path(__file__).parent / "v1" / "state.json").read_text())
 WINDOW = TimeWindow(0, 60_000)

@@ -18,7 +18,7 @@ from penstock.files.area import FileArea
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.state.operator_snapshot import encode_logic, read_logic, schemas_of, write_states
 from penstock.state.operator_state import OperatorState
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,9 +23,8 @@ from penstock.state.rocksdb.backend import RocksKeyedState
 from penstock.state.rocksdb.base import RocksBase
 from penstock.state.rocksdb.fold import Fold
 from penstock.state.rocksdb.lists import RocksListTable
-from penstock.state.rocksdb.table import RocksTable
+from penstock.state.rocksdb.table import RocksTable, RocksValueTable
 from penstock.state.rocksdb.timers import RocksTimerTable
-from penstock.state.rocksdb.values import RocksValueTable
 from penstock.state.timers import TimerTable
 
 if TYPE_CHECKING:

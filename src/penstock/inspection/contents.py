@@ -22,7 +22,7 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.core.errors import StateError
 from penstock.core.row import Row
 from penstock.inspection.reader import Snapshot, open_snapshot
-from penstock.state.pickles import Opaque
+from penstock.state.plain_serializer import Opaque
 from penstock.state.schema import PLAIN
 
 if TYPE_CHECKING:

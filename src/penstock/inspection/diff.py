@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.inspection.contents import to_json
 from penstock.inspection.reader import Snapshot, open_snapshot
-from penstock.state.pickles import is_hidden
+from penstock.state.plain_serializer import is_hidden
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import OperatorRecord

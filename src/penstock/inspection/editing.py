@@ -39,7 +39,7 @@ from penstock.inspection.operator_editing import (
 )
 from penstock.inspection.reader import Snapshot
 from penstock.job.snapshot import uid_hash
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 from penstock.version import __version__
 
 if TYPE_CHECKING:

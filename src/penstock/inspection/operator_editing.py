@@ -25,7 +25,7 @@ from penstock.state.operator_snapshot import (
     write_states,
 )
 from penstock.state.operator_state import OperatorState
-from penstock.state.pickles import Pickles, is_hidden
+from penstock.state.plain_serializer import Pickles, is_hidden
 from penstock.state.rescaling import import_version
 from penstock.state.schema import is_data
 

@@ -29,7 +29,7 @@ from penstock.operators.windows import windows as _windows  # noqa: F401 - names
 from penstock.state.backend import read_entries
 from penstock.state.operator_snapshot import LogicState, read_logic
 from penstock.state.operator_state import BROADCAST, KINDS
-from penstock.state.pickles import Opaque, Pickles
+from penstock.state.plain_serializer import Opaque, Pickles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle, SubtaskRecord

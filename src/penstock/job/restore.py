@@ -35,11 +35,11 @@ from penstock.runtime.job_state import JobState
 from penstock.runtime.records import OperatorVersion, SubtaskVersion
 from penstock.runtime.source_progress import SourceProgress
 from penstock.state.backend import create_backend
-from penstock.state.facts import PICKLE
+from penstock.state.evolution import PICKLE
 from penstock.state.heap import HASHMAP
 from penstock.state.operator_snapshot import facts_of
 from penstock.state.operator_state import OperatorState
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, OperatorRecord

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.keygroups import key_group_range
 from penstock.job.snapshot import key_schema
-from penstock.state.evolution import Verdict, evolve, incompatible_text
-from penstock.state.facts import PICKLE, StateFacts, table_kind
+from penstock.state.evolution import (
+    PICKLE,
+    StateFacts,
+    Verdict,
+    evolve,
+    incompatible_text,
+    table_kind,
+)
 from penstock.state.schema import PLAIN
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from penstock.jobmanager.high_availability.coordination import Coordination, rea
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.runtime.admission import LARGEST, Admission
 from penstock.runtime.records import StateSettings
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

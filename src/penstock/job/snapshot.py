@@ -17,7 +17,7 @@ from penstock.checkpoint.manifest import (
 )
 from penstock.checkpoint.snapshot import JobSnapshot, handle_record, keyed_record
 from penstock.checkpoint.statistics import TaskShape
-from penstock.state.facts import DATA
+from penstock.state.evolution import DATA
 from penstock.state.schema import schema_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.runtime.sinks import SinkCommits
     from penstock.runtime.source_progress import SourceProgress
     from penstock.runtime.state_files import StateFiles
-    from penstock.state.facts import StateFacts
+    from penstock.state.evolution import StateFacts
 
 
 PARALLELISM: Final = "parallelism"

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.times import MIN_WATERMARK
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
     from penstock.connectors.source import Budget, Split
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.graph.job_graph import JobGraph
-    from penstock.state.facts import StateFacts
+    from penstock.state.evolution import StateFacts
 
 SubtaskKey = tuple[int, int]
 """Stage id and subtask index."""

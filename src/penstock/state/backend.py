@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM
-from penstock.state.context import StateContext
-from penstock.state.delta_chain import FoldPolicy
+from penstock.state.delta_chain import FoldPolicy, StateContext
 from penstock.state.heap import HASHMAP, HeapListTable, HeapMapTable, HeapValueTable
 from penstock.state.keyed import KeyedState
 from penstock.state.payload import Payload, TableColumns
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 from penstock.state.rescaling import import_versions
 from penstock.state.rocksdb.backend import ROCKSDB, RocksKeyedState
-from penstock.state.rocksdb.base import require_rocksdict
-from penstock.state.rocksdb.settings import RocksLimits, RocksSettings
-from penstock.state.ttl import convert_value
+from penstock.state.rocksdb.base import RocksLimits, RocksSettings, require_rocksdict
+from penstock.state.ttl import changed_content, retimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -164,13 +162,12 @@ def read_entries(
     state = create_backend(version.backend, pickles=pickles).create_state(
         *groups, area, EpochClock(), "(reader)"
     )
+    plain = retimed(to_timed=False, now_ms=0)
     try:
         state.restore((version,))
-        for name, kind, key, ns, value in state.entries():
-            if state.is_timed(name):
-                plain = convert_value(kind, value, to_timed=False, now_ms=0)
-                yield name, kind, key, ns, plain
-            else:
-                yield name, kind, key, ns, value
+        for row in state.entries():
+            name, kind, key, ns, value = row
+            is_timed = state.is_timed(name)
+            yield (name, kind, key, ns, changed_content(kind, value, plain)) if is_timed else row
     finally:
         state.close()

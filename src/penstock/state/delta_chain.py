@@ -1,4 +1,4 @@
-"""The deltas of versions as files: written one a commit, merged when they are many, caught up with.
+"""The files of versions: deltas are written, merged and caught up with.
 
 A version on top of another keeps its base and its deltas and adds one. Who holds an ancestor needs
 only what was added since; ancestors are recognised by id *and* content, because a zombie attempt
@@ -14,15 +14,69 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.handles import FileHandle, KeyedStateVersion
+from penstock.core.keygroups import key_group
 from penstock.state.payload import Payload, TableColumns, decode_payload
+from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from penstock.core.handles import FileHandle, KeyedStateVersion
-    from penstock.state.context import StateContext
+    from penstock.core.clock import EpochClock
+    from penstock.core.handles import FileHandle
+    from penstock.files.area import FileArea
     from penstock.state.tables import Columns
     from penstock.state.timers import TimerColumns
+
+
+@dataclass(frozen=True, slots=True)
+class StateContext:
+    """What the keyed state of one operator in one subtask is given.
+
+    Attributes:
+        first_key_group: First key group of the subtask.
+        last_key_group: Last key group of the subtask, inclusive.
+        max_parallelism: Number of key groups.
+        area: Where the files of versions are.
+        clock: Processing time, for the TTL of states.
+        uid: Uid of the operator, for errors.
+        open_version: Returns the `KeyedState` of a version of any range and backend, to be read.
+        pickles: Whether values may be pickled, and pickles be read.
+    """
+
+    first_key_group: int
+    last_key_group: int
+    max_parallelism: int
+    area: FileArea
+    clock: EpochClock
+    uid: str
+    open_version: Callable[[KeyedStateVersion, StateContext], Any]
+    pickles: Pickles = Pickles.ALLOW
+
+    def owns(self, key: Any) -> bool:
+        """Returns whether a key lies in this range of key groups."""
+        group = key_group(key, self.max_parallelism)
+        return self.first_key_group <= group <= self.last_key_group
+
+    def is_range_of(self, version: KeyedStateVersion) -> bool:
+        """Returns whether a version is of exactly this range."""
+        mine = (self.first_key_group, self.last_key_group)
+        return (version.first_key_group, version.last_key_group) == mine
+
+    def version(
+        self, version_id: str, backend: str, base: tuple[FileHandle, ...] = ()
+    ) -> KeyedStateVersion:
+        """Returns a version of this range without deltas."""
+        return KeyedStateVersion(
+            version_id,
+            backend,
+            version_id if base else "",
+            base,
+            (),
+            (),
+            self.first_key_group,
+            self.last_key_group,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import sys
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.state.spaces import Spaces
 from penstock.state.tables import (
     ABSENT,
     CLEARED,
@@ -14,11 +13,12 @@ from penstock.state.tables import (
     Conversion,
     ListTable,
     MapTable,
+    Spaces,
     Table,
     ValueTable,
     map_columns,
 )
-from penstock.state.ttl import convert_columns, converted_columns
+from penstock.state.ttl import changed_columns, keeping_times, retimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -56,16 +56,16 @@ class _HeapTable(Table):
         """Returns the whole table as columns."""
 
     def retime(self, *, timed: bool, now_ms: int) -> bool:
-        columns = convert_columns(self.kind, self.image(), to_timed=timed, now_ms=now_ms)
-        self.reset()
         self.timed = timed
-        self.apply(columns)
-        return bool(columns)
+        return self._change(retimed(to_timed=timed, now_ms=now_ms))
 
     def convert(self, schema: str, conversion: Conversion) -> bool:
-        columns = converted_columns(self.kind, self.image(), conversion, timed=self.timed)
-        self.reset()
         self.schema = schema
+        return self._change(keeping_times(conversion, timed=self.timed))
+
+    def _change(self, change: Conversion) -> bool:
+        columns = changed_columns(self.kind, self.image(), change)
+        self.reset()
         self.apply(columns)
         return bool(columns)
 

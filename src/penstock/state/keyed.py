@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from penstock.core.copies import snapshot
 from penstock.core.errors import ProgramError, StateError
+from penstock.core.handles import FileHandle
 from penstock.state.delta_chain import DeltaChain, is_same
-from penstock.state.facts import DeclaredTypes, table_kind
+from penstock.state.evolution import DeclaredTypes, table_kind
 from penstock.state.objects import VoidScope
 from penstock.state.payload import Payload, TableColumns
-from penstock.state.state_factory import make_state
+from penstock.state.state_factory import Ttl, make_state
 from penstock.state.tables import NO_KEY, ListTable, MapTable, Table, ValueTable
 from penstock.state.timers import TimerTable, timer_entries
-from penstock.state.ttl_states import Ttl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.api import State
-    from penstock.state.context import StateContext
-    from penstock.state.delta_chain import FoldPolicy
+    from penstock.state.delta_chain import FoldPolicy, StateContext
     from penstock.state.descriptors import StateDescriptor
-    from penstock.state.facts import StateFacts
+    from penstock.state.evolution import StateFacts
     from penstock.state.objects import Scope
     from penstock.state.tables import Conversion, Row
     from penstock.state.ttl import StateTtlConfig
+
 
 TableT = TypeVar("TableT", bound=Table)
 
@@ -188,7 +188,7 @@ class KeyedState(ABC):
 
     def facts(self) -> tuple[StateFacts, ...]:
         """Describes each state, for the record of a snapshot."""
-        return self._declared.facts(self._tables.values())
+        return tuple(map(self._declared.facts_of_table, self._tables.values()))
 
     def enable_ttl(self, table: Table, config: StateTtlConfig | None) -> Ttl | None:
         """Makes a table hold last accesses, or not; returns the rules of its TTL."""

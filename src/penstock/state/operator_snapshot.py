@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.core.errors import StateError
 from penstock.state.operator_state import BROADCAST, OperatorState, Snapshot
-from penstock.state.pickles import Pickles, refusal
 from penstock.state.plain_serializer import (
+    Pickles,
     check_head,
     decode_body,
     decode_column,
     encode_body,
     encode_column,
     pickled_column,
+    refusal,
 )
 from penstock.state.serializers import table_serializer
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from penstock.core.handles import FileHandle
     from penstock.files.area import FileArea
-    from penstock.state.facts import StateFacts
+    from penstock.state.evolution import StateFacts
     from penstock.state.keyed import KeyedState
 
 _HEAD: Final = "LG1"

@@ -22,9 +22,9 @@ from penstock.state.api import (
     OperatorStateStore,
     ReadOnlyBroadcastState,
 )
-from penstock.state.facts import DeclaredTypes
+from penstock.state.evolution import DeclaredTypes
 from penstock.state.objects import checked_elements
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         MapStateDescriptor,
         StateDescriptor,
     )
-    from penstock.state.facts import StateFacts
+    from penstock.state.evolution import StateFacts
 
 SPLIT: Final = "split"
 UNION: Final = "union"

@@ -25,15 +25,17 @@ from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import StateError
-from penstock.state.pickles import Pickles, pickle_bytes, refusal
 from penstock.state.plain_serializer import (
     COUNT,
     PICKLE,
+    Pickles,
     check_head,
     decode_body,
     decode_column,
     encode_body,
     encode_column,
+    pickle_bytes,
+    refusal,
 )
 from penstock.state.serializers import table_serializer
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import StateError
-from penstock.state.pickles import Pickles, is_hidden
+from penstock.state.plain_serializer import Pickles, is_hidden
 from penstock.state.tables import ListTable, MapTable, ValueTable
-from penstock.state.ttl import convert_value, converted_values
+from penstock.state.ttl import changed_content, keeping_times, retimed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from penstock.core.handles import KeyedStateVersion
     from penstock.state.keyed import KeyedState
-    from penstock.state.tables import Row, Table
+    from penstock.state.tables import Row
 
 
 def import_versions(target: KeyedState, versions: Iterable[KeyedStateVersion]) -> None:
@@ -70,23 +70,14 @@ def _import_row(target: KeyedState, row: Row, *, timed: bool, schema: str) -> No
         return
     table = target.table_for(name, kind, timed=timed, schema=schema)
     if table.schema != schema:
-        value = _evolved(target, row, table, timed=timed, schema=schema)
+        change = keeping_times(target.conversion(name, kind, schema, table.schema), timed=timed)
+        value = changed_content(kind, value, change)
     if table.timed is not timed:
-        value = convert_value(kind, value, to_timed=table.timed, now_ms=target.clock.now_ms)
+        change = retimed(to_timed=table.timed, now_ms=target.clock.now_ms)
+        value = changed_content(kind, value, change)
     if isinstance(table, MapTable):
         table.put(key, ns, *value)
     elif isinstance(table, ListTable):
         table.extend(key, ns, value)
     elif isinstance(table, ValueTable):
         table.put(key, ns, value)
-
-
-def _evolved(target: KeyedState, row: Row, table: Table, *, timed: bool, schema: str) -> Any:
-    """Returns the content of a row as one of the type that the program declares."""
-    name, kind, _, _, value = row
-    conversion = target.conversion(name, kind, schema, table.schema)
-    values = value if kind == "list" else [value[1]] if kind == "map" else [value]
-    converted = converted_values(values, conversion, timed=timed)
-    if kind == "list":
-        return converted
-    return (value[0], converted[0]) if kind == "map" else converted[0]

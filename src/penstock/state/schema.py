@@ -42,7 +42,7 @@ _ELEMENTS: Final = {
     "BASIC_ARRAY": BasicArrayTypeInfo,
     "OBJECT_ARRAY": ObjectArrayTypeInfo,
 }
-_LISTS: Final = (ListTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo)
+LISTS: Final = (ListTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo)
 _SINGLE: Final = {
     **{kind.name: getattr(Types, kind.name) for kind in BasicType},
     "SQL_DATE": Types.SQL_DATE,
@@ -81,7 +81,7 @@ def _text(given: TypeInformation) -> str:
         return f"{given.name}({', '.join(map(_text, given.get_field_types()))})"
     if isinstance(given, MapTypeInfo):
         return f"MAP({_text(given.key_type)}, {_text(given.value_type)})"
-    if isinstance(given, _LISTS):
+    if isinstance(given, LISTS):
         return f"{given.name}({_text(given.element_type)})"
     return PICKLED if isinstance(given, PickledBytesTypeInfo) else repr(given)
 

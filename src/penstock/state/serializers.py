@@ -27,10 +27,8 @@ import msgspec
 
 from penstock.core.basic_types import BasicType
 from penstock.core.composite_types import (
-    BasicArrayTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
-    ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
 )
 from penstock.core.duration import Instant
@@ -46,7 +44,7 @@ from penstock.core.types import (
     Types,
 )
 from penstock.state.plain_serializer import encode_body, plain_wire, register_reader
-from penstock.state.schema import PLAIN, basic_type_of, is_data, parse_schema
+from penstock.state.schema import LISTS, PLAIN, basic_type_of, is_data, parse_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -379,7 +377,6 @@ _TEXTS: Final[dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     TimeTypeInfo: (datetime.time.isoformat, datetime.time.fromisoformat),
     TimestampTypeInfo: (datetime.datetime.isoformat, datetime.datetime.fromisoformat),
 }
-_LISTS: Final = (ListTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 
 
 @functools.lru_cache(256)
@@ -432,7 +429,7 @@ def _made(declared: TypeInformation) -> Serializer:  # noqa: PLR0911 - one branc
         return _TextSerializer(declared, *_TEXTS[type(declared)])
     if isinstance(declared, PrimitiveArrayTypeInfo) and declared._is_bytes:
         return _BytesSerializer(declared)
-    if isinstance(declared, _LISTS):
+    if isinstance(declared, LISTS):
         return _ListSerializer(declared, _made(declared.element_type))
     if isinstance(declared, MapTypeInfo):
         return _MapSerializer(declared, _made(declared.key_type), _made(declared.value_type))

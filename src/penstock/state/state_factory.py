@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.core.copies import IMMUTABLE, unchanged
-from penstock.state.api import ValueState
+from penstock.core.copies import IMMUTABLE, snapshot, unchanged
+from penstock.state.api import ListState, MapState, ValueState
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
     ReducingStateDescriptor,
@@ -22,16 +22,258 @@ from penstock.state.objects import (
     TableListState,
     TableMapState,
     TableReducingState,
+    checked_elements,
     reduce_callable,
 )
-from penstock.state.rocksdb.table import MISSING
-from penstock.state.rocksdb.values import RocksValueTable
-from penstock.state.tables import ListTable, MapTable, Table, ValueTable
-from penstock.state.ttl_states import Ttl, TtlListState, TtlMapState, TtlValueState
+from penstock.state.rocksdb.table import MISSING, RocksValueTable
+from penstock.state.tables import ABSENT, ListTable, MapTable, Table, ValueTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from penstock.core.clock import EpochClock
     from penstock.core.copies import Copier
     from penstock.state.api import State
+    from penstock.state.objects import Scope
+    from penstock.state.tables import ValueTable
+    from penstock.state.ttl import StateTtlConfig
+
+# State objects with a time to live.
+#
+# Tables hold `(value, last access)`; each list element and each map entry has a last access of its
+# own. An entry is expired when `last access + ttl <= now`, in processing time. An access that finds
+# an expired entry removes it, even if it returns the value.
+
+
+class Ttl:
+    """The rules of one state, with the clock that they go by.
+
+    Attributes:
+        config: What the user asked for.
+        accesses: Accesses since the last cleanup, which pay for its size.
+    """
+
+    __slots__ = ("_clock", "accesses", "config", "prolongs_on_read", "returns_expired", "ttl_ms")
+
+    def __init__(self, config: StateTtlConfig, clock: EpochClock) -> None:
+        self.config = config
+        self.accesses = 0
+        self.ttl_ms = config.ttl_ms
+        self.prolongs_on_read = config.get_update_type() is config.UpdateType.OnReadAndWrite
+        self.returns_expired = (
+            config.get_state_visibility() is config.StateVisibility.ReturnExpiredIfNotCleanedUp
+        )
+        self._clock = clock
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock.now_ms
+
+    @property
+    def deadline_ms(self) -> int:
+        """What was last accessed by then is expired now."""
+        return self._clock.now_ms - self.ttl_ms
+
+    def is_expired(self, accessed_ms: int) -> bool:
+        return accessed_ms + self.ttl_ms <= self._clock.now_ms
+
+    @property
+    def cleans_images(self) -> bool:
+        """Whether full images leave expired entries out."""
+        strategies = self.config.get_cleanup_strategies()
+        return strategies.in_full_snapshot() or strategies.is_cleanup_in_background()
+
+    @property
+    def cleans_rows(self) -> bool:
+        """Whether rewriting the database drops expired rows."""
+        strategies = self.config.get_cleanup_strategies()
+        return (
+            strategies.in_full_snapshot()
+            or strategies.get_rocksdb_compact_filter_cleanup_strategy() is not None
+        )
+
+    def cleanup_size(self) -> int:
+        """Returns how many entries the accesses since the last call oblige to look at."""
+        strategy = self.config.get_cleanup_strategies().get_incremental_cleanup_strategy()
+        accesses, self.accesses = self.accesses, 0
+        return 0 if strategy is None else accesses * strategy.get_cleanup_size()
+
+
+class _Expiring:
+    """What the three kinds have in common."""
+
+    __slots__ = ("_scope", "_snapshot", "_table", "_ttl")
+
+    def __init__(self, scope: Scope, table: Any, ttl: Ttl, snapshot: Copier = snapshot) -> None:
+        self._scope = scope
+        self._table = table
+        self._ttl = ttl
+        self._snapshot = snapshot
+
+
+class TtlValueState(_Expiring, ValueState[Any]):
+    """Value state that expires."""
+
+    __slots__ = ()
+    _table: ValueTable
+
+    def value(self) -> Any:
+        return self._read(
+            returns_expired=self._ttl.returns_expired, prolongs=self._ttl.prolongs_on_read
+        )
+
+    def unexpired(self) -> Any:
+        """Returns the value that an accumulation continues from: never an expired one."""
+        return self._read(returns_expired=False, prolongs=False)
+
+    def _read(self, *, returns_expired: bool, prolongs: bool) -> Any:
+        scope, ttl = self._scope, self._ttl
+        ttl.accesses += 1
+        entry = self._table.get(scope.key, scope.namespace)
+        if entry is None:
+            return None
+        value, accessed = entry
+        if ttl.is_expired(accessed):
+            self._table.remove(scope.key, scope.namespace)
+            return value if returns_expired else None
+        if prolongs and accessed != ttl.now_ms:
+            self._table.put(scope.key, scope.namespace, (value, ttl.now_ms))
+        return value
+
+    def update(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
+        scope, ttl = self._scope, self._ttl
+        ttl.accesses += 1
+        self._table.put(scope.key, scope.namespace, (self._snapshot(value), ttl.now_ms))
+
+    def clear(self) -> None:
+        scope = self._scope
+        self._table.remove(scope.key, scope.namespace)
+
+
+class TtlListState(_Expiring, ListState[Any]):
+    """List state whose elements expire one by one."""
+
+    __slots__ = ()
+    _table: ListTable
+
+    def get(self) -> list[Any]:
+        scope, ttl = self._scope, self._ttl
+        ttl.accesses += 1
+        elements = self._table.get(scope.key, scope.namespace)
+        fresh = [element for element in elements if not ttl.is_expired(element[1])]
+        returned = elements if ttl.returns_expired else fresh
+        values = [value for value, _ in returned]
+        now = ttl.now_ms
+        if ttl.prolongs_on_read and any(accessed != now for _, accessed in fresh):
+            fresh = [(value, now) for value, _ in fresh]
+        elif len(fresh) == len(elements):
+            return values
+        self._table.replace(scope.key, scope.namespace, fresh)
+        return values
+
+    def add(self, value: Any) -> None:
+        self.add_all([value])
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        added = self._stamped(values)
+        scope = self._scope
+        if added:
+            self._table.extend(scope.key, scope.namespace, added)
+
+    def update(self, values: Iterable[Any]) -> None:
+        replaced = self._stamped(values)
+        scope = self._scope
+        self._table.replace(scope.key, scope.namespace, replaced)
+
+    def _stamped(self, values: Iterable[Any]) -> list[Any]:
+        self._ttl.accesses += 1
+        now = self._ttl.now_ms
+        checked = checked_elements(self._table.name, values, self._snapshot)
+        return [(value, now) for value in checked]
+
+    def clear(self) -> None:
+        scope = self._scope
+        self._table.remove(scope.key, scope.namespace)
+
+
+class TtlMapState(_Expiring, MapState[Any, Any]):
+    """Map state whose entries expire one by one."""
+
+    __slots__ = ()
+    _table: MapTable
+
+    def get(self, key: Any) -> Any:
+        scope = self._scope
+        entry = self._table.get(scope.key, scope.namespace, key)
+        value = ABSENT if entry is None else self._visible(key, entry)
+        return None if value is ABSENT else value
+
+    def contains(self, key: Any) -> bool:
+        scope = self._scope
+        entry = self._table.get(scope.key, scope.namespace, key)
+        return entry is not None and self._visible(key, entry) is not ABSENT
+
+    def _visible(self, key: Any, entry: tuple[Any, int]) -> Any:
+        """Returns the value of an entry that was read, after what reading does to it."""
+        scope, ttl = self._scope, self._ttl
+        ttl.accesses += 1
+        value, accessed = entry
+        if ttl.is_expired(accessed):
+            self._table.remove(scope.key, scope.namespace, key)
+            return value if ttl.returns_expired else ABSENT
+        if ttl.prolongs_on_read and accessed != ttl.now_ms:
+            self._table.put(scope.key, scope.namespace, key, (value, ttl.now_ms))
+        return value
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        scope = self._scope
+        for key, entry in self._table.items(scope.key, scope.namespace):
+            value = self._visible(key, entry)
+            if value is not ABSENT:
+                yield key, value
+
+    def keys(self) -> Iterable[Any]:
+        return (key for key, _ in self.items())
+
+    def values(self) -> Iterable[Any]:
+        return (value for _, value in self.items())
+
+    def is_empty(self) -> bool:
+        scope, ttl = self._scope, self._ttl
+        return not any(
+            ttl.returns_expired or not ttl.is_expired(accessed)
+            for _, (_, accessed) in self._table.items(scope.key, scope.namespace)
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.items())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def put(self, key: Any, value: Any) -> None:
+        scope, ttl = self._scope, self._ttl
+        ttl.accesses += 1
+        self._table.put(scope.key, scope.namespace, key, (self._snapshot(value), ttl.now_ms))
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        scope, ttl = self._scope, self._ttl
+        ttl.accesses += 1
+        now = ttl.now_ms
+        snapshot = self._snapshot
+        stamped = {key: (snapshot(value), now) for key, value in dict_value.items()}
+        self._table.update(scope.key, scope.namespace, stamped)
+
+    def remove(self, key: Any) -> None:
+        scope = self._scope
+        self._table.remove(scope.key, scope.namespace, key)
+
+    def clear(self) -> None:
+        scope = self._scope
+        self._table.clear(scope.key, scope.namespace)
 
 
 class HeapValueState(ValueState[Any]):

@@ -13,8 +13,6 @@ from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.state.tables import Columns, Conversion
 
 
@@ -256,42 +254,35 @@ class StateTtlConfig:
             )
 
 
-def convert_value(kind: str, value: Any, *, to_timed: bool, now_ms: int) -> Any:
-    """Converts the content of one row: a value, a chunk of a list, or a map entry."""
-    if kind == "map":
-        return value[0], convert_value("value", value[1], to_timed=to_timed, now_ms=now_ms)
-    if kind == "list":
-        if to_timed:
-            return [(element, now_ms) for element in value]
-        return [element for element, _ in value]
-    return (value, now_ms) if to_timed else value[0]
+def retimed(*, to_timed: bool, now_ms: int) -> Conversion:
+    """Returns what gives values a last access, or takes it from them."""
+    if to_timed:
+        return lambda values: [(value, now_ms) for value in values]
+    return lambda values: [value for value, _ in values]
 
 
-def convert_columns(kind: str, columns: Columns, *, to_timed: bool, now_ms: int) -> Columns:
-    """Converts the columns of a table."""
-
-    def one(value: Any) -> Any:
-        return convert_value("value", value, to_timed=to_timed, now_ms=now_ms)
-
-    return _changed(kind, columns, lambda values: list(map(one, values)))
-
-
-def converted_columns(
-    kind: str, columns: Columns, conversion: Conversion, *, timed: bool
-) -> Columns:
-    """Returns the columns of a table with values of another type."""
-    return _changed(kind, columns, lambda values: converted_values(values, conversion, timed=timed))
-
-
-def converted_values(values: list[Any], conversion: Conversion, *, timed: bool) -> list[Any]:
-    """Returns values of another type; those with a last access keep it."""
+def keeping_times(conversion: Conversion, *, timed: bool) -> Conversion:
+    """Returns a conversion of values for a table; those with a last access keep it."""
     if not timed:
-        return conversion(values)
-    plain = conversion([value for value, _ in values])
-    return [(one, accessed) for one, (_, accessed) in zip(plain, values, strict=True)]
+        return conversion
+
+    def convert(values: list[Any]) -> list[Any]:
+        plain = conversion([value for value, _ in values])
+        return [(one, accessed) for one, (_, accessed) in zip(plain, values, strict=True)]
+
+    return convert
 
 
-def _changed(kind: str, columns: Columns, change: Callable[[list[Any]], list[Any]]) -> Columns:
+def changed_content(kind: str, content: Any, change: Conversion) -> Any:
+    """Returns the content of one row changed: a value, a chunk of a list, or a map entry."""
+    if kind == "list":
+        return change(content)
+    if kind == "map":
+        return content[0], change([content[1]])[0]
+    return change([content])[0]
+
+
+def changed_columns(kind: str, columns: Columns, change: Conversion) -> Columns:
     """Returns columns with their values changed; what says that something is gone stays."""
     if kind == "value":
         changed: Columns = []

@@ -17,7 +17,7 @@ from penstock.files.area import FileArea
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.state.operator_snapshot import encode_logic, read_logic, write_states
 from penstock.state.operator_state import OperatorState, redistribute
-from penstock.state.pickles import Pickles
+from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
     from pathlib import Path

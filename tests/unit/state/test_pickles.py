@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.row import Row
-from penstock.state.pickles import pickle_bytes, unpickled_plain
+from penstock.state.plain_serializer import pickle_bytes, unpickled_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

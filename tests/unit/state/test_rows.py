@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.keygroups import key_group
-from penstock.state.pickles import Pickles, pickle_bytes
+from penstock.state.plain_serializer import Pickles, pickle_bytes
 from penstock.state.rocksdb import rows
 from penstock.state.rocksdb.row_values import RowValues
 from penstock.state.rocksdb.rows import (

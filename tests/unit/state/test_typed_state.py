@@ -25,7 +25,7 @@ from penstock.state.descriptors import (
 )
 from penstock.state.operator_snapshot import encode_logic, read_logic, write_states
 from penstock.state.operator_state import OperatorState
-from penstock.state.pickles import Opaque, Pickles
+from penstock.state.plain_serializer import Opaque, Pickles
 
 if TYPE_CHECKING:
     from penstock.core.handles import KeyedStateVersion

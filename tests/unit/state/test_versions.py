@@ -15,7 +15,7 @@ from penstock.files.area import FileArea
 from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from penstock.state.payload import Payload, TableColumns, decode_payload
-from penstock.state.pickles import pickle_bytes
+from penstock.state.plain_serializer import pickle_bytes
 from penstock.state.rocksdb import base as rocks_base
 
 if TYPE_CHECKING:

@@ -21,15 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.state.keyed import KeyedState
 from penstock.state.rescaling import import_versions
 from penstock.state.rocksdb.base import RocksBase
-from penstock.state.rocksdb.description import (
-    BaseDescription,
-    TableDescription,
-    become,
-    decode_description,
-    describe,
-    encode_description,
-    renumbering,
-)
 from penstock.state.rocksdb.fold import (
     STEP_ROWS,
     Fold,
@@ -41,21 +32,31 @@ from penstock.state.rocksdb.fold import (
 )
 from penstock.state.rocksdb.lists import RocksListTable
 from penstock.state.rocksdb.maps import RocksMapTable
+from penstock.state.rocksdb.row_values import (
+    BaseDescription,
+    TableDescription,
+    decode_description,
+    encode_description,
+)
 from penstock.state.rocksdb.rows import IS_TIMED, TIMER_PREFIX, RowKeys, group_start, name_of
-from penstock.state.rocksdb.table import ENTRY_BYTES, RocksContext, RocksTable
+from penstock.state.rocksdb.table import (
+    ENTRY_BYTES,
+    RocksContext,
+    RocksTable,
+    RocksValueTable,
+    renumbering,
+)
 from penstock.state.rocksdb.timers import GROUP_START, RocksTimerTable
-from penstock.state.rocksdb.values import RocksValueTable
 from penstock.state.timers import timer_entries
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
-    from penstock.state.context import StateContext
-    from penstock.state.delta_chain import FoldPolicy
-    from penstock.state.facts import StateFacts
+    from penstock.state.delta_chain import FoldPolicy, StateContext
+    from penstock.state.evolution import StateFacts
     from penstock.state.payload import Payload
-    from penstock.state.rocksdb.settings import RocksLimits, RocksSettings
+    from penstock.state.rocksdb.base import RocksLimits, RocksSettings
     from penstock.state.tables import Row, Table
 
 ROCKSDB: Final = "rocksdb"
@@ -162,7 +163,7 @@ class RocksKeyedState(KeyedState):
         table = _TABLES[kind](name, self._shared)
         described = self._base_tables.get(name)
         if described is not None:
-            become(table, described)
+            table.become(described)
             self._attach(table, described)
         return table
 
@@ -250,7 +251,7 @@ class RocksKeyedState(KeyedState):
 
     def _fold_steps(self, version_id: str) -> Generator[int, None, tuple[FileHandle, ...]]:
         base = self._base
-        self._base_tables |= {table.name: describe(table) for table in self._rocks_tables()}
+        self._base_tables |= {table.name: table.description() for table in self._rocks_tables()}
         tables = dict(self._base_tables)
         has_timers = not self.event_timers.is_empty, not self.processing_timers.is_empty
         was_empty = base.is_empty
@@ -385,7 +386,7 @@ class RocksKeyedState(KeyedState):
 
     def _take_description(self, old: RocksKeyedState) -> None:
         tables = dict(old._base_tables)
-        tables.update({table.name: describe(table) for table in old._rocks_tables()})
+        tables.update({table.name: table.description() for table in old._rocks_tables()})
         for name, described in tables.items():
             known = self._base_tables.setdefault(name, described)
             self._declared.check_kind(name, known.kind, described.kind)
@@ -426,7 +427,7 @@ class RocksKeyedState(KeyedState):
             if table is None:
                 described = self._base_tables[name]
                 table = tables[name] = _TABLES[described.kind](name, self._shared)
-                become(table, described)
+                table.become(described)
             entry = table.base_entry(row, data)
             if entry is not None:
                 yield name, table.kind, *entry

@@ -9,9 +9,9 @@ from penstock.state.rocksdb.table import ENTRY_BYTES, MISSING, RocksContext, Roc
 from penstock.state.tables import ListTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from penstock.state.tables import Columns
+    from penstock.state.tables import Columns, Conversion
 
 
 class _Tail:
@@ -183,11 +183,11 @@ class RocksListTable(RocksTable, ListTable):
     def evict(self) -> None:
         self._clean.clear()
 
-    def _change_each(self, change: Callable[[Any], Any]) -> None:
+    def _change_each(self, change: Conversion) -> None:
         self._clean.clear()
         for _, entries in self.spaces.all():
             for tail in entries.values():
-                tail.items = list(map(change, tail.items))
+                tail.items = list(change(tail.items))
 
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
         elements = self.decode(data)

@@ -10,9 +10,9 @@ from penstock.state.rocksdb.table import ENTRY_BYTES, MISSING, RocksTable
 from penstock.state.tables import ABSENT, CLEARED, MapTable, map_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.state.tables import Columns
+    from penstock.state.tables import Columns, Conversion
 
 
 class _Part:
@@ -231,7 +231,7 @@ class RocksMapTable(RocksTable, MapTable):
                 kept.setdefault(ns, {})[key] = part
         self.spaces.keep_only(kept)
 
-    def _change_each(self, change: Callable[[Any], Any]) -> None:
+    def _change_each(self, change: Conversion) -> None:
         parts = [part for _, entries in self.spaces.all() for part in entries.values()]
         changed = [changes for _, dirty, _ in self.spaces.changes() for changes in dirty.values()]
         for found in (
@@ -242,7 +242,7 @@ class RocksMapTable(RocksTable, MapTable):
         ):
             for key, value in found.items():
                 if value is not ABSENT and key is not CLEARED:
-                    found[key] = change(value)
+                    found[key] = change([value])[0]
 
     def unexpired(self, data: bytes, deadline_ms: int) -> Any:
         return None if self.decode(data)[1][1] <= deadline_ms else MISSING

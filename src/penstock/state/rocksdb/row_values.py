@@ -16,18 +16,23 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.core import pickling
 from penstock.core.errors import StateError
-from penstock.state.pickles import (
+from penstock.state.plain_serializer import (
     Pickles,
+    decode_body,
+    decode_column,
+    encode_body,
+    encode_column,
+    newer_format,
     opaque_value,
     pickle_bytes,
     refusal,
     unpickled_plain,
 )
-from penstock.state.plain_serializer import decode_body, decode_column, encode_body, encode_column
 from penstock.state.rocksdb.rows import (
     GENERATION_SHIFT,
     IS_TIMED,
@@ -36,7 +41,7 @@ from penstock.state.rocksdb.rows import (
     has_plain_owner,
 )
 from penstock.state.serializers import table_serializer
-from penstock.state.ttl import converted_values
+from penstock.state.ttl import changed_content, keeping_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -203,11 +208,7 @@ class RowValues:
         convert = self._conversions.get(schema)
         if convert is None:
             convert = self._conversions[schema] = self._evolve(schema)
-        if self._kind == "map":
-            return content[0], converted_values([content[1]], convert, timed=timed)[0]
-        if self._kind == "list":
-            return converted_values(content, convert, timed=timed)
-        return converted_values([content], convert, timed=timed)[0]
+        return changed_content(self._kind, content, keeping_times(convert, timed=timed))
 
 
 def renumbered_flags(before: Sequence[str], after: Sequence[str]) -> list[bytes]:
@@ -218,3 +219,74 @@ def renumbered_flags(before: Sequence[str], after: Sequence[str]) -> list[bytes]
         bytes(((place[flags >> GENERATION_SHIFT] << GENERATION_SHIFT) | (flags & mask),))
         for flags in range(len(place) << GENERATION_SHIFT)
     ]
+
+
+# The last file of a `rocksdb` base: what the others are, and what their rows mean.
+#
+# mark      C1 'R' 1
+# [names of the files for RocksDB, tables, folds, whether it has event timers, processing timers]
+# table     [name, kind, timed, read by key, timed since, schema, schemas that rows may have]
+
+
+_MARK: Final = b"\xc1R\x01"
+
+
+class TableDescription(NamedTuple):
+    """A table, as a base remembers it; the fields are those of the table."""
+
+    kind: str
+    timed: bool
+    is_read_by_key: bool
+    timed_since_ms: int
+    schema: str = ""
+    schemas: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BaseDescription:
+    """What a base holds.
+
+    Attributes:
+        files: Their names for RocksDB, in the order of the handles.
+        tables: By name.
+        folds: Number of folds that made the base.
+        event_timers: Whether there are any; if so, they may be gone since.
+        processing_timers: The same for processing time.
+    """
+
+    files: list[str]
+    tables: dict[str, TableDescription]
+    folds: int
+    event_timers: bool
+    processing_timers: bool
+
+
+def encode_description(description: BaseDescription) -> bytes:
+    """Returns the bytes of the file."""
+    body = [
+        description.files,
+        [[name, *table] for name, table in description.tables.items()],
+        description.folds,
+        description.event_timers,
+        description.processing_timers,
+    ]
+    return _MARK + encode_body(body, "the description of a base")
+
+
+def decode_description(data: bytes, name: str) -> BaseDescription:
+    """Reads what `encode_description` wrote.
+
+    Raises:
+        StateError: A newer release wrote it, or it is malformed.
+    """
+    what = f"state file {name!r}"
+    if not data.startswith(_MARK[:2]):
+        raise StateError(f"{what} describes no base. Choose another checkpoint.")
+    if not data.startswith(_MARK):
+        raise newer_format(what, data[2], _MARK[2])
+    files, tables, *counts = decode_body(data[len(_MARK) :])
+    made = {}
+    fields: Any
+    for table_name, *fields, schemas in tables:
+        made[table_name] = TableDescription._make([*fields, tuple(schemas)])
+    return BaseDescription(files, made, *counts)

@@ -23,8 +23,13 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core import keygroups
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import canonical_bytes, murmur
-from penstock.state.pickles import Pickles
-from penstock.state.plain_serializer import decode_body, decode_column, encode_body, encode_column
+from penstock.state.plain_serializer import (
+    Pickles,
+    decode_body,
+    decode_column,
+    encode_body,
+    encode_column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

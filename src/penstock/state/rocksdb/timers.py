@@ -19,7 +19,7 @@ from penstock.state.timers import TimerColumns, TimerTable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.state.pickles import Pickles
+    from penstock.state.plain_serializer import Pickles
     from penstock.state.rocksdb.base import RocksBase
     from penstock.state.rocksdb.rows import RowKeys
 
