@@ -86,7 +86,7 @@ def _end_checkpoints(job_id: str, settings: JobSettings, status: JobStatus) -> N
     if checkpoints.storage is not StorageKind.FILE_SYSTEM or not place:
         return
     storages = Storages(settings.storage_options)
-    records = open_job_records(settings.coordination, job_id, place)
+    records = open_job_records(settings.coordination, settings.storage_options, job_id, place)
     try:
         layout = layout_of(job_id, create_subdir=checkpoints.create_subdirectory)
         if open_records(records, storages.at(place), layout)[0].read() is None:

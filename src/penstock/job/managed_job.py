@@ -28,8 +28,7 @@ from penstock.job.record import failure_of
 from penstock.job.settings import make_absolute
 from penstock.job.start import start_job
 from penstock.jobmanager.dispatching import Command, CommandKind, Operation, OperationStatus
-from penstock.jobmanager.high_availability.coordination import shared_checkpoints
-from penstock.jobmanager.high_availability.leadership_watch import watch_leadership
+from penstock.jobmanager.high_availability.coordination import shared_checkpoints, watch_leadership
 from penstock.jobmanager.job_records import JobRecord, ProcessRecord
 
 if TYPE_CHECKING:

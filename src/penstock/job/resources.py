@@ -72,7 +72,9 @@ class JobResources:
         self._files = held if stays else StateFiles(settings.state.directory)
         self.sinks = SinkCommits(engine.graph, job_id, clock, engine.spark)
         checkpoints = settings.checkpoints
-        self._records = open_job_records(settings.coordination, job_id, checkpoints.directory)
+        self._records = open_job_records(
+            settings.coordination, settings.storage_options, job_id, checkpoints.directory
+        )
         identity = JobIdentity(
             job_id,
             engine.graph.job_name,

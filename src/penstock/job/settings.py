@@ -14,7 +14,7 @@ from penstock.core.configuration import Rank
 from penstock.core.errors import ConfigurationError
 from penstock.files.private import make_private
 from penstock.job.attempt_directories import directory_name
-from penstock.jobmanager.high_availability.coordination import Coordination, read_coordination
+from penstock.jobmanager.high_availability.coordination import coordination_of
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.runtime.admission import LARGEST, Admission
 from penstock.runtime.records import StateSettings
@@ -22,6 +22,7 @@ from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
+    from penstock.jobmanager.high_availability.settings import HaSettings
 from penstock.spark.dependencies import Dependencies
 
 _PLACES = (
@@ -63,7 +64,7 @@ class JobSettings:
     shares_classes: bool = True  # Whether a JVM on this machine uses an archive of classes.
     leader_epoch: int = 1  # Rises with every attempt that a job manager starts; 1 for the first.
     # Where the records of a highly available job are; None for any other.
-    coordination: Coordination | None = None
+    coordination: HaSettings | None = None
     # The whole configuration, for storage that has keys of its own (`s3.…`).
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -132,7 +133,7 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
         object_reuse=configuration.get_boolean("pipeline.object-reuse"),
         shares_classes=configuration.get_boolean("penstock.spark.share-classes"),
         leader_epoch=leader_epoch,
-        coordination=read_coordination(configuration, leader_epoch),
+        coordination=coordination_of(configuration, leader_epoch),
         storage_options=everything,
     )
 

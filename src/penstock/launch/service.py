@@ -16,6 +16,7 @@ import os
 import random  # noqa: TID251 - the composition root is where chance comes from
 import signal
 import sys
+import tempfile
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,17 +25,23 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.core.naming import install_extra
 from penstock.core.redaction import SecretlessFormatter
+from penstock.core.tls import rest_scheme
+from penstock.files.urls import canonical_url
 from penstock.inspection.pages import SnapshotPages
 from penstock.job.ended_jobs import clean_up
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
+from penstock.jobmanager.high_availability.cluster import ClusterJobs
+from penstock.jobmanager.high_availability.coordination import open_high_availability
 from penstock.jobmanager.job_intake import DirectoryLock
 from penstock.jobmanager.processes import DriverLauncher
 from penstock.launch.embedded_service import address_for_people
-from penstock.launch.ha_member import join_cluster, url_for_others
+from penstock.rest.token_file import TLS_ADVICE, is_loopback
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
+    from penstock.jobmanager.high_availability.settings import HaSettings
 
+_log = logging.getLogger("penstock.jobmanager")
 DRIVER_MODULE: Final = "penstock.job.driver_process"
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
 _LOG_BYTES: Final = 16 * 1024 * 1024
@@ -64,14 +71,14 @@ def run_job_manager(
     try:
         log = _log_to(directory)
         max_ended = _max_ended(configuration)
-        member = join_cluster(configuration, directory / "jobs", max_ended)
+        cluster = _join_cluster(configuration, directory / "jobs", max_ended)
         dispatcher = JobDispatcher(
             DispatcherSettings(directory, configuration, max_ended, Path(log.baseFilename)),
             DriverLauncher(DRIVER_MODULE),
             SystemClock(),
             new_id=lambda: uuid.uuid4().hex,  # noqa: TID251 - the composition root
             random=random.random,
-            shared=None if member is None else member.jobs,
+            shared=cluster,
             clean=clean_up,
         )
         server = open_server(dispatcher, settings)
@@ -80,18 +87,18 @@ def run_job_manager(
             # The server has handlers of its own while it runs, and hands the signal on at its end.
             signal.signal(number, lambda *_: server.stop())
         dispatcher.start()
-        if member is None:
+        if cluster is None:
             dispatcher.lead()
         else:
-            member.start(dispatcher, url_for_others(configuration, server.url))
+            cluster.start(dispatcher, url_for_others(configuration, server.url))
         print(f"Penstock job manager at {server.url}, jobs in {directory}", flush=True)
         print(f"Web page: {address_for_people(server)}", flush=True)
         try:
             server.run()
         finally:
-            if member is not None:
-                member.stop()
-            _say_farewell(dispatcher.close(), directory, among_others=member is not None)
+            if cluster is not None:
+                cluster.stop()
+            _say_farewell(dispatcher.close(), directory, among_others=cluster is not None)
     finally:
         lock.release()
 
@@ -174,3 +181,52 @@ def _say_farewell(living: list[tuple[str, int]], directory: Path, *, among_other
         "again what has died meanwhile. To end a job for good, cancel it there.",
         flush=True,
     )
+
+
+# -- among other job managers ---------------------------------------------------------------------
+
+
+def _join_cluster(configuration: Configuration, root: Path, history: int) -> ClusterJobs | None:
+    """Opens what a member of a cluster needs; None when high availability is off."""
+    services = open_high_availability(configuration)
+    if services is None:
+        return None
+    for warning in member_warnings(services.settings, configuration):
+        _log.warning("%s", warning)
+    return ClusterJobs(services, root, SystemClock(), history)
+
+
+def url_for_others(configuration: Configuration, url: str) -> str:
+    """Returns where other machines reach a REST interface, given how this one does."""
+    if not configuration.contains_key("rest.address"):
+        return url
+    scheme, _, place = url.partition("://")
+    host = configuration.get_string("rest.address")
+    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{scheme}://{shown}:{place.rpartition(':')[2]}"
+
+
+def member_warnings(settings: HaSettings, configuration: Configuration) -> list[str]:
+    """Returns what an operator should know before the first failover and not after it."""
+    found = []
+    directory = canonical_url(settings.storage_directory)
+    if directory.startswith(f"{tempfile.gettempdir()}/"):
+        found.append(
+            f"high-availability.storageDir is {directory}, a temporary directory: submitted jobs "
+            "are lost when the machine empties it. Use durable storage that all job managers share."
+        )
+    if not configuration.get_string("penstock.rest.token-file"):
+        found.append(
+            "each job manager makes a token of its own, so what a standby passes on to the leader "
+            "is refused there. Set penstock.rest.token-file to the same token on all of them."
+        )
+    bound = configuration.get_string("rest.bind-address")
+    is_clear = rest_scheme(configuration) == "http"
+    if is_clear and not (
+        is_loopback(bound) or configuration.get_boolean("penstock.rest.token-in-clear")
+    ):
+        found.append(
+            f"rest.bind-address is {bound}, and without TLS a standby passes no request with the "
+            f"token on to a leader on another machine. {TLS_ADVICE}"
+        )
+    return found

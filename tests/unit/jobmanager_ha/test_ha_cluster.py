@@ -17,7 +17,9 @@ from penstock.files.records import open_record
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError
 from penstock.jobmanager.high_availability.cluster import ClusterJobs
+from penstock.jobmanager.high_availability.coordination import HaServices
 from penstock.jobmanager.high_availability.job_store import HaJobStore
+from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import JobRecord, Submission
 
@@ -51,6 +53,24 @@ class Dispatcher:
         self.story.append("stand by")
 
 
+NO_SETTINGS = HaSettings(HaKind.FILESYSTEM, "memory://ha", "default", 500)
+
+
+@dataclass
+class Election:
+    """Says what the test says about the leadership of a member."""
+
+    member: Member
+
+    def start(self, listener: object, address: str) -> None:
+        assert listener is self.member.jobs
+
+    def stop(self) -> None: ...
+
+    def leadership(self) -> Leadership:
+        return self.member.now
+
+
 class Member:
     """A member whose leadership the test decides."""
 
@@ -65,17 +85,12 @@ class Member:
             open_record(storage, "default/execution-plans"),
             lambda: f"{next(_ids):012x}" + "0" * 20,
         )
-        self.jobs = ClusterJobs(
-            self.store,
-            root,
-            history=10,
-            leadership=lambda: self.now,
-            clock=FixedClock(),
-            forget=self.forget,
-        )
+        self.election = Election(self)
+        services = HaServices(NO_SETTINGS, self.election, self.store, self.forget, lambda: None)
+        self.jobs = ClusterJobs(services, root, FixedClock(), history=10)
         self.dispatcher = Dispatcher()
         self.forgot = threading.Event()
-        self.jobs.start(self.dispatcher)
+        self.jobs.start(self.dispatcher, "http://me")
 
     def forget(self, job_id: str) -> None:
         self.forgotten.append(job_id)
@@ -112,7 +127,7 @@ def pair(storage: MemoryStorage, tmp_path: Path) -> Iterator[tuple[Member, Membe
     members = Member(storage, tmp_path / "a"), Member(storage, tmp_path / "b")
     yield members
     for member in members:
-        member.jobs.close()
+        member.jobs.stop()
 
 
 def test_a_successor_fetches_what_its_directory_lacks(pair: tuple[Member, Member]) -> None:

@@ -14,7 +14,7 @@ from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.jobmanager.high_availability.coordination import open_high_availability
 from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
-from penstock.launch.ha_member import member_warnings, url_for_others
+from penstock.launch.service import member_warnings, url_for_others
 from penstock.rest.settings import rest_settings
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "high-availability.md"

@@ -11,14 +11,17 @@ from penstock.files.records import open_record
 from penstock.jobmanager.high_availability.coordination import (
     LEASE,
     CoordinationRecords,
-    read_coordination,
+    coordination_of,
     shared_checkpoints,
+    superseded,
+    watch_leadership,
 )
-from penstock.jobmanager.high_availability.leadership_watch import LeadershipWatch, watch_leadership
 from penstock.jobmanager.job_records import attempt_epoch
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from penstock.core.versioned import VersionedRecord
 
@@ -41,42 +44,49 @@ def settings(tmp_path: Path) -> Configuration:
 
 
 def test_only_a_later_epoch_ends_it() -> None:
-    assert LeadershipWatch(lease(None), 3, 1).superseded() is None
-    assert LeadershipWatch(lease(2), 3, 1).superseded() is None
-    assert LeadershipWatch(lease(3), 3, 1).superseded() is None
-    reason = LeadershipWatch(lease(4), 3, 1).superseded()
+    assert superseded(lease(None), 3) is None
+    assert superseded(lease(2), 3) is None
+    assert superseded(lease(3), 3) is None
+    reason = superseded(lease(4), 3)
     assert reason == "leader epoch 4 has begun, and it was started in epoch 3"
 
 
 def test_a_lease_out_of_reach_says_nothing(tmp_path: Path) -> None:
     storage = MemoryStorage()
     storage.swap("lease/current", b"rubbish", None)
-    assert LeadershipWatch(open_record(storage, "lease"), 3, 1).superseded() is None
+    assert superseded(open_record(storage, "lease"), 3) is None
 
 
-def test_its_parent_is_gone() -> None:
-    parent = 17
-    watch = LeadershipWatch(lease(3), 3, 17, lambda: parent)
-    assert watch.orphaned() is None
+def test_its_parent_is_gone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    left, is_seen, parent = threading.Event(), threading.Event(), 17
+
+    def find_parent() -> int:
+        is_seen.set()
+        return parent
+
+    watch_leadership(settings(tmp_path), attempt_epoch(3, 1), left.set, find_parent)
+    assert is_seen.wait(200)
+    assert not left.is_set()
     parent = 1
-    assert "its job manager is gone" in (watch.orphaned() or "")
+    assert left.wait(200)
+    assert "its job manager is gone" in caplog.text
 
 
 def test_it_leaves(tmp_path: Path) -> None:
     left = threading.Event()
     configuration = settings(tmp_path)
     watch_leadership(configuration, attempt_epoch(3, 1), left.set)
-    coordination = read_coordination(configuration, attempt_epoch(3, 1))
-    assert coordination is not None
-    record = CoordinationRecords(coordination.settings, coordination.options).open(LEASE)
+    found = coordination_of(configuration, attempt_epoch(3, 1))
+    assert found is not None
+    record = CoordinationRecords(found, configuration.to_dict()).open(LEASE)
     record.compare_and_set(None, b"", leader_epoch=4, write_id="w")
     assert left.wait(200)
 
 
 def test_a_job_that_nobody_else_could_start_has_no_watch(tmp_path: Path) -> None:
     # As env.execute() starts it, whatever the configuration says.
-    assert read_coordination(settings(tmp_path), 1) is None
-    assert read_coordination(Configuration(), attempt_epoch(3, 1)) is None
+    assert coordination_of(settings(tmp_path), 1) is None
+    assert coordination_of(Configuration(), attempt_epoch(3, 1)) is None
     assert attempt_epoch(1, 1) > attempt_epoch(0, 1_000_000)
     assert attempt_epoch(2, 1) > attempt_epoch(1, 1_000_000)
 

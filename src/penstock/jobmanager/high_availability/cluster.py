@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -29,7 +28,9 @@ from penstock.jobmanager.job_records import JobRecord
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.jobmanager.high_availability.job_store import HaJobStore, JobEntry
+    from penstock.jobmanager.dispatcher import JobDispatcher
+    from penstock.jobmanager.high_availability.coordination import HaServices
+    from penstock.jobmanager.high_availability.job_store import JobEntry
     from penstock.jobmanager.job_records import Submission
 
 _log = logging.getLogger("penstock.jobmanager")
@@ -37,45 +38,23 @@ _RETRY_SECONDS: Final = 1.0
 _LONGEST_ERROR: Final = 4_000
 
 
-class Leading(Protocol):
-    """The dispatcher, as the cluster steers it."""
-
-    def lead(self, epoch: int, jobs: Iterable[JobRecord]) -> None:
-        """Takes over these jobs."""
-
-    def stand_by(self) -> None:
-        """Kills the drivers and refuses everything."""
-
-
 class ClusterJobs:
     """Jobs of the cluster on this job manager: follows its leadership, stores its decisions.
 
     Args:
-        store: Jobs that all job managers share.
+        services: Election, the jobs that all job managers share, and their records.
         root: Directory of the jobs on this one.
-        history: How many ended jobs of the cluster are shown.
-        leadership: Says who leads, by the clock and not by hearsay.
         clock: Says when.
-        forget: Removes the checkpoint records of an ended job, given its id.
+        history: How many ended jobs of the cluster are shown.
     """
 
-    def __init__(  # noqa: PLR0913 - what a member depends on
-        self,
-        store: HaJobStore,
-        root: Path,
-        *,
-        history: int,
-        leadership: Callable[[], Leadership],
-        clock: Clock,
-        forget: Callable[[str], None],
-    ) -> None:
-        self._store = store
+    def __init__(self, services: HaServices, root: Path, clock: Clock, history: int) -> None:
+        self._services = services
+        self._store = services.job_store
         self._root = root
-        self._history = history
-        self._leadership = leadership
         self._clock = clock
-        self._forget = forget
-        self._dispatcher: Leading | None = None
+        self._history = history
+        self._dispatcher: JobDispatcher | None = None
         self._epoch = 0
         self._lock = threading.Lock()
         self._unrecorded: dict[str, JobRecord] = {}
@@ -83,16 +62,24 @@ class ClusterJobs:
         self._has_unrecorded = threading.Event()
         self._thread = threading.Thread(target=self._record_ends, name="penstock-ha", daemon=True)
 
-    def start(self, dispatcher: Leading) -> None:
-        """Steers a dispatcher from now on; the election may start after this."""
+    def start(self, dispatcher: JobDispatcher, url: str) -> None:
+        """Has a dispatcher lead when it is this job manager's turn.
+
+        Args:
+            dispatcher: Started, and given these jobs.
+            url: Where others reach this job manager.
+        """
         self._dispatcher = dispatcher
         self._thread.start()
+        self._services.election.start(self, url)
 
-    def close(self) -> None:
-        """Ends the thread; after the election was stopped."""
+    def stop(self) -> None:
+        """Kills the drivers, gives the lease up, so that another goes on at once, and ends."""
+        self._services.election.stop()
         self._is_closed.set()
         self._has_unrecorded.set()
         self._thread.join(timeout=5)
+        self._services.close()
 
     # -- leadership ---------------------------------------------------------------------------
 
@@ -202,14 +189,14 @@ class ClusterJobs:
 
     def confirmed(self, own: Leadership) -> Leadership:
         """Returns who leads now: this job manager only if it was told so and its time lasts."""
-        found = self._leadership()
+        found = self._services.election.leadership()
         if own.is_leader and found.is_leader and own.epoch == found.epoch:
             return own
         # Leadership was granted a moment ago, and no job is recovered yet.
         return Leadership(False, 0, None if found.is_leader else found.leader_url)
 
     def _is_leading(self, epoch: int) -> bool:
-        found = self._leadership()
+        found = self._services.election.leadership()
         return found.is_leader and found.epoch == epoch
 
     def _leading_epoch(self) -> int:
@@ -232,7 +219,7 @@ class ClusterJobs:
         """Notes an end; False when it has to be tried again."""
         try:
             self._store.end(self._leading_epoch(), result)
-            self._forget(result.job_id)
+            self._services.forget(result.job_id)
         except (NotLeaderError, UnknownJobError) as error:
             _log.warning("The end of job %s is not recorded: %s", result.job_id, error)
         except PenstockError as error:

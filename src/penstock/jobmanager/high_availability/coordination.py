@@ -7,13 +7,17 @@ filesystem   every record is in `high-availability.storageDir`; those of checkpo
 
 from __future__ import annotations
 
+import itertools
+import logging
+import os
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.pointer import JobRecords
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.versioned import VersionedRecord
 from penstock.files.probe import probe_storage
 from penstock.files.records import open_record
@@ -29,6 +33,8 @@ from penstock.jobmanager.job_records import ATTEMPT_BITS
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.files.contract import Storage
+
+_log = logging.getLogger("penstock.job")
 
 LEASE: Final = "leader/latch"
 """Name of the leader's lease."""
@@ -80,15 +86,7 @@ def open_high_availability(configuration: Configuration) -> HaServices | None:
     return HaServices(settings, election, job_store, records.forget, records.close)
 
 
-@dataclass(frozen=True, slots=True)
-class Coordination:
-    """What a driver process needs to find the records of its job."""
-
-    settings: HaSettings
-    options: Mapping[str, str]  # Configuration, for keys of the storage.
-
-
-def read_coordination(configuration: Configuration, leader_epoch: int) -> Coordination | None:
+def coordination_of(configuration: Configuration, leader_epoch: int) -> HaSettings | None:
     """Returns how an attempt of a highly available job finds its records.
 
     None for a job without a job manager, whatever the configuration says: it has no rival,
@@ -96,27 +94,31 @@ def read_coordination(configuration: Configuration, leader_epoch: int) -> Coordi
     """
     if leader_epoch < 1 << ATTEMPT_BITS:
         return None
-    settings = HaSettings.from_configuration(configuration)
-    return None if settings is None else Coordination(settings, configuration.to_dict())
+    return HaSettings.from_configuration(configuration)
 
 
 def open_job_records(
-    coordination: Coordination | None, job_id: str, checkpoint_directory: str | None
+    settings: HaSettings | None,
+    options: Mapping[str, str],
+    job_id: str,
+    checkpoint_directory: str | None,
 ) -> JobRecords | None:
     """Opens pointer and counter of a job; None when they are in the checkpoint directory.
 
     Raises:
         ConfigurationError: They are there, and nothing would keep two leaders apart.
     """
-    if coordination is None:
+    if settings is None:
         return None
-    if coordination.settings.kind is not HaKind.ZOOKEEPER:
+    if settings.kind is not HaKind.ZOOKEEPER:
         if checkpoint_directory:
-            storage = Storages(coordination.options).at(checkpoint_directory)
+            storage = Storages(options).at(checkpoint_directory)
             _check_safe(storage, "execution.checkpointing.dir")
         return None
-    records = CoordinationRecords(coordination.settings, coordination.options)
-    return JobRecords(records.pointer(job_id), records.counter(job_id), records.close)
+    records = CoordinationRecords(settings, options)
+    pointer = records.open(f"jobs/{job_id}/checkpoints", "completedCheckpoint")
+    counter = records.open(f"jobs/{job_id}/checkpoint_id_counter")
+    return JobRecords(pointer, counter, records.close)
 
 
 def shared_checkpoints(configuration: Configuration) -> str | None:
@@ -167,14 +169,6 @@ class CoordinationRecords:
             ZooKeeperRecord(self._zookeeper, path, self._files, prefix, lambda: _new_id()[:12])
         )
 
-    def pointer(self, job_id: str) -> VersionedRecord:
-        """Returns the record of a job's completed checkpoints."""
-        return self.open(f"jobs/{job_id}/checkpoints", "completedCheckpoint")
-
-    def counter(self, job_id: str) -> VersionedRecord:
-        """Returns the record of a job's checkpoint ids."""
-        return self.open(f"jobs/{job_id}/checkpoint_id_counter")
-
     def forget(self, job_id: str) -> None:
         """Removes the records of a job that has ended; those in its directory stay there."""
         settings = self._settings
@@ -224,3 +218,62 @@ def _check_safe(storage: Storage, key: str) -> None:
 
 def _new_id() -> str:
     return uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from
+
+
+_LOOK_SECONDS: Final = 0.5
+_LOOKS_PER_TIMEOUT: Final = 6
+
+
+def watch_leadership(
+    configuration: Configuration,
+    attempt_epoch: int,
+    leave: Callable[[], None],
+    find_parent: Callable[[], int] = os.getppid,
+) -> None:
+    """Has a driver process end with the leadership that started it; only among job managers.
+
+    Its checkpoints are fenced when another job manager takes the job over. This is about all else
+    that it does, above all about jobs without checkpoints, whose output nothing else would stop. It
+    leaves when its job manager is gone, and when the lease says that a later epoch has begun: its
+    job manager may be asleep, or cut off.
+
+    Args:
+        configuration: Of the job.
+        attempt_epoch: Epoch in which this attempt writes.
+        leave: Ends the process; called by a thread.
+        find_parent: Returns the number of the parent process; another one when it has died.
+    """
+    settings = coordination_of(configuration, attempt_epoch)
+    if settings is None:
+        return
+    lease = CoordinationRecords(settings, configuration.to_dict()).open(LEASE)
+    epoch, parent = attempt_epoch >> ATTEMPT_BITS, find_parent()
+    pause_seconds = settings.lease_timeout_ms / 1000 / _LOOKS_PER_TIMEOUT
+    looks_per_read = max(1, round(pause_seconds / _LOOK_SECONDS))
+
+    def run() -> None:
+        waiting = threading.Event()
+        for number in itertools.count():
+            reason = None
+            if find_parent() != parent:
+                reason = "its job manager is gone, and another one goes on with the job"
+            elif number % looks_per_read == 0:
+                reason = superseded(lease, epoch)
+            if reason is not None:
+                _log.error("This process ends: %s.", reason)
+                leave()
+                return
+            waiting.wait(_LOOK_SECONDS)
+
+    threading.Thread(target=run, name="penstock-leadership", daemon=True).start()
+
+
+def superseded(lease: VersionedRecord, epoch: int) -> str | None:
+    """Returns why to leave if a later leader is known. A lease out of reach says nothing."""
+    try:
+        current = lease.read()
+    except PenstockError:
+        return None
+    if current is None or current.leader_epoch <= epoch:
+        return None
+    return f"leader epoch {current.leader_epoch} has begun, and it was started in epoch {epoch}"
