@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock.checkpoint.codec import encode_manifest
-from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import ChunkCodec, ManifestKind
-from penstock.checkpoint.pointer import PointerRecord
+from penstock.checkpoint.pointer import CheckpointIdCounter, PointerRecord
 from penstock.checkpoint.snapshot_load import load_completed, load_snapshot
 from penstock.checkpoint.verify import verify_snapshot
 from penstock.files.contract import Content

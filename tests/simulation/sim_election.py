@@ -22,6 +22,7 @@ from penstock.jobmanager.election.decider import (
     Grant,
     Instruction,
     LeaseRead,
+    LeaseTimes,
     LeaseUnavailable,
     LeaseWritten,
     ReadLease,
@@ -30,7 +31,6 @@ from penstock.jobmanager.election.decider import (
     TimePassed,
     WriteLease,
 )
-from penstock.jobmanager.election.lease import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,8 @@ from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import FencedError
-from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.paths import CheckpointLayout
-from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord
+from penstock.checkpoint.pointer import CheckpointIdCounter, Pointer, PointerEntry, PointerRecord
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown, VersionedRecord
 from penstock.files.errors import FilesError, UnknownOutcomeError

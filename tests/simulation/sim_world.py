@@ -22,8 +22,7 @@ from sim_store import RANDOM_FAULTS, CrashedError, Fault, SimStore
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.coordination.events import StopRequested, TriggerRequested
 from penstock.checkpoint.paths import created_by
-from penstock.checkpoint.retention import RetentionPolicy, is_kept
-from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
+from penstock.checkpoint.settings import CheckpointSettings, ClaimMode, RetentionPolicy, is_kept
 from penstock.core.job import JobStatus
 
 if TYPE_CHECKING:

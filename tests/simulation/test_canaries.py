@@ -19,7 +19,7 @@ from penstock.checkpoint.coordination.checkpoints import Phase
 from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
 from penstock.checkpoint.coordination.instructions import ReleaseSharedFiles
 from penstock.checkpoint.coordination.state import DeletionQueue, SinkBacklog
-from penstock.checkpoint.id_counter import CheckpointIdCounter
+from penstock.checkpoint.pointer import CheckpointIdCounter
 from penstock.core.versioned import (
     Committed,
     Outcome,

@@ -14,8 +14,7 @@ from sim_election import FAULTS, TIMES, World
 
 from penstock.core.versioned import Committed, RecordVersion, VersionedRecord, encode_record
 from penstock.jobmanager.election import decider as election
-from penstock.jobmanager.election.decider import Election
-from penstock.jobmanager.election.lease import LeaseTimes
+from penstock.jobmanager.election.decider import Election, LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

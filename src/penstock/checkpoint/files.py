@@ -23,10 +23,16 @@ from penstock.checkpoint.coordination.checkpoints import (
 )
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
-from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.pointer import JobPointer, JobRecords, PointerRecord, fence, open_records
+from penstock.checkpoint.pointer import (
+    CheckpointIdCounter,
+    JobPointer,
+    JobRecords,
+    PointerRecord,
+    fence,
+    open_records,
+)
 from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoints import (

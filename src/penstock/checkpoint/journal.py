@@ -36,7 +36,6 @@ class CheckpointJournal:
         self.listener: Callable[[Fact], None] | None = None
 
     def note(self, fact: Fact) -> None:
-        """Logs a fact and remembers it."""
         now_ms = self._clock.wall_ms()
         self.statistics.apply(fact, now_ms)
         line = self._line(fact, now_ms)

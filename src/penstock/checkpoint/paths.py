@@ -47,11 +47,9 @@ class CheckpointLayout:
         return self._key("counter")
 
     def checkpoint(self, checkpoint_id: int) -> str:
-        """Directory of a checkpoint."""
         return self._key(f"chk-{checkpoint_id}")
 
     def metadata(self, checkpoint_id: int) -> str:
-        """Manifest of a checkpoint."""
         return f"{self.checkpoint(checkpoint_id)}/{METADATA}"
 
     def _key(self, name: str) -> str:

@@ -39,7 +39,6 @@ class SharedRegistry:
 
     @classmethod
     def rebuilt(cls, manifests: Iterable[Manifest], unclaimed_up_to: int = 0) -> SharedRegistry:
-        """Returns the registry of some retained checkpoints."""
         registry = cls(unclaimed_up_to=unclaimed_up_to)
         for manifest in manifests:
             registry = registry.registered(manifest)

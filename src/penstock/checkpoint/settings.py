@@ -1,4 +1,15 @@
-"""Settings of checkpointing, read from `execution.checkpointing.*` and checked."""
+"""Settings of checkpointing, read from `execution.checkpointing.*` and checked.
+
+Which checkpoints outlive what:
+
+    policy                       subsumed  FINISHED  CANCELED  FAILED  SUSPENDED
+    NO_EXTERNALIZED_CHECKPOINTS  delete    delete    delete    delete  delete
+    DELETE_ON_CANCELLATION       delete    delete    delete    keep    delete
+    RETAIN_ON_CANCELLATION       delete    delete    keep      keep    keep
+    any savepoint                keep      keep      keep      keep    keep
+
+The loss of a job manager under high availability is not the end of a job.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +17,39 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.retention import RetentionPolicy
 from penstock.core.duration import format_millis
 from penstock.core.errors import ConfigurationError
+from penstock.core.job import JobStatus
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
+
+
+class RetentionPolicy(Enum):
+    """Flink's `externalized-checkpoint-retention`."""
+
+    NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
+    DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
+    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
+
+
+ENDINGS: Final = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED)
+"""The states in which a job has ended, in the order of the table."""
+
+_KEPT: Final = {
+    RetentionPolicy.NO_EXTERNALIZED_CHECKPOINTS: frozenset[JobStatus](),
+    RetentionPolicy.DELETE_ON_CANCELLATION: frozenset({JobStatus.FAILED}),
+    RetentionPolicy.RETAIN_ON_CANCELLATION: frozenset(
+        {JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED}
+    ),
+}
+
+
+def is_kept(policy: RetentionPolicy, ending: JobStatus) -> bool:
+    """Whether checkpoints stay when the job ends so. Savepoints always stay."""
+    assert ending in ENDINGS, f"{ending} is no ending"
+    return ending in _KEPT[policy]
+
 
 PREFIX: Final = "execution.checkpointing."
 MINIMAL_TIME_MS: Final = 10
@@ -98,7 +136,6 @@ class CheckpointSettings:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether periodic checkpoints are taken."""
         return self.interval_ms is not None
 
     @property

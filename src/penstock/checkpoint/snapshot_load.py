@@ -47,12 +47,10 @@ class LoadedSnapshot:
         )
 
     def url_of(self, handle: StoredHandle) -> str:
-        """Returns the absolute place of a file of this snapshot."""
         assert handle.path is not None
         return handle.path if handle.shared else f"{self.directory}/{handle.path}"
 
     def locate(self, storages: Storages, handle: StoredHandle) -> tuple[Storage, str]:
-        """Returns storage and key of a file of this snapshot."""
         assert handle.path is not None
         if handle.shared:
             return storages.locate_shared(handle.path)

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.coordination import facts
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
-from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskFigures
-from penstock.checkpoint.summary import Series, Summary
+from penstock.checkpoint.figures import (
+    CheckpointFigures,
+    Series,
+    SubtaskFigures,
+    Summary,
+    TaskFigures,
+)
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.instructions import Upload
@@ -154,7 +159,6 @@ class CheckpointStatistics:
         return self._records.get(checkpoint_id)
 
     def summary(self) -> CheckpointSummary:
-        """Returns the figures over all completed checkpoints."""
         return CheckpointSummary(
             self._sizes.summary(), self._full_sizes.summary(), self._durations.summary()
         )

@@ -16,7 +16,7 @@ import click
 
 from penstock.cli.report import printable, printable_lines
 from penstock.core.job import JobStatus
-from penstock.job.digest import JobDigest, progress_text
+from penstock.job.progress import JobDigest, progress_text
 
 if TYPE_CHECKING:
     from penstock.cli.report import Report
@@ -169,7 +169,6 @@ class _Display:
             click.echo(printable(line), err=True)
 
     def failure(self, cause: str) -> None:
-        """Shows why the job restarts."""
         if self._report.for_people:
             self.close()
             self._is_within_line = False

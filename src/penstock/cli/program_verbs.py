@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from penstock.cli.failures import RequestFailedError, WrongUsageError, did_you_mean
-from penstock.cli.named import may_be_gone, read_snapshot
-from penstock.cli.programs import NamedProgram, ask_program, program_of, program_options
+from penstock.cli.named import (
+    NamedProgram,
+    ask_program,
+    may_be_gone,
+    program_of,
+    program_options,
+    read_snapshot,
+)
 from penstock.cli.report import printable, table
 from penstock.cli.verb import (
     Asked,

@@ -45,7 +45,6 @@ class Report:
             click.echo(text)
 
     def document(self, document: Any) -> None:
-        """Says the result as one JSON document."""
         if self.as_json:
             click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 

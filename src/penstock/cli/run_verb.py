@@ -25,14 +25,14 @@ from penstock.cli.failures import (
     WrongUsageError,
 )
 from penstock.cli.following import follow, wait_for_end
-from penstock.cli.named import snapshot_path
-from penstock.cli.programs import (
+from penstock.cli.named import (
     NamedProgram,
     child_command,
     child_environment,
     child_request,
     program_of,
     program_options,
+    snapshot_path,
 )
 from penstock.cli.verb import Asked, ProgramVerb, asked, service_options
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from penstock.graph.job_graph import ChainedOperator, Stage
-    from penstock.job.facts import JobFacts
+    from penstock.job.record import JobFacts
     from penstock.runtime.job_metrics import OperatorTotals
 
 __all__ = [
@@ -176,7 +176,7 @@ class CheckpointList(list[Any]):
     """Checkpoints, which a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from penstock.job.digest import checkpoints_html
+        from penstock.job.progress import checkpoints_html
 
         return checkpoints_html(self)
 
@@ -294,7 +294,7 @@ class JobClient:
 
     def _repr_html_(self) -> str:
         from penstock.core.clock import SystemClock
-        from penstock.job.digest import checkpoints_html, digest_of, job_html
+        from penstock.job.progress import checkpoints_html, digest_of, job_html
 
         table = job_html(digest_of(self._job, SystemClock().wall_ms()))  # type: ignore[arg-type]
         records = self.checkpoints()[:5]

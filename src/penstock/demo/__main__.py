@@ -25,8 +25,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.configuration import Rank
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
-from penstock.job.digest import digest_of
-from penstock.job.progress import shown_progress
+from penstock.job.progress import digest_of, shown_progress
 from penstock.launch.embedded_service import current_address
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ class Show:
         }
 
     def report(self, outcome: dict[str, Any]) -> None:
-        """Writes the table and what happened."""
         if self._is_quiet:
             return
         print("Events per minute and behaviour, all channels\n")

@@ -78,7 +78,6 @@ class NewOperator:
     parallelism: int = 1
 
     def owner(self, key: Any) -> int:
-        """Returns the subtask of a key."""
         group = key_group(key, self.max_parallelism)
         return subtask_of(group, self.parallelism, self.max_parallelism)
 

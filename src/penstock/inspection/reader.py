@@ -69,7 +69,6 @@ class Snapshot:
 
     @property
     def manifest(self) -> Manifest:
-        """Everything that `_metadata` says."""
         return self.loaded.manifest
 
     def operators(self) -> list[OperatorRecord]:
@@ -77,7 +76,6 @@ class Snapshot:
         return list(self.manifest.operators)
 
     def operator(self, uid: str) -> OperatorRecord:
-        """Returns an operator by its uid."""
         for record in self.manifest.operators:
             if record.uid == uid:
                 return record
@@ -92,7 +90,6 @@ class Snapshot:
             yield from self.keyed_state_of(subtask)
 
     def keyed_state_of(self, subtask: SubtaskRecord) -> Iterator[StateRow]:
-        """Yields all keyed state of one subtask."""
         if subtask.keyed is not None:
             self._bring(subtask.keyed.handles)
             version = local_keyed_state(subtask.keyed)

@@ -15,8 +15,7 @@ from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.retention import RetentionPolicy
-from penstock.checkpoint.settings import StorageKind
+from penstock.checkpoint.settings import RetentionPolicy, StorageKind
 from penstock.connectors.source import Boundedness
 from penstock.core.duration import format_millis
 from penstock.graph.nodes import NodeKind

@@ -18,8 +18,8 @@ import msgspec
 
 from penstock.core.redaction import SecretlessFormatter
 from penstock.job.documents.writer import JobViews
-from penstock.job.facts import task_counts
 from penstock.job.managed_job import begin, result_of
+from penstock.job.record import task_counts
 from penstock.jobmanager.dispatching import (
     Command,
     CommandKind,

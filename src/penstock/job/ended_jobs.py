@@ -21,8 +21,7 @@ from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import open_records
-from penstock.checkpoint.retention import RetentionPolicy, is_kept
-from penstock.checkpoint.settings import StorageKind
+from penstock.checkpoint.settings import RetentionPolicy, StorageKind, is_kept
 from penstock.checkpoint.snapshot_load import loaded_of
 from penstock.checkpoint.start_point import own_start
 from penstock.core.clock import SystemClock

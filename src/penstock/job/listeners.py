@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointFailed
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ProgramError
-from penstock.job.digest import JobDigest, digest_of
+from penstock.job.progress import JobDigest, digest_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -93,13 +93,11 @@ class JobListeners:
         return listeners
 
     def add(self, listener: Any) -> None:
-        """Adds a listener for later events."""
         checked = checked_listener(listener)
         with self._lock:
             self._listeners = [*self._listeners, checked]
 
     def remove(self, listener: Any) -> None:
-        """Removes a listener."""
         with self._lock:
             self._listeners = [each for each in self._listeners if each is not listener]
 
@@ -120,7 +118,6 @@ class JobListeners:
             self._note("onQueryIdle", self._query(self._job).idle(self._job.restarts, now_ms))
 
     def attempt_started(self) -> None:
-        """An attempt runs."""
         job = self._job
         if job is None or not self._listeners:
             return

@@ -23,8 +23,7 @@ from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.core.job import JobStatus
 from penstock.job.attempt_directories import remove_earlier_attempts
 from penstock.job.documents.writer import JobViews
-from penstock.job.facts import task_counts
-from penstock.job.record import failure_of
+from penstock.job.record import failure_of, task_counts
 from penstock.job.settings import make_absolute
 from penstock.job.start import start_job
 from penstock.jobmanager.dispatching import Command, CommandKind, Operation, OperationStatus

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
-from penstock.checkpoint.retention import is_kept
 from penstock.checkpoint.service import CheckpointService
+from penstock.checkpoint.settings import is_kept
 from penstock.checkpoint.snapshot_load import entry_of, load_entry
 from penstock.checkpoint.start_point import find_start
 from penstock.connectors.spark import commit_tag

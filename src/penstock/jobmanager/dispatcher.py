@@ -131,7 +131,6 @@ class JobDispatcher(BaseDispatcher):
     # -- leadership -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begins to look after jobs."""
         self._thread.start()
 
     def lead(self, epoch: int = 0, jobs: Iterable[JobRecord] | None = None) -> None:

@@ -83,7 +83,6 @@ class JobDirectory:
         return self.path.name
 
     def create(self) -> None:
-        """Makes the directories."""
         for directory in (self.path, self.commands, self.results, self.documents):
             make_private(directory)
 
@@ -197,7 +196,6 @@ class JobDirectory:
     # -- documents ------------------------------------------------------------------------------
 
     def document(self, name: str) -> bytes | None:
-        """Returns a document; None when there is none of this name."""
         if not is_document_name(name):
             return None
         try:

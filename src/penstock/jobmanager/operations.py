@@ -55,7 +55,6 @@ class Operations:
             work()
 
     def get(self, trigger_id: str) -> Operation | None:
-        """Returns an operation; None if it is unknown."""
         with self._lock:
             return self._known.get(trigger_id)
 

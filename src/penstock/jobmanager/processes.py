@@ -113,7 +113,6 @@ class DriverLauncher:
     def start(
         self, directory: JobDirectory, attempt: int, interpreter: str | None
     ) -> subprocess.Popen[bytes]:
-        """Starts it; what it prints is appended to the job's files."""
         with _appending(directory.output) as output, _appending(directory.log) as log:
             return subprocess.Popen(
                 [interpreter or sys.executable, "-m", self.module, directory.path, str(attempt)],

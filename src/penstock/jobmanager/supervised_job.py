@@ -158,7 +158,6 @@ class SupervisedJob:
         self.directory.write_command(trigger_id, asked)
 
     def operation(self, trigger_id: str) -> Operation | None:
-        """Returns the operation that a command has started."""
         return self.directory.operation(trigger_id, self.status)
 
     def _note_cancellation(self) -> None:
@@ -189,7 +188,6 @@ class SupervisedJob:
         return self._attempt_epoch(self.record.attempt + tries)
 
     def clean_up_ends(self) -> None:
-        """Nothing is left."""
         self._save(msgspec.structs.replace(self.record, leftover=0))
 
     def kill(self) -> None:
@@ -273,7 +271,6 @@ class SupervisedJob:
         _log.info("Job %s: attempt %d starts.", self.job_id, attempt)
 
     def _note(self, now_ms: int, ending: Ending | None, *, has_died: bool) -> None:
-        """Remembers what has changed."""
         record, life, asked = self.record, self._supervisor.life, self._supervisor.strategy
         if has_died and asked is not None:
             failures = asked.memory.moved(self._wall_ahead_ms)

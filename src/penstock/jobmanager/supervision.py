@@ -317,5 +317,4 @@ class JobLifeCycle:
         self._history.append((now_ms, status))
 
     def story(self) -> list[str]:
-        """Returns the states in their order."""
         return [f"{time_ms} {status.name}" for time_ms, status in self._history]

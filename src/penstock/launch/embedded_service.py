@@ -43,7 +43,6 @@ class EmbeddedService:
         return address_for_people(self._server, page)
 
     def close(self) -> None:
-        """Ends the service, and takes its token away."""
         self._dispatcher.close()
         self._server.stop()
 

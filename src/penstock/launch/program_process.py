@@ -128,7 +128,6 @@ class _Running:
         return bool(self._jobs)
 
     def answer(self) -> None:
-        """Writes down how the jobs have ended."""
         jobs = [{"job_id": job.job_id, "state": job.status.name} for job in self._jobs]
         Path(self._request.answer).write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
 
@@ -168,7 +167,6 @@ def main(text: str) -> int:
 
 
 def _interrupt(_number: int, _frame: Any) -> None:
-    """Ends the program as Ctrl-C does, its job included."""
     raise KeyboardInterrupt
 
 

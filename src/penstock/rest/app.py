@@ -18,12 +18,11 @@ from penstock.rest import (
     routes_cluster,
     routes_jobs,
     routes_operations,
-    routes_state,
     routes_submission,
 )
+from penstock.rest.access import Guard
 from penstock.rest.context import RestContext
 from penstock.rest.event_hub import EventHub
-from penstock.rest.guard import Guard
 from penstock.rest.leader import ToLeader
 from penstock.version import __version__
 
@@ -54,7 +53,6 @@ def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
         routes_jobs,
         routes_checkpoints,
         routes_operations,
-        routes_state,
         routes_submission,
         routes_cluster,
     ):

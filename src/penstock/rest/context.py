@@ -43,7 +43,6 @@ class RestContext:
     clock: Clock = field(default_factory=SystemClock)
 
     def find(self, job_id: str, name: str) -> Any:
-        """Returns a document, or None while there is none."""
         content = self.dispatcher.document(job_id, name)
         return None if content is None else msgspec.json.decode(content)
 

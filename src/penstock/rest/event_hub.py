@@ -103,7 +103,6 @@ class EventHub:
             self._readers.get(job_id, set()).discard(reader)
 
     def close(self) -> None:
-        """Ends all streams."""
         with self._lock:
             readers = [reader for each in self._readers.values() for reader in each]
         for reader in readers:

@@ -149,7 +149,6 @@ class RestServer:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
         return len(self._server.server_state.connections)
 
     def run(self) -> None:
@@ -176,7 +175,6 @@ class RestServer:
             raise ConfigurationError(f"the REST interface could not be started at {self.url}.")
 
     def stop(self) -> None:
-        """Ends the service."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(2 * _STOP_TIMEOUT_S)

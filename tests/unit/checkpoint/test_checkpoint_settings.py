@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.checkpoint.retention import RetentionPolicy
-from penstock.checkpoint.settings import CheckpointSettings, StorageKind
+from penstock.checkpoint.settings import CheckpointSettings, RetentionPolicy, StorageKind
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
 

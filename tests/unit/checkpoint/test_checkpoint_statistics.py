@@ -11,9 +11,15 @@ from penstock.checkpoint.coordination.checkpoints import (
     TriggerRequest,
 )
 from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
-from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskFigures
+from penstock.checkpoint.figures import (
+    CheckpointFigures,
+    Series,
+    SubtaskFigures,
+    Summary,
+    TaskFigures,
+    percentile,
+)
 from penstock.checkpoint.statistics import CheckpointStatistics, subtask_summary
-from penstock.checkpoint.summary import Series, Summary, percentile
 
 CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT
 

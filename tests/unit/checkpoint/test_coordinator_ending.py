@@ -16,8 +16,7 @@ from penstock.checkpoint.coordination.instructions import (
     ReserveId,
     Upload,
 )
-from penstock.checkpoint.retention import RetentionPolicy
-from penstock.checkpoint.settings import ClaimMode
+from penstock.checkpoint.settings import ClaimMode, RetentionPolicy
 from penstock.core.job import JobStatus
 
 CHECKPOINT = SnapshotKind.CHECKPOINT

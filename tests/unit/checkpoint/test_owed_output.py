@@ -16,7 +16,7 @@ from penstock.checkpoint.coordination.instructions import (
     RemovePointers,
 )
 from penstock.checkpoint.coordination.state import COMMIT_TRIES
-from penstock.checkpoint.retention import RetentionPolicy
+from penstock.checkpoint.settings import RetentionPolicy
 from penstock.core.job import JobStatus
 
 

@@ -8,8 +8,13 @@ import pytest
 from checkpoint_samples import ids
 
 from penstock.checkpoint.errors import FencedError
-from penstock.checkpoint.id_counter import CheckpointIdCounter
-from penstock.checkpoint.pointer import Pointer, PointerEntry, PointerRecord, rejection_text
+from penstock.checkpoint.pointer import (
+    CheckpointIdCounter,
+    Pointer,
+    PointerEntry,
+    PointerRecord,
+    rejection_text,
+)
 from penstock.core.envelope import DamagedError
 from penstock.core.versioned import Cell, Committed, Rejected, decode_record
 from penstock.files.errors import UnknownOutcomeError

@@ -11,7 +11,7 @@ from penstock.checkpoint.coordination.checkpoints import (
 )
 from penstock.checkpoint.coordination.facts import COUNTED, FailureReason
 from penstock.checkpoint.coordination.state import FailureCounter
-from penstock.checkpoint.retention import RetentionPolicy, is_kept
+from penstock.checkpoint.settings import RetentionPolicy, is_kept
 from penstock.core.job import JobStatus
 
 TABLE = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli.failures import WrongUsageError
-from penstock.cli.spelling import Options, checked_target, rewrite
+from penstock.cli.verb import Options, checked_target, rewrite
 
 RUN = Options(
     flags=frozenset({"-d", "--detached", "-n", "--allowNonRestoredState", "-sae"}),

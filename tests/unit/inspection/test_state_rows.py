@@ -18,8 +18,7 @@ from penstock.datastream.state import (
     ValueStateDescriptor,
 )
 from penstock.inspection import pages as snapshot_pages
-from penstock.inspection.pages import SnapshotPages
-from penstock.inspection.state_rows import RowsRequest, read_rows
+from penstock.inspection.pages import RowsRequest, SnapshotPages, read_rows
 from penstock.snapshots import SavepointWriter
 
 if TYPE_CHECKING:

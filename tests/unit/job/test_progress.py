@@ -14,8 +14,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.job import progress
-from penstock.job.digest import JobDigest, job_html, progress_text
-from penstock.job.progress import LiveLine, Mode, mode_of
+from penstock.job.progress import JobDigest, LiveLine, Mode, job_html, mode_of, progress_text
 
 DIGEST = JobDigest("ab" * 16, "words", JobStatus.RUNNING, epoch=12, records_read=1_234_567)
 

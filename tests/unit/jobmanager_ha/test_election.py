@@ -11,7 +11,9 @@ from penstock.core.versioned import Committed, RecordVersion, Rejected, Unknown
 from penstock.jobmanager.election.decider import (
     Election,
     Grant,
+    Lease,
     LeaseRead,
+    LeaseTimes,
     LeaseUnavailable,
     LeaseWritten,
     ReadLease,
@@ -19,8 +21,9 @@ from penstock.jobmanager.election.decider import (
     Revoke,
     TimePassed,
     WriteLease,
+    decode_lease,
+    encode_lease,
 )
-from penstock.jobmanager.election.lease import Lease, LeaseTimes, decode_lease, encode_lease
 
 if TYPE_CHECKING:
     from penstock.jobmanager.election.decider import Instruction

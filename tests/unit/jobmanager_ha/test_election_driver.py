@@ -15,9 +15,8 @@ from penstock.core.versioned import RecordVersion as Version
 from penstock.files.errors import StorageError
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import SwappedRecord
-from penstock.jobmanager.election.decider import Election
+from penstock.jobmanager.election.decider import Election, LeaseTimes
 from penstock.jobmanager.election.driver import LeaderElection, lease_clock_ms
-from penstock.jobmanager.election.lease import LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from filled_dispatcher import filled
 from served import TOKEN, served
 from stored_jobs_dispatcher import JOB_ID
 
-from penstock.rest import guard, routes_submission, server
+from penstock.rest import access, routes_submission, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,7 +154,7 @@ def test_of_submissions_a_few_are_under_way_at_once() -> None:
 
 
 def test_a_submission_that_takes_too_long_or_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "PACKAGE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(access, "PACKAGE_TIMEOUT_S", 1.0)
     head, body = submission()
     dispatcher = filled()
     with served(dispatcher) as service, connections(service.port, 1, head) as (slow,):

@@ -14,7 +14,7 @@ from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.job import JobStatus
 from penstock.job.documents.metrics import metrics_view
-from penstock.job.facts import StorageFacts
+from penstock.job.record import StorageFacts
 from penstock.jobmanager.dispatching import Leadership
 from penstock.rest.prometheus import exposition
 

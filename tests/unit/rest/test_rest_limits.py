@@ -15,7 +15,7 @@ from penstock.core.errors import ProgramError
 from penstock.core.job import JobStatus
 from penstock.job import documents
 from penstock.job.package import check_zip
-from penstock.rest import guard, server
+from penstock.rest import access, server
 from penstock.rest.routes_submission import read_submission
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def sent_slowly(port: int, first: bytes) -> bytes:
 
 def test_clients_that_dawdle_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "HEADER_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(access, "BODY_TIMEOUT_S", 1.0)
     dispatcher = MemoryDispatcher()
     dispatcher.add(job_record(JOB_ID, "n", JobStatus.RUNNING, 1_000))
     with served(dispatcher) as service:

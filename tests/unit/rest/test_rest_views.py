@@ -19,7 +19,7 @@ from penstock.job.documents.job import (
     plan_view,
     vertex_view,
 )
-from penstock.job.facts import FailureRecord, task_state
+from penstock.job.record import FailureRecord, task_state
 
 TASK_STATES = {
     "CREATED",

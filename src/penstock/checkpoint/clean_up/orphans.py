@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.clean_up.deletion import DeletionReport
-from penstock.checkpoint.id_counter import CheckpointIdCounter
 from penstock.checkpoint.paths import (
     METADATA,
     CheckpointLayout,
@@ -33,7 +32,7 @@ from penstock.checkpoint.paths import (
     created_by,
     written_by,
 )
-from penstock.checkpoint.pointer import decode_pointer
+from penstock.checkpoint.pointer import CheckpointIdCounter, decode_pointer
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import PenstockError

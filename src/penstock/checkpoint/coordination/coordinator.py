@@ -98,7 +98,6 @@ class CheckpointCoordinator:
 
     @property
     def last_id(self) -> int:
-        """Highest id that was reserved."""
         return self._state.last_id
 
     @property

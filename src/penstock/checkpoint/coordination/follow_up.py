@@ -32,7 +32,7 @@ from penstock.checkpoint.coordination.instructions import (
 )
 from penstock.checkpoint.coordination.state import CoordinatorState, Life, retry_delay_ms
 from penstock.checkpoint.coordination.steps import publish
-from penstock.checkpoint.retention import ENDINGS, is_kept
+from penstock.checkpoint.settings import ENDINGS, is_kept
 from penstock.core.duration import format_millis
 from penstock.core.job import JobStatus
 

@@ -137,15 +137,12 @@ class DeletionQueue:
 
     @property
     def unfinished(self) -> int:
-        """How many checkpoints are still to be deleted."""
         return len(self._waiting) + len(self._in_flight)
 
     def discard(self, checkpoint_id: int) -> None:
-        """Queues the private files of an aborted checkpoint."""
         self._waiting.append(DiscardPending(checkpoint_id))
 
     def delete(self, checkpoint: CompletedCheckpoint) -> None:
-        """Queues a checkpoint that the pointer does not name."""
         self._subsumed.add(checkpoint.checkpoint_id)
         self._waiting.append(DeleteCheckpoint(checkpoint))
 
@@ -170,7 +167,6 @@ class DeletionQueue:
         return [ReleaseSharedFiles(lowest_id)]
 
     def released(self) -> None:
-        """The release under way is over."""
         self._is_releasing = False
 
     @property
@@ -179,7 +175,6 @@ class DeletionQueue:
         return not self.unfinished and not self._is_releasing
 
     def finished(self, checkpoint_id: int, *, succeeded: bool) -> None:
-        """Takes note of an answer."""
         self._in_flight.discard(checkpoint_id)
         if succeeded and checkpoint_id in self._subsumed:
             self._subsumed.discard(checkpoint_id)
@@ -191,7 +186,6 @@ class DeletionQueue:
 
     @property
     def ids(self) -> set[int]:
-        """Checkpoints being or to be deleted; for tests."""
         waiting = {
             deletion.checkpoint_id
             if isinstance(deletion, DiscardPending)
@@ -229,7 +223,6 @@ class SinkBacklog:
         return self._due is None and self._in_flight is None
 
     def add(self, checkpoint: CompletedCheckpoint) -> None:
-        """Asks for the output of a checkpoint."""
         self._due = checkpoint
         self._retries, self.retry_ms = 0, None
 
@@ -243,7 +236,6 @@ class SinkBacklog:
         return self._in_flight
 
     def finished(self, checkpoint_id: int) -> None:
-        """The commit in flight is done."""
         if self._in_flight is not None and self._in_flight.checkpoint_id == checkpoint_id:
             self._in_flight = None
             self._retries = self._failures = self._blamed = 0
@@ -315,16 +307,13 @@ class CoordinatorState:
         """What the open publication tells the pointer to forget."""
 
     def move(self, life: Life) -> None:
-        """Changes the phase of life."""
         assert life in _NEXT[self.life], f"the coordinator cannot go from {self.life} to {life}"
         self.life = life
 
     def emit(self, *instructions: Instruction) -> None:
-        """Appends instructions."""
         self.out.extend(instructions)
 
     def announce(self, fact: Fact) -> None:
-        """Appends a fact for history, metrics and log."""
         self.out.append(Announce(fact))
 
     @property

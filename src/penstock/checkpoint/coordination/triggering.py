@@ -39,7 +39,6 @@ class Triggering:
             self.next_periodic_ms = now_ms + first_delay_ms
 
     def stop(self) -> list[TriggerRequest]:
-        """Stops the timetable and returns the requests that waited."""
         waiting, self.queue = self.queue, []
         self.next_periodic_ms = None
         return waiting
@@ -57,7 +56,6 @@ class Triggering:
             self.next_periodic_ms = min(self.next_periodic_ms or latest, latest)
 
     def next_number(self) -> int:
-        """Returns the number of a request that arrives now."""
         self._arrivals += 1
         return self._arrivals
 
@@ -79,7 +77,6 @@ class Triggering:
         )
 
     def add_periodic(self, now_ms: int) -> TriggerDeclined | None:
-        """Queues the periodic request if it is due."""
         if self.next_periodic_ms is None or now_ms < self.next_periodic_ms:
             return None
         self.next_periodic_ms = None
@@ -119,7 +116,6 @@ class Triggering:
         return self.last_completion_ms + self._settings.min_pause_ms - now_ms
 
     def validate(self) -> None:
-        """Checks the invariants; for tests."""
         assert len(self.queue) <= self._settings.max_queued_requests
         assert self.queue == sorted(self.queue, key=lambda request: request.rank)
         periodic = sum(request.is_periodic for request in self.queue)

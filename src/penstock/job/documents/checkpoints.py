@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.retention import RetentionPolicy
-from penstock.checkpoint.settings import StorageKind
+from penstock.checkpoint.figures import Summary
+from penstock.checkpoint.settings import RetentionPolicy, StorageKind
 from penstock.checkpoint.statistics import (
     COMPLETED,
     FAILED,
@@ -21,7 +21,6 @@ from penstock.checkpoint.statistics import (
     RestoredRecord,
     subtask_summary,
 )
-from penstock.checkpoint.summary import Summary
 from penstock.core.redaction import without_secrets
 
 if TYPE_CHECKING:

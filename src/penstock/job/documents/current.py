@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.job import JobStatus, application_status
 from penstock.core.redaction import without_secrets
-from penstock.job.facts import TASK_STATES
+from penstock.job.record import TASK_STATES
 
 if TYPE_CHECKING:
     from penstock.jobmanager.job_records import JobRecord

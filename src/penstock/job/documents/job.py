@@ -17,13 +17,13 @@ from penstock.job.documents.current import (
     job_head,
     until,
 )
-from penstock.job.facts import TASK_STATES, stage_counts, stage_state, task_counts, task_state
+from penstock.job.record import TASK_STATES, stage_counts, stage_state, task_counts, task_state
 from penstock.runtime.job_metrics import Rates, SubtaskTotals
 
 if TYPE_CHECKING:
     from penstock.core.job import JobExecutionResult
     from penstock.graph.job_graph import JobGraph, Stage
-    from penstock.job.facts import FailureRecord, JobFacts
+    from penstock.job.record import FailureRecord, JobFacts
     from penstock.jobmanager.job_records import JobRecord
 
 

@@ -12,7 +12,7 @@ from penstock.runtime.job_metrics import LATE_DROPPED, OperatorTotals, Rates, Su
 if TYPE_CHECKING:
     from penstock.checkpoint.statistics import CheckpointStatistics
     from penstock.graph.job_graph import Stage
-    from penstock.job.facts import JobFacts
+    from penstock.job.record import JobFacts
 
 _DOWN: Final = (JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.RECONCILING, JobStatus.CREATED)
 

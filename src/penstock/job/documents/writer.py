@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.core.configuration import Configuration
     from penstock.core.job import JobExecutionResult
-    from penstock.job.facts import JobFacts
-    from penstock.job.record import Job
+    from penstock.job.record import Job, JobFacts
 
     View = Callable[[int], Any]
 
@@ -88,7 +87,6 @@ class JobViews:
             self._earlier = read_earlier(lambda name: _decoded(read(name)))
 
     def refresh(self) -> None:
-        """Writes what has changed."""
         job = self._job
         statistics = job.statistics
         facts = job.facts()
@@ -106,7 +104,6 @@ class JobViews:
         self._put(documents.JOB, partial(job_view, facts))
 
     def _write_lasting(self, facts: JobFacts) -> None:
-        """Writes what does not change while the job runs."""
         job, settings, configuration = self._job, self._job.settings, self._configuration
         parameters = {key: shown_value(key, value) for key, value in settings.parameters}
         views: dict[str, Any] = {
@@ -191,7 +188,6 @@ class _History:
         return changed, sorted(gone)
 
     def lines(self) -> list[msgspec.Raw]:
-        """Returns the lines, newest first."""
         return list(map(self._lines.__getitem__, self._known))
 
 

@@ -22,7 +22,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Rejected
 from penstock.jobmanager.dispatching import Leadership
 from penstock.jobmanager.election import decider
-from penstock.jobmanager.election.lease import decode_lease
+from penstock.jobmanager.election.decider import decode_lease
 
 if TYPE_CHECKING:
     from penstock.core.versioned import Outcome, RecordVersion, VersionedRecord
@@ -119,7 +119,6 @@ class LeaderElection:
         return Leadership(epoch is not None, epoch or 0, self._election.leader_address(now_ms))
 
     def is_leading(self, epoch: int) -> bool:
-        """Whether the leadership of `epoch` still lasts, by the clock and not by hearsay."""
         return self._election.leading_epoch(self._clock_ms()) == epoch
 
     @property

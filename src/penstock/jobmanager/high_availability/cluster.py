@@ -106,7 +106,6 @@ class ClusterJobs:
             return
 
     def revoked(self, epoch: int) -> None:
-        """Stands by."""
         with self._lock:
             self._epoch = 0
             if self._dispatcher is not None:
@@ -174,7 +173,6 @@ class ClusterJobs:
     # -- what the leader decides --------------------------------------------------------------
 
     def add(self, record: JobRecord, submission: Submission, package: bytes) -> None:
-        """Keeps a job that was submitted."""
         job = StoredJob(record=record, submission=submission, package=package)
         self._store.add(self._leading_epoch(), job)
 

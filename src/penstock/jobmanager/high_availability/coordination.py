@@ -22,9 +22,8 @@ from penstock.core.versioned import VersionedRecord
 from penstock.files.probe import probe_storage
 from penstock.files.records import open_record
 from penstock.files.urls import Storages, canonical_url
-from penstock.jobmanager.election.decider import Election
+from penstock.jobmanager.election.decider import Election, LeaseTimes, decode_lease
 from penstock.jobmanager.election.driver import LeaderElection
-from penstock.jobmanager.election.lease import LeaseTimes, decode_lease
 from penstock.jobmanager.high_availability.job_store import HaJobStore
 from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
 from penstock.jobmanager.high_availability.zookeeper import ZooKeeper, ZooKeeperRecord
@@ -177,7 +176,6 @@ class CoordinationRecords:
             self._zookeeper.remove(f"{top}/jobs/{job_id}")
 
     def close(self) -> None:
-        """Ends the connection."""
         if self._zookeeper is not None:
             self._zookeeper.close()
 

@@ -49,7 +49,6 @@ class HaSettings:
 
     @property
     def cluster_directory(self) -> str:
-        """Directory of the cluster in the shared directory."""
         return f"{self.storage_directory.rstrip('/')}/{self.cluster_id}"
 
     @classmethod

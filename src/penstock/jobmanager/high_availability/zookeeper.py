@@ -205,7 +205,6 @@ class ZooKeeper:
 
     @property
     def place(self) -> str:
-        """Its servers, for errors."""
         return f"zookeeper://{self._settings.quorum}"
 
     def read(self, path: str) -> tuple[bytes, int] | None:
@@ -277,7 +276,6 @@ class ZooKeeper:
             raise self._failure("remove", path, error) from error
 
     def close(self) -> None:
-        """Ends the session."""
         with contextlib.suppress(self._errors.WriterNotClosedException):
             self._client.stop()
             self._client.close()
