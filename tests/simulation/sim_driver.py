@@ -184,7 +184,7 @@ class SimDriver(StorageWork):
         if self.requests:
             raise ViolatedError(f"{self.requests} were never answered")
 
-    def request(self, event: events.TriggerRequested | events.StopRequested) -> None:
+    def request(self, event: events.TriggerRequested) -> None:
         self.requests.add(event.request_id)
         self.handle(event)
 

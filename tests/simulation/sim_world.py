@@ -20,7 +20,7 @@ from sim_job import File, Handle, Manifest, Snapshot
 from sim_store import RANDOM_FAULTS, CrashedError, Fault, SimStore
 
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
-from penstock.checkpoint.coordination.events import StopRequested, TriggerRequested
+from penstock.checkpoint.coordination.events import TriggerRequested
 from penstock.checkpoint.paths import created_by
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode, RetentionPolicy, is_kept
 from penstock.core.job import JobStatus
@@ -239,11 +239,11 @@ class World:
         if self.driver is not None and self.driver.alive and self.driver.job:
             self.driver.request(TriggerRequested("sp", SnapshotKind.SAVEPOINT, target="target"))
 
-    def _draw_request(self) -> TriggerRequested | StopRequested:
+    def _draw_request(self) -> TriggerRequested:
         self._requests += 1
         name = f"request-{self._requests}"
         if self.chance(0.1):
-            return StopRequested(name, target="target")
+            return TriggerRequested(name, SnapshotKind.SAVEPOINT, target="target", stop=True)
         if self.chance(0.5):
             return TriggerRequested(name, SnapshotKind.SAVEPOINT, target="target")
         return TriggerRequested(name, SnapshotKind.CHECKPOINT, full=self.chance(0.3))
@@ -284,7 +284,8 @@ class World:
         if self.how == "cancel":
             driver.end(JobStatus.CANCELED)
         elif self.how == "stop":
-            driver.request(StopRequested(name, target="target"))
+            kind = SnapshotKind.SAVEPOINT
+            driver.request(TriggerRequested(name, kind, target="target", stop=True))
         else:
             driver.request(TriggerRequested(name, SnapshotKind.CHECKPOINT, forced=True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,6 +92,14 @@ class Series:
             percentile(ordered, 99),
             percentile(ordered, 99.9),
         )
+
+
+def summary_of(values: Iterable[int]) -> Summary:
+    """Returns the numbers of values that are all known."""
+    series = Series()
+    for value in values:
+        series.add(value)
+    return series.summary()
 
 
 def percentile(ordered: list[int], percent: float) -> float:

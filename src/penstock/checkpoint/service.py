@@ -26,9 +26,8 @@ from penstock.checkpoint.coordination.checkpoints import (
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.executor import Sinks, execute
-from penstock.checkpoint.journal import CheckpointJournal
 from penstock.checkpoint.snapshot_load import loaded_of
-from penstock.checkpoint.statistics import TaskShape, figures_of
+from penstock.checkpoint.statistics import CheckpointJournal, TaskShape, figures_of
 from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus, SnapshotWish
@@ -180,35 +179,26 @@ class CheckpointService:
     def request_savepoint(self, target: str | None, *, native: bool = False) -> Result:
         """Takes a savepoint while the job goes on."""
         form = SavepointFormat.of(native=native)
-        return self._request(
-            lambda request_id: events.TriggerRequested(
-                request_id, SnapshotKind.SAVEPOINT, target=target, format=form
-            )
-        )
+        return self._request(SnapshotKind.SAVEPOINT, target=target, format=form)
 
     def request_checkpoint(self, *, full: bool = False) -> Result:
         """Takes a checkpoint now."""
-        return self._request(
-            lambda request_id: events.TriggerRequested(
-                request_id, SnapshotKind.CHECKPOINT, forced=True, full=full
-            )
-        )
+        return self._request(SnapshotKind.CHECKPOINT, forced=True, full=full)
 
     def request_stop(self, target: str | None, *, drain: bool, native: bool = False) -> Result:
         """Stops the job with a savepoint."""
+        form = SavepointFormat.of(native=native)
         return self._request(
-            lambda request_id: events.StopRequested(
-                request_id, drain=drain, target=target, format=SavepointFormat.of(native=native)
-            )
+            SnapshotKind.SAVEPOINT, target=target, format=form, stop=True, drain=drain
         )
 
-    def _request(self, make: Callable[[str], events.Event]) -> Result:
+    def _request(self, kind: SnapshotKind, **wish: Any) -> Result:
         request_id = f"request-{next(self._request_numbers)}"
         result: Result = Future()
         with self._lock:
             self._check_open()
             self._requests[request_id] = result
-        self._events.put(make(request_id))
+        self._events.put(events.TriggerRequested(request_id, kind, **wish))
         return result
 
     def _check_open(self) -> None:

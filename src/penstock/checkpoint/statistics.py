@@ -6,12 +6,24 @@ Times are wall time, because people compare them with their clocks.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.coordination import facts
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
+from penstock.checkpoint.coordination.facts import (
+    CONSEQUENCES,
+    CheckpointCompleted,
+    CheckpointFailed,
+    CheckpointRestored,
+    CheckpointTriggered,
+    CleanupFailed,
+    LateAnswerDropped,
+    SinkCommitDelayed,
+    TriggerDeclined,
+)
 from penstock.checkpoint.figures import (
     CheckpointFigures,
     Series,
@@ -21,9 +33,11 @@ from penstock.checkpoint.figures import (
 )
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.coordination.facts import Fact
     from penstock.checkpoint.coordination.instructions import Upload
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.upload_plan import UploadPlan
+    from penstock.core.clock import Clock
 
 
 IN_PROGRESS: Final = "IN_PROGRESS"
@@ -95,27 +109,6 @@ class Latest:
     restored: RestoredRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointSummary:
-    """Figures over all completed checkpoints and savepoints."""
-
-    checkpointed_size: Summary
-    state_size: Summary
-    end_to_end_duration: Summary
-
-
-@dataclass(frozen=True, slots=True)
-class SubtaskSummary:
-    """Figures over the subtasks of one task in one checkpoint."""
-
-    checkpointed_size: Summary
-    state_size: Summary
-    end_to_end_duration: Summary
-    sync_duration: Summary
-    async_duration: Summary
-    start_delay: Summary
-
-
 class CheckpointStatistics:
     """Takes in facts and answers questions.
 
@@ -128,7 +121,8 @@ class CheckpointStatistics:
         self._history_size = history_size
         self._num_subtasks = num_subtasks
         self._records: dict[int, CheckpointRecord] = {}
-        self._sizes, self._full_sizes, self._durations = Series(), Series(), Series()
+        names = "checkpointed_size", "state_size", "end_to_end_duration"
+        self._series = {name: Series() for name in names}
         self.counts = CheckpointCounts()
         self.latest = Latest()
         self.revision = 0
@@ -158,10 +152,9 @@ class CheckpointStatistics:
         """Returns a checkpoint, if it is still remembered."""
         return self._records.get(checkpoint_id)
 
-    def summary(self) -> CheckpointSummary:
-        return CheckpointSummary(
-            self._sizes.summary(), self._full_sizes.summary(), self._durations.summary()
-        )
+    def summary(self) -> dict[str, Summary]:
+        """Returns the figures over all completed checkpoints and savepoints, by Flink's names."""
+        return {name: series.summary() for name, series in self._series.items()}
 
     # -- one function per fact ----------------------------------------------------------------
 
@@ -210,9 +203,9 @@ class CheckpointStatistics:
         self.counts = replace(
             counts, in_progress=counts.in_progress - 1, completed=counts.completed + 1
         )
-        self._sizes.add(fact.figures.checkpointed_bytes)
-        self._full_sizes.add(fact.figures.state_bytes)
-        self._durations.add(fact.duration_ms)
+        self._series["checkpointed_size"].add(fact.figures.checkpointed_bytes)
+        self._series["state_size"].add(fact.figures.state_bytes)
+        self._series["end_to_end_duration"].add(fact.duration_ms)
         if done.is_savepoint:
             self.latest = replace(self.latest, savepoint=done)
         else:
@@ -270,23 +263,6 @@ _STEPS: Final[dict[type, Callable[[CheckpointStatistics, Any, int], None]]] = {
     facts.CheckpointRestored: CheckpointStatistics._restored,
     facts.TriggerDeclined: CheckpointStatistics._declined,
 }
-
-
-def subtask_summary(task: TaskFigures) -> SubtaskSummary:
-    """Returns the figures over a task's subtasks."""
-    columns = [Series() for _ in range(6)]
-    for row in task.subtasks:
-        values = (
-            row.checkpointed_bytes,
-            row.state_bytes,
-            row.end_to_end_ms,
-            row.sync_ms,
-            row.async_ms,
-            row.start_delay_ms,
-        )
-        for column, value in zip(columns, values, strict=True):
-            column.add(value)
-    return SubtaskSummary(*(column.summary() for column in columns))
 
 
 # -- what a checkpoint took, task by task ----------------------------------------------------------
@@ -381,3 +357,68 @@ def _subtask(
         checkpointed_bytes=sum(each.size_bytes for each in new),
         state_bytes=sum(each.size_bytes for each in own),
     )
+
+
+_log = logging.getLogger("penstock.checkpoint")
+
+
+class CheckpointJournal:
+    """Takes in the coordinator's facts."""
+
+    def __init__(self, job_id: str, clock: Clock, history_size: int, num_subtasks: int) -> None:
+        self._job_id = job_id
+        self._clock = clock
+        self.statistics = CheckpointStatistics(history_size, num_subtasks)
+        self.listener: Callable[[Fact], None] | None = None
+
+    def note(self, fact: Fact) -> None:
+        now_ms = self._clock.wall_ms()
+        self.statistics.apply(fact, now_ms)
+        line = self._line(fact, now_ms)
+        if line is not None:
+            _log.log(*line)
+        if self.listener is not None:
+            self.listener(fact)
+
+    def _line(  # noqa: PLR0911 - one text for each kind of fact
+        self, fact: Fact, now_ms: int
+    ) -> tuple[int, str] | None:
+        match fact:
+            case CheckpointTriggered():
+                # The first words are Flink's: dashboards and scripts look for them.
+                return logging.INFO, (
+                    f"Triggering checkpoint {fact.checkpoint_id} (type={fact.request.kind.value}) "
+                    f"@ {now_ms} for job {self._job_id}."
+                )
+            case CheckpointCompleted():
+                return logging.INFO, (
+                    f"Completed checkpoint {fact.checkpoint_id} for job {self._job_id} "
+                    f"({fact.figures.checkpointed_bytes} bytes, "
+                    f"checkpointDuration={fact.duration_ms} ms, "
+                    f"finalizationTime={fact.finalization_ms} ms)."
+                )
+            case CheckpointFailed():
+                follows = fact.failure.reason in CONSEQUENCES
+                level = logging.INFO if follows else logging.WARNING
+                return level, f"Checkpoint {fact.checkpoint_id} failed: {fact.failure}"
+            case CheckpointRestored():
+                return logging.INFO, (
+                    f"Job {self._job_id} starts from {fact.kind.value.lower()} "
+                    f"{fact.checkpoint_id} in {fact.location}."
+                )
+            case TriggerDeclined():
+                return logging.INFO, f"A checkpoint was not triggered: {fact.failure}"
+            case SinkCommitDelayed():
+                return logging.WARNING, (
+                    f"Sinks did not commit checkpoint {fact.checkpoint_id}; it is tried again: "
+                    f"{fact.message}"
+                )
+            case CleanupFailed():
+                return logging.WARNING, (
+                    f"Files of checkpoint {fact.checkpoint_id} were not deleted: {fact.message}"
+                )
+            case LateAnswerDropped():
+                return logging.INFO, (
+                    f"A late answer ({fact.answer}) for checkpoint {fact.checkpoint_id} is dropped."
+                )
+        return None

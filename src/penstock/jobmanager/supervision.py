@@ -241,45 +241,19 @@ def path_to(start: JobStatus, target: JobStatus) -> list[JobStatus]:
     return []
 
 
-TRANSITIONS: Final[dict[JobStatus, frozenset[JobStatus]]] = {
-    JobStatus.INITIALIZING: frozenset(
-        {
-            JobStatus.CREATED,
-            JobStatus.RECONCILING,
-            JobStatus.FAILED,
-            JobStatus.CANCELLING,
-            JobStatus.SUSPENDED,
-        }
-    ),
-    JobStatus.RECONCILING: frozenset(
-        {
-            JobStatus.CREATED,
-            # Its process went on meanwhile, or has brought it to its end.
-            JobStatus.RUNNING,
-            JobStatus.RESTARTING,
-            JobStatus.FINISHED,
-            JobStatus.FAILING,
-            JobStatus.CANCELLING,
-            JobStatus.SUSPENDED,
-        }
-    ),
-    JobStatus.CREATED: frozenset(
-        {JobStatus.RUNNING, JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED}
-    ),
-    JobStatus.RUNNING: frozenset(
-        {JobStatus.FINISHED, JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED}
-    ),
-    JobStatus.FAILING: frozenset(
-        {JobStatus.FAILED, JobStatus.RESTARTING, JobStatus.CANCELLING, JobStatus.SUSPENDED}
-    ),
-    JobStatus.RESTARTING: frozenset(
-        {JobStatus.CREATED, JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED}
-    ),
-    JobStatus.CANCELLING: frozenset({JobStatus.CANCELED, JobStatus.SUSPENDED}),
-    JobStatus.FINISHED: frozenset(),
-    JobStatus.FAILED: frozenset(),
-    JobStatus.CANCELED: frozenset(),
-    JobStatus.SUSPENDED: frozenset(),
+_NEXT: Final = {
+    # A process went on without a job manager, or has brought its job to the end.
+    "RECONCILING": "CREATED RUNNING RESTARTING FINISHED FAILING CANCELLING SUSPENDED",
+    "INITIALIZING": "CREATED RECONCILING FAILED CANCELLING SUSPENDED",
+    "CREATED": "RUNNING FAILING CANCELLING SUSPENDED",
+    "RUNNING": "FINISHED FAILING CANCELLING SUSPENDED",
+    "FAILING": "FAILED RESTARTING CANCELLING SUSPENDED",
+    "RESTARTING": "CREATED FAILING CANCELLING SUSPENDED",
+    "CANCELLING": "CANCELED SUSPENDED",
+}
+TRANSITIONS: Final = {
+    status: frozenset(map(JobStatus.__getitem__, _NEXT.get(status.name, "").split()))
+    for status in JobStatus
 }
 """Every legal change."""
 

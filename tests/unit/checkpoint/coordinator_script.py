@@ -80,6 +80,12 @@ class Script:
         return self.now(events.TriggerRequested(request_id, kind, **more))
 
 
+def stop_requested(*, drain: bool = False, target: str | None = None) -> events.TriggerRequested:
+    return events.TriggerRequested(
+        "stop", SnapshotKind.SAVEPOINT, target=target, stop=True, drain=drain
+    )
+
+
 def of(said: list[Any], kind: type[T]) -> list[T]:
     return [each for each in said if isinstance(each, kind)]
 

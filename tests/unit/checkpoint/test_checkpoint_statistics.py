@@ -19,7 +19,8 @@ from penstock.checkpoint.figures import (
     TaskFigures,
     percentile,
 )
-from penstock.checkpoint.statistics import CheckpointStatistics, subtask_summary
+from penstock.checkpoint.statistics import CheckpointStatistics
+from penstock.job.documents.checkpoints import details_view
 
 CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT
 
@@ -95,10 +96,11 @@ def test_summary_over_all_that_completed() -> None:
         completed(statistics, number, size=size, duration_ms=duration_ms)
     failed(statistics, 4)
     summary = statistics.summary()
-    assert (summary.checkpointed_size.min, summary.checkpointed_size.max) == (10, 30)
-    assert (summary.checkpointed_size.avg, summary.state_size.avg) == (20, 200)
-    assert summary.end_to_end_duration.p50 == 200.0
-    assert summary.end_to_end_duration.avg == 233
+    sizes, durations = summary["checkpointed_size"], summary["end_to_end_duration"]
+    assert (sizes.min, sizes.max) == (10, 30)
+    assert (sizes.avg, summary["state_size"].avg) == (20, 200)
+    assert durations.p50 == 200.0
+    assert durations.avg == 233
 
 
 def test_subtask_rows() -> None:
@@ -113,10 +115,11 @@ def test_subtask_rows() -> None:
     record = statistics.find(1)
     assert record is not None
     assert (record.num_acknowledged, record.num_subtasks, record.latest_ack_ms) == (3, 4, 1_002)
-    summary = subtask_summary(task)
-    assert (summary.async_duration.min, summary.async_duration.max) == (0, 20)
-    assert (summary.sync_duration.avg, summary.start_delay.avg) == (1, 3)
-    assert summary.end_to_end_duration.avg == 91
+    summary = details_view(record)["subtasks"]["count"]["summary"]
+    steps = summary["checkpoint_duration"]
+    assert (steps["async"]["min"], steps["async"]["max"]) == (0, 20)
+    assert (steps["sync"]["avg"], summary["start_delay"]["avg"]) == (1, 3)
+    assert summary["end_to_end_duration"]["avg"] == 91
 
 
 def test_declined_requests_are_counted_by_reason() -> None:

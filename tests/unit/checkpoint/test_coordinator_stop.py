@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_script import Script, declined, failures, of, one
+from coordinator_script import Script, declined, failures, of, one, stop_requested
 
 from penstock.checkpoint.coordination import events
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
@@ -25,7 +25,7 @@ from penstock.core.job import JobStatus
 def stopping(*, drain: bool = False) -> Script:
     script = Script().start()
     script.complete(1, 0)
-    script.at(100, events.StopRequested("stop", drain, "target"))
+    script.at(100, stop_requested(drain=drain, target="target"))
     script.now(events.IdReserved(2))
     return script
 
@@ -68,7 +68,7 @@ def test_it_clears_the_way() -> None:
     script.trigger(1, 0)
     script.ask(SnapshotKind.CHECKPOINT, "user")
     script.at(1_000)
-    said = script.now(events.StopRequested("stop", target="target"))
+    said = script.now(stop_requested(target="target"))
     assert failures(said) == [(1, "CHECKPOINT_COORDINATOR_SUSPEND")]
     assert declined(said) == ["CHECKPOINT_COORDINATOR_SUSPEND", "PERIODIC_SCHEDULER_SHUTDOWN"]
     script.now(events.IdReserved(2))
@@ -106,7 +106,7 @@ def test_a_failure_after_the_commit_point_still_finishes() -> None:
 
 def test_without_a_target_nothing_stops() -> None:
     script = Script().start(50)
-    result = one(script.now(events.StopRequested("stop")), CompleteRequest)
+    result = one(script.now(stop_requested()), CompleteRequest)
     assert result is not None
     assert result.failure is not None
     assert one(script.at(50), ReserveId) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from coordinator_script import Script, declined, failures, of, one, told
+from coordinator_script import Script, declined, failures, of, one, stop_requested, told
 
 from penstock.checkpoint.coordination import events, facts
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
@@ -201,7 +201,7 @@ def test_a_savepoint_needs_a_target() -> None:
         ([], "NOT_ALL_REQUIRED_TASKS_RUNNING"),
         ([events.Started(0), events.AttemptFailed()], "NOT_ALL_REQUIRED_TASKS_RUNNING"),
         (
-            [events.Started(0), events.StopRequested("stop", target="t")],
+            [events.Started(0), stop_requested(target="t")],
             "CHECKPOINT_COORDINATOR_SUSPEND",
         ),
         ([events.Started(0), events.LeadershipLost()], "CHECKPOINT_COORDINATOR_SHUTDOWN"),

@@ -48,7 +48,6 @@ def decider_modules() -> set[Path]:
         SOURCE / "jobmanager" / "restart_strategies.py",
         SOURCE / "jobmanager" / "supervision.py",
         SOURCE / "jobmanager" / "election" / "decider.py",
-        SOURCE / "jobmanager" / "election" / "lease.py",
     ]
     while waiting:
         path = waiting.pop()

@@ -11,7 +11,7 @@ from penstock.checkpoint.coordination.facts import (
     CheckpointFailure,
     FailureReason,
 )
-from penstock.checkpoint.journal import CheckpointJournal
+from penstock.checkpoint.statistics import CheckpointJournal
 from penstock.core.clock import SystemClock
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_script import Script, of, one
+from coordinator_script import Script, of, one, stop_requested
 
 from penstock.checkpoint.coordination import events
 from penstock.checkpoint.coordination.instructions import (
@@ -95,7 +95,7 @@ def test_the_next_attempt_commits_first_what_is_owed() -> None:
 
 def test_a_stop_whose_output_stays_invisible_fails_and_names_its_savepoint() -> None:
     script = Script(tolerable_failures=7).start(500)
-    script.now(events.StopRequested("stop", target="somewhere"))
+    script.now(stop_requested(target="somewhere"))
     script.now(events.IdReserved(1))
     script.now(events.EpochCompleted(4, "state", stopped=True))
     script.now(events.UploadCompleted(1))

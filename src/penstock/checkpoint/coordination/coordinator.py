@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from penstock.checkpoint.coordination.instructions import Instruction
     from penstock.checkpoint.settings import CheckpointSettings
 
-_HEARD_AT_THE_END: Final = (events.TriggerRequested, events.StopRequested)
 _STORY_LENGTH: Final = 200
 
 
@@ -58,7 +57,7 @@ class CheckpointCoordinator:
         state = self._state
         state.now_ms = max(state.now_ms, now_ms)
         is_over = state.life in (Life.CLOSED, Life.FENCED)
-        if not is_over or isinstance(event, _HEARD_AT_THE_END):
+        if not is_over or isinstance(event, events.TriggerRequested):
             _take_in(state, event)
             follow_up.follow_up(state)
         instructions, state.out = state.out, []
@@ -149,8 +148,6 @@ def _take_in(state: CoordinatorState, event: Event) -> None:  # noqa: PLR0912, P
             follow_up.on_job_ended(state, event)
         case events.TriggerRequested():
             steps.on_trigger_requested(state, event)
-        case events.StopRequested():
-            steps.on_stop_requested(state, event)
         case events.IdReserved():
             steps.on_id_reserved(state, event)
         case events.IdReservationFailed():

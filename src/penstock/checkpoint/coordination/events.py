@@ -101,24 +101,19 @@ class LeadershipLost:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRequested:
-    """A user wants a checkpoint or savepoint; answered by `CompleteRequest`."""
+    """A user wants a checkpoint or savepoint; `CompleteRequest` answers, a stop also `FinishJob`.
+
+    The fields are those of a `TriggerRequest`.
+    """
 
     request_id: str
     kind: SnapshotKind
     forced: bool = False
     target: str | None = None
     format: SavepointFormat = SavepointFormat.CANONICAL
-    full: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequested:
-    """A user wants to stop with a savepoint; `CompleteRequest` and `FinishJob` answer."""
-
-    request_id: str
+    stop: bool = False
     drain: bool = False
-    target: str | None = None
-    format: SavepointFormat = SavepointFormat.CANONICAL
+    full: bool = False
 
 
 # -- progress -------------------------------------------------------------------------------------
@@ -251,7 +246,6 @@ Event: TypeAlias = (
     | JobEnded
     | LeadershipLost
     | TriggerRequested
-    | StopRequested
     | IdReserved
     | IdReservationFailed
     | EpochCompleted

@@ -76,13 +76,17 @@ def on_tasks_finished(state: CoordinatorState) -> None:
 
 
 def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested) -> None:
-    """Queues a user's request."""
+    """Queues a user's request; for the savepoint that the job stops with, clears the way first."""
     is_savepoint = event.kind is SnapshotKind.SAVEPOINT
     if not _may_trigger(state, event.request_id):
         return
     target = event.target or state.settings.savepoint_directory
     if is_savepoint and not _has_target(state, event.request_id, target):
         return
+    if event.stop:
+        state.move(Life.STOPPING)
+        suspend = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+        state.abort_all(suspend, suspend)
     request = TriggerRequest(
         state.triggering.next_number(),
         state.now_ms,
@@ -91,35 +95,13 @@ def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested
         forced=event.forced,
         target=target if is_savepoint else None,
         format=event.format,
+        stop=event.stop,
+        drain=event.drain,
         full=event.full,
     )
     declined = state.triggering.add(request)
     if declined is not None:
         state.decline(declined)
-
-
-def on_stop_requested(state: CoordinatorState, event: events.StopRequested) -> None:
-    """Clears the way and queues the savepoint that the job stops with."""
-    if not _may_trigger(state, event.request_id):
-        return
-    target = event.target or state.settings.savepoint_directory
-    if not _has_target(state, event.request_id, target):
-        return
-    state.move(Life.STOPPING)
-    suspend = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
-    state.abort_all(suspend, suspend)
-    state.triggering.add(
-        TriggerRequest(
-            state.triggering.next_number(),
-            state.now_ms,
-            SnapshotKind.SAVEPOINT,
-            event.request_id,
-            target=target,
-            format=event.format,
-            stop=True,
-            drain=event.drain,
-        )
-    )
 
 
 def on_id_reserved(state: CoordinatorState, event: events.IdReserved) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.figures import Summary
+from penstock.checkpoint.figures import Summary, summary_of
 from penstock.checkpoint.settings import RetentionPolicy, StorageKind
 from penstock.checkpoint.statistics import (
     COMPLETED,
@@ -19,7 +19,6 @@ from penstock.checkpoint.statistics import (
     CheckpointRecord,
     CheckpointStatistics,
     RestoredRecord,
-    subtask_summary,
 )
 from penstock.core.redaction import without_secrets
 
@@ -45,13 +44,10 @@ def checkpoints_view(
     """
     statistics = statistics or CheckpointStatistics()
     latest = statistics.latest
-    summary = statistics.summary()
     return {
         "counts": asdict(statistics.counts),
         "summary": {
-            "checkpointed_size": asdict(summary.checkpointed_size),
-            "state_size": asdict(summary.state_size),
-            "end_to_end_duration": asdict(summary.end_to_end_duration),
+            **{name: asdict(figures) for name, figures in statistics.summary().items()},
             "alignment_buffered": _NO_SUMMARY,
             "processed_data": _NO_SUMMARY,
             "persisted_data": _NO_SUMMARY,
@@ -157,20 +153,19 @@ def _task(record: CheckpointRecord, task: TaskFigures) -> dict[str, Any]:
 
 
 def _subtasks(record: CheckpointRecord, task: TaskFigures) -> dict[str, Any]:
-    summary = subtask_summary(task)
+    def summed(field: str) -> dict[str, Any]:
+        return asdict(summary_of(getattr(row, field) for row in task.subtasks))
+
     return _task(record, task) | {
         "summary": {
-            "checkpointed_size": asdict(summary.checkpointed_size),
-            "state_size": asdict(summary.state_size),
-            "end_to_end_duration": asdict(summary.end_to_end_duration),
-            "checkpoint_duration": {
-                "sync": asdict(summary.sync_duration),
-                "async": asdict(summary.async_duration),
-            },
+            "checkpointed_size": summed("checkpointed_bytes"),
+            "state_size": summed("state_bytes"),
+            "end_to_end_duration": summed("end_to_end_ms"),
+            "checkpoint_duration": {"sync": summed("sync_ms"), "async": summed("async_ms")},
             "alignment": dict.fromkeys(
                 ("buffered", "processed", "persisted", "duration"), _NO_SUMMARY
             ),
-            "start_delay": asdict(summary.start_delay),
+            "start_delay": summed("start_delay_ms"),
         },
         "subtasks": [_subtask(row) for row in task.subtasks],
     }
