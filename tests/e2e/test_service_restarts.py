@@ -119,3 +119,44 @@ def test_a_job_manager_that_is_stopped_leaves_jobs_running_and_says_so(
     job.on(second).wait_for_state("FINISHED")
     assert lines(tmp_path / "job") == expected(END)
     assert "no job was running" in second.stop()
+
+
+def test_a_job_is_killed_while_and_after_it_is_rescaled(
+    managers: list[Manager], tmp_path: Path
+) -> None:
+    """Each record counts once; what a checkpoint wanted is what the next process runs."""
+    manager = another(managers, tmp_path)
+    job = start(manager, tmp_path / "job", 1_000)
+
+    def rescale(parallelism: int) -> str:
+        path = f"/jobs/{job.job_id}/rescaling?parallelism={parallelism}"
+        return str(manager.call(path, {}, "PATCH")["request-id"])
+
+    def is_done(trigger: str) -> bool:
+        answer = manager.call(f"/jobs/{job.job_id}/rescaling/{trigger}")
+        return bool(answer["status"]["id"] == "COMPLETED")
+
+    def kill() -> None:
+        pid = job.pid()
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not is_alive(pid), job.trouble)
+        wait_for(lambda: job.pid() != pid, job.trouble)
+        job.wait_for_state("RUNNING")
+
+    gate = 1_000
+    for parallelism, when in ((2, "asked"), (3, "checkpoint"), (4, "done")):
+        before = job.checkpoints()
+        trigger = rescale(parallelism)
+        gate += 500
+        open_gate(tmp_path / "job", gate)
+        if when == "checkpoint":
+            wait_for(lambda before=before: job.checkpoints() > before, job.trouble)
+        elif when == "done":
+            wait_for(lambda trigger=trigger: is_done(trigger), job.trouble)
+        kill()
+        job.wait_for_checkpoint()
+    shown = {vertex["parallelism"] for vertex in job.document()["vertices"]}
+    assert shown == {4}
+    open_gate(tmp_path / "job", END)
+    job.wait_for_state("FINISHED")
+    assert lines(tmp_path / "job") == expected(END)
