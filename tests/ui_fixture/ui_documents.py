@@ -111,6 +111,7 @@ def lately(stage: Stage, part: float, now_ms: int, state: str) -> JSON:
         "watermark": now_ms - 4_200 - round(900 * part) if is_running else watermark,
         "output-watermark": now_ms - 4_200 if is_running else watermark,
         "state-bytes": round(stage.state_bytes * part),
+        "pending-records": None if stage.inputs else round(rate * 3),
         "late-records-dropped": 0,
         "busy-share": stage.busy * min(part * stage.parallelism, 1.0) if is_running else 0,
         "back-pressured-share": stage.pressed if is_running else 0,

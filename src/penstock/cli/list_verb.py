@@ -61,7 +61,11 @@ def list_verb(running: bool, scheduled: bool, everything: bool, **options: Any) 
     listed = [job for section in chosen.values() for job in section]
     for job in listed:
         report.result(job["jid"])
-    report.document({"jobs": [_plain(job) for job in listed]})
+    if report.as_json:
+        documents = [
+            client.get(f"/jobs/{job['jid']}") if job["state"] == "RUNNING" else {} for job in listed
+        ]
+        report.document({"jobs": list(map(_plain, listed, documents))})
 
 
 def _order(job: dict[str, Any]) -> tuple[int, str]:
@@ -78,7 +82,11 @@ def _line(job: dict[str, Any]) -> str:
     return f"{started:%d.%m.%Y %H:%M:%S} : {job['jid']} : {name} ({job['state']})"
 
 
-def _plain(job: dict[str, Any]) -> dict[str, Any]:
+def _plain(job: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    figures = [vertex["figures"] for vertex in document.get("vertices", ())]
+    pending = [
+        each["pending-records"] for each in figures if each.get("pending-records") is not None
+    ]
     return {
         "id": job["jid"],
         "name": job["name"],
@@ -86,4 +94,6 @@ def _plain(job: dict[str, Any]) -> dict[str, Any]:
         "start_time_ms": job["start-time"],
         "end_time_ms": job["end-time"],
         "duration_ms": job["duration"],
+        # What sources know of records that they have not read yet: the lag of Kafka.
+        "pending_records": sum(pending) if pending else None,
     }

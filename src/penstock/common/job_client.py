@@ -72,9 +72,10 @@ class OperatorFigures:
         watermark: The lowest of its subtasks in milliseconds; None before the first, and at the
             end of bounded input.
         state_bytes: Size of its state.
-        counters: The user's counters by dotted name.
+        counters: The user's counters by dotted name, and those of a source.
         meters: The user's meters.
-        gauges: What the user's gauges said last, a value for each subtask that has one.
+        gauges: What the user's gauges and those of a source said last, a value for each subtask
+            that has one.
         distributions: The user's distributions.
     """
 
@@ -125,14 +126,19 @@ def _operator(facts: JobFacts, stage: Stage, operator: ChainedOperator) -> Opera
         fired_timers=sum(each.fired_timers for each in totals),
         watermark=lowest if MIN_WATERMARK < lowest < MAX_WATERMARK else None,
         state_bytes=sum(each.state_bytes for each in totals),
-        counters=_summed([each.counters for each in totals]),
+        counters=_plain(_summed([each.counters for each in totals])),
         meters={
             name: MeterFigures(count, rates.per_second(growth.get(name, 0)))
             for name, count in _summed([each.meters for each in totals]).items()
         },
-        gauges=_listed([each.gauges for each in totals]),
+        gauges=_plain(_listed([each.gauges for each in totals])),
         distributions=_joined([each.distributions for each in totals]),
     )
+
+
+def _plain(figures: dict[str, Any]) -> dict[str, Any]:
+    """Returns figures with the names of sources' own as users know them."""
+    return {name.removeprefix("."): value for name, value in figures.items()}
 
 
 def _summed(parts: list[dict[str, int]]) -> dict[str, int]:

@@ -36,6 +36,11 @@ class DeserializationSchema(ABC):
 
     may_leave_out: ClassVar[bool] = True
 
+    @property
+    def ignores_errors(self) -> bool:
+        """Whether None means a message that cannot be decoded, which is then counted."""
+        return False
+
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
         """Returns the record, or None to leave the message out."""

@@ -100,6 +100,8 @@ class ReadResult:
     # The records as columns; `values` is then empty. Only from sources that `with_columns`
     # returned.
     columns: ColumnBatch | None = None
+    # Records that could not be decoded, with timestamps, by the id of a side output's tag.
+    rejected: dict[str, tuple[list[Any], list[int]]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -116,6 +118,10 @@ class ReadResult:
         if self.watermark is not None:
             self.punctuated.append((before, self.watermark))
         self.punctuated += [(before + count, watermark) for count, watermark in more.punctuated]
+        for tag, (values, timestamps) in more.rejected.items():
+            known = self.rejected.setdefault(tag, ([], []))
+            known[0].extend(values)
+            known[1].extend(timestamps)
         self.values = [*self.values, *more.values]
         self.watermark, self.position = more.watermark, more.position
         self.finished, self.has_more = more.finished, more.has_more
@@ -127,6 +133,9 @@ class SourceReader(ABC):
     @abstractmethod
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
         """Reads from `position`; must not depend on what was read before."""
+
+    def register_metrics(self, metrics: Any) -> None:
+        """Adds what the reader measures to a `MetricGroup`; names are not the user's own."""
 
     def close(self) -> None:
         """Releases files and connections."""

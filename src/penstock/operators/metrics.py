@@ -8,7 +8,7 @@ view (`get_count()`) is that of the worker.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 
 class Counter:
@@ -74,6 +74,10 @@ class Meter:
 
     def report(self) -> Any:
         return {"events": self._count - self._before}
+
+
+OF_SOURCES: Final = ""
+"""Group of what a source measures: its names begin with a dot, and are shown as Flink's own."""
 
 
 class MetricGroup:

@@ -29,6 +29,8 @@ WINDOW_MS: Final = 10_000
 """Rates look back this far."""
 _MARK_EVERY_MS: Final = 1_000
 LATE_DROPPED: Final = "numLateRecordsDropped"
+PENDING_RECORDS: Final = ".pendingRecords"
+"""What a source says of records that it has not read yet."""
 _TOLD_AGAIN: Final = 10
 """Late records are spoken of again when there are so many times as many."""
 

@@ -26,6 +26,7 @@ from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.records import BATCH_RECORDS, Batch
 from penstock.core.times import MAX_WATERMARK
 from penstock.operators.logic import OperatorLogic
+from penstock.operators.metrics import OF_SOURCES
 from penstock.operators.source_watermarks import SourceWatermarks
 
 if TYPE_CHECKING:
@@ -151,9 +152,10 @@ class SourceLogic(OperatorLogic):
         """The split that the last epoch had no time for."""
 
     def open(self) -> None:
-        self._reader = MeteredReader(
-            self._spec.source.create_reader(), knows_bytes=self._spec.reads_columns
-        )
+        reader = self._spec.source.create_reader()
+        self._metrics = self.context.metrics.add_group(OF_SOURCES)
+        reader.register_metrics(self._metrics)
+        self._reader = MeteredReader(reader, knows_bytes=self._spec.reads_columns)
         self._size = ReadSize(self.at_once)
 
     def restore(self, state: Any) -> None:
@@ -299,6 +301,12 @@ class SourceLogic(OperatorLogic):
     def _hand_on(self, split: Split, result: ReadResult, since_rise: int, *, goes_on: bool) -> int:
         """Hands on what was read; returns how many records wait for a watermark to rise."""
         count = result.count
+        for tag, (values, timestamps) in result.rejected.items():
+            self._tell_active()
+            self._metrics.counter("numRecordsInErrors").inc(len(values))
+            for at in range(0, len(values), BATCH_RECORDS):
+                end = at + BATCH_RECORDS
+                self.output.emit_side(tag, Batch(values[at:end], timestamps[at:end]))
         if not self._spec.reads_columns:
             rises = not goes_on or since_rise + count >= READ_RECORDS
             self._hand_on_records(split, result, rises=rises)

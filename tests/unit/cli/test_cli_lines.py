@@ -11,6 +11,14 @@ WORD_COUNT = f"14.11.2023 22:13:20 : {ID_RUNNING} : word count (RUNNING)"
 SAVEPOINT = "/savepoints/savepoint-40dcc6-000000000001"
 
 
+def test_list_as_json_has_the_records_that_sources_have_not_read(manager: StubManager) -> None:
+    figures = [{"pending-records": 3}, {"pending-records": None}, {"pending-records": 4}]
+    job = {"vertices": [{"figures": each} for each in figures]}
+    manager.answers[f"GET /jobs/{ID_RUNNING}"] = [(200, {}, job)]
+    ran = penstock("list", "--json", "-m", manager.url)
+    assert [each["pending_records"] for each in ran.document["jobs"]] == [7]
+
+
 def test_list(manager: StubManager) -> None:
     manager.add(StubJob(ID_OTHER, "later", "CREATED"), StubJob(ID_ENDED, "over", "FAILED"))
     running = [f"{'-' * 18} Running/Restarting Jobs {'-' * 19}", WORD_COUNT, RULE]

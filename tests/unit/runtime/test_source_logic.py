@@ -18,6 +18,7 @@ from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, Split
 from penstock.core.clock import EpochClock
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.job.start import start_job
+from penstock.operators.metrics import MetricGroup
 from penstock.runtime.records import SourceAssignment, SubtaskReport
 from penstock.runtime.source_logic import READ_MS, ReadSize, SourceLogic
 
@@ -44,6 +45,9 @@ class Machine:
         values = list(range(position, end))
         finished = end == split.data
         return ReadResult(values, end, values, finished=finished, has_more=not finished)
+
+    def register_metrics(self, metrics: Any) -> None:
+        pass
 
     def emit(self, batch: Any) -> None:
         self.batches.append(len(batch))
@@ -72,7 +76,7 @@ class Subtask:
         self.machine = machine
         self.positions = {split.split_id: (split, 0) for split in splits}
         self.logic = SourceLogic(spec, machine.monotonic_s)
-        context: Any = SimpleNamespace(clock=EpochClock(), name="source")
+        context: Any = SimpleNamespace(clock=EpochClock(), name="source", metrics=MetricGroup())
         self.logic.setup(context, machine)  # type: ignore[arg-type]
         self.logic.at_once = at_once
         self.logic.open()

@@ -25,7 +25,11 @@ from penstock.connectors.kafka.client import (
     translated,
 )
 from penstock.connectors.kafka.offsets import KafkaOffsetsInitializer, Place
-from penstock.connectors.kafka.records import KafkaRecordDeserializationSchema, undecodable
+from penstock.connectors.kafka.records import (
+    KafkaRecordDeserializationSchema,
+    decoded_apart,
+    undecodable,
+)
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError
 from penstock.core.redaction import shown_value
@@ -40,6 +44,7 @@ _HELD_BYTES: Final = 64 << 20
 
 _MOMENT_S: Final = 0.1
 _FIRST_S: Final = 3.0
+_ASK_COMMITTED_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ class KafkaSourceSettings:
     start: KafkaOffsetsInitializer = field(default_factory=KafkaOffsetsInitializer.earliest)
     stop: KafkaOffsetsInitializer | None = None
     is_bounded: bool = False
+    rejects_to: str | None = None  # Id of the side output of records that cannot be decoded.
 
     def __repr__(self) -> str:
         shown = {key: shown_value(key, value) for key, value in self.properties.items()}
@@ -123,6 +129,9 @@ class KafkaReader(SourceReader):
         self._consumer: Any = None
         self._partitions: dict[Place, _Partition] = {}
         self._positions: dict[Place, int] = {}
+        self._committed_offsets: dict[Place, int] = {}
+        self._ask_s = 0.0
+        self._metrics: Any = None
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
         topic, number, stop = split.data
@@ -143,21 +152,66 @@ class KafkaReader(SourceReader):
         if stop >= 0:
             reached = min(reached, stop)
         self._positions[place] = reached
-        values, timestamps = self._decoded(messages)
+        schema, rejected = self._settings.deserializer, {}
+        try:
+            values, timestamps = schema.decode(messages)
+        except Exception as error:
+            tag = self._settings.rejects_to
+            if tag is None:
+                raise undecodable(schema, messages, error) from error
+            values, timestamps, rejected[tag] = decoded_apart(schema, messages)
+        if schema.ignores_errors:
+            wrong = sum(map(len, rejected.values()))
+            self._ignored.inc(len(messages) - len(values) - wrong)
         return ReadResult(
             values,
             reached,
             timestamps,
             finished=0 <= stop <= reached,
             has_more=bool(messages) and (bool(partition.messages) or self._lags(partition)),
+            rejected=rejected,
         )
 
-    def _decoded(self, messages: list[Any]) -> tuple[list[Any], list[int]]:
-        schema = self._settings.deserializer
-        try:
-            return schema.decode(messages)
-        except Exception as error:
-            raise undecodable(schema, messages, error) from error
+    # -- metrics, by Flink's names ----------------------------------------------------------------
+
+    def register_metrics(self, metrics: Any) -> None:
+        self._ignored = metrics.counter("numRecordsInErrors")
+        self._metrics = metrics
+        metrics.gauge("pendingRecords", lambda: sum(map(self._lag, self._positions)))
+        metrics.add_group("KafkaSourceReader").add_group("KafkaConsumer").gauge(
+            "records-lag-max", lambda: max(map(self._lag, self._positions), default=0)
+        )
+
+    def _register(self, place: Place) -> None:
+        topic, number = place
+        group = self._metrics.add_group("KafkaSourceReader").add_group("topic", topic)
+        group = group.add_group("partition", str(number))
+        group.gauge("currentOffset", lambda: self._positions.get(place, 0) - 1)
+        group.gauge("committedOffset", lambda: self._committed().get(place, -1))
+        group.gauge("records-lag", lambda: self._lag(place))
+
+    def _lag(self, place: Place) -> int:
+        """Returns how many records of a partition are not read yet, as far as the client knows."""
+        position, partition = self._positions.get(place), self._partitions.get(place)
+        if position is None or partition is None or position == partition.end:
+            return 0
+        bounds = self._consumer.get_watermark_offsets(library().TopicPartition(*place), cached=True)
+        return max(0 if bounds is None else bounds[1] - position, 0)
+
+    def _committed(self) -> dict[Place, int]:
+        """Returns what the group has committed, asked for now and then."""
+        now_s = time.monotonic()
+        if self._settings.group is not None and self._positions and now_s >= self._ask_s:
+            self._ask_s = now_s + _ASK_COMMITTED_S
+            places = [library().TopicPartition(*place) for place in self._positions]
+            try:
+                found = self._consumer.committed(places, _MOMENT_S)
+            except library().KafkaException:
+                return self._committed_offsets
+            self._committed_offsets = {
+                (each.topic, each.partition): each.offset for each in found if each.offset >= 0
+            }
+        return self._committed_offsets
 
     # -- queues -----------------------------------------------------------------------------------
 
@@ -175,6 +229,8 @@ class KafkaReader(SourceReader):
         self._consumer.incremental_assign([library().TopicPartition(*place, position)])
         self._positions[place] = position
         self._partitions[place] = found = _Partition(place, position)
+        if self._metrics is not None:
+            self._register(place)
         return found
 
     def _leave(self, place: Place) -> None:

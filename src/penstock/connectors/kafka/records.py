@@ -79,6 +79,11 @@ class KafkaRecordDeserializationSchema(ABC):
         """Returns the type of the records; None if it is not declared."""
         return None
 
+    @property
+    def ignores_errors(self) -> bool:
+        """Whether messages without a record could not be decoded."""
+        return False
+
     def decode(self, messages: list[Any]) -> tuple[list[Any], list[int]]:
         """Returns the records of messages of the client, and their timestamps."""
         deserialize = self.deserialize
@@ -97,6 +102,10 @@ class ValueOnly(KafkaRecordDeserializationSchema):
 
     def deserialize(self, record: KafkaRecord) -> Any:
         return None if record.value is None else self._schema.deserialize(record.value)
+
+    @property
+    def ignores_errors(self) -> bool:
+        return self._schema.ignores_errors
 
     def get_produced_type(self) -> TypeInformation | None:
         return self._schema.get_produced_type()
@@ -168,6 +177,32 @@ def _kept(values: list[Any], timestamps: list[int]) -> tuple[list[Any], list[int
     return [value for value, _ in kept], [stamp for _, stamp in kept]
 
 
+def decoded_apart(
+    schema: KafkaRecordDeserializationSchema, messages: list[Any]
+) -> tuple[list[Any], list[int], tuple[list[Any], list[int]]]:
+    """Returns the records of messages of which some cannot be decoded, and these with timestamps.
+
+    What cannot be decoded stays bytes, and has the reason as its last header.
+    """
+    values: list[Any] = []
+    timestamps: list[int] = []
+    rejected: list[Any] = []
+    for message in messages:
+        try:
+            found, stamps = schema.decode([message])
+        except OSError as error:
+            raise undecodable(schema, [message], error) from error
+        except Exception as error:
+            record = _record(message)
+            reason = "error", f"{type(error).__name__}: {error}".encode()
+            rejected.append(record._replace(headers=(*record.headers, reason)))
+        else:
+            values += found
+            timestamps += stamps
+    stamps = [max(each.timestamp, NO_TIMESTAMP) for each in rejected]
+    return values, timestamps, (rejected, stamps)
+
+
 def undecodable(
     schema: KafkaRecordDeserializationSchema, messages: list[Any], error: Exception
 ) -> JobExecutionError:
@@ -181,6 +216,7 @@ def undecodable(
             return kind(
                 f"the record at offset {message.offset()} of partition {message.partition()} of "
                 f"Kafka's topic '{message.topic()}' cannot be decoded: {type(found).__name__}: "
-                f"{found}. Its value is {shorten(message.value())}."
+                f"{found}. Its value is {shorten(message.value())}. To go on without such records, "
+                "send them to a side output: set_on_error('side_output', OutputTag('undecodable'))."
             )
     return JobExecutionError(f"records of Kafka cannot be decoded: {error}")

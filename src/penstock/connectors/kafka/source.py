@@ -338,6 +338,29 @@ class KafkaSourceBuilder:
         self._given["deserializer"] = deserializer
         return self
 
+    def set_on_error(self, on_error: str, output_tag: Any = None) -> Self:
+        """Says what happens to a record that cannot be decoded.
+
+        Args:
+            on_error: `fail` fails the job, which is the default; `side_output` sends the record to
+                a side output, as a `KafkaRecord` of bytes whose last header, `error`, says why.
+            output_tag: The `OutputTag` of the side output.
+
+        Example:
+            >>> undecodable = OutputTag("undecodable")
+            >>> builder = KafkaSource.builder().set_on_error("side_output", undecodable)
+        """
+        if on_error not in ("fail", "side_output"):
+            raise ProgramError(f"set_on_error({on_error!r:.80}): it is 'fail' or 'side_output'.")
+        tag = getattr(output_tag, "tag_id", None)
+        if (tag is not None) != (on_error == "side_output"):
+            raise ProgramError(
+                "set_on_error('side_output', OutputTag('undecodable')) needs the OutputTag, and "
+                "set_on_error('fail') has none."
+            )
+        self._given["rejects_to"] = tag
+        return self
+
     def set_client_id_prefix(self, prefix: str) -> Self:
         """Sets what the clients are called in the broker's log."""
         return self.set_property("client.id", prefix)

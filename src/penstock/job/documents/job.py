@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from penstock.job.documents.current import (
     until,
 )
 from penstock.job.record import TASK_STATES, stage_counts, stage_state, task_counts, task_state
-from penstock.runtime.job_metrics import Rates, SubtaskTotals
+from penstock.runtime.job_metrics import PENDING_RECORDS, Rates, SubtaskTotals
 
 if TYPE_CHECKING:
     from penstock.core.job import JobExecutionResult
@@ -133,12 +133,24 @@ def stage_figures(stage: Stage, totals: Sequence[SubtaskTotals], rates: Rates) -
         "watermark": watermark(min((each.watermark for each in seen), default=MIN_WATERMARK)),
         "output-watermark": watermark(min(outputs, default=MIN_WATERMARK)),
         "state-bytes": sum(state_bytes(each) for each in totals),
+        "pending-records": pending_records(totals),
         "late-records-dropped": sum(
             operator.late_dropped for each in totals for operator in each.operators.values()
         ),
         "busy-share": max(busy, default=0) / 1000,
         "back-pressured-share": max(pressed, default=0) / 1000,
     }
+
+
+def pending_records(totals: Iterable[SubtaskTotals]) -> int | None:
+    """Returns how many records wait in what sources read from; None where no source knows."""
+    found = [
+        operator.gauges[PENDING_RECORDS]
+        for each in totals
+        for operator in each.operators.values()
+        if PENDING_RECORDS in operator.gauges
+    ]
+    return sum(found) if found else None
 
 
 def watermark(value: int) -> int | None:

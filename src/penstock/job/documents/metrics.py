@@ -148,8 +148,9 @@ def _operator(totals: OperatorTotals, growth: OperatorTotals, rates: Rates) -> d
         "currentOutputWatermark": watermark(totals.watermark_out),
         "stateBytes": totals.state_bytes,
     }
-    figures |= {f"user.{name}": value for name, value in totals.counters.items()}
-    figures |= {f"user.{name}": value for name, value in totals.gauges.items()}
+    for name, value in (totals.counters | totals.gauges).items():
+        # What a source measures itself has one of Flink's names.
+        figures[name[1:] if name.startswith(".") else f"user.{name}"] = value
     for name, events in totals.meters.items():
         figures[f"user.{name}.count"] = events
         figures[f"user.{name}.rate"] = round(rates.per_second(growth.meters.get(name, 0)), 3)

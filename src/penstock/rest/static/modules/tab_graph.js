@@ -74,6 +74,9 @@ function totals(vertices, figuresById) {
       "The stage whose event time is furthest behind the wall clock",
     ],
     ["Busiest stage", busiest.length ? share(Math.max(...busiest)) : "–"],
+    ...(sum("pending") === null
+      ? []
+      : [["Not read yet", count(sum("pending")), "Records that wait in Kafka: the lag of all partitions"]]),
     ["Late records dropped", count(sum("lateDropped"))],
   ]);
 }

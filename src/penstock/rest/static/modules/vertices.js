@@ -35,6 +35,7 @@ function figures(metrics, lately, now) {
     hasEnded: watermark !== null && watermark >= END,
     lag: isInstant(watermark) ? Math.max(now - watermark, 0) : null,
     stateBytes: number(lately["state-bytes"]),
+    pending: number(lately["pending-records"]),
     lateDropped: number(lately["late-records-dropped"]),
     busy: number(lately["busy-share"]),
     backpressured: number(lately["back-pressured-share"]),
