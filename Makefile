@@ -1,6 +1,7 @@
 # Every target makes .venv and installs what it needs when it is missing.
 #
 #   make demo     run the demo job: late, out-of-order events, one failure, one recovery
+#   make demo-kafka  run a job from Kafka to Kafka beside a broker that it starts (needs Maven, once)
 #   make unit     the unit tests, in less than a minute
 #   make test     all tests: of units, of contracts and whole jobs, with Spark and processes
 #   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats;
@@ -14,7 +15,7 @@
 #   make clean    remove what was built; .venv stays (make distclean removes it too)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test chaos soak check bench docs format lock clean distclean
+.PHONY: help demo demo-kafka unit test chaos soak check bench docs format lock clean distclean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -32,6 +33,9 @@ $(READY): pyproject.toml requirements-dev.lock tools/bootstrap.sh
 
 demo: $(READY)
 	$(BIN)/penstock demo
+
+demo-kafka: $(READY)
+	$(BIN)/python tools/demo_kafka.py
 
 unit: $(READY)
 	$(BIN)/pytest -n 3 --dist worksteal -m "not spark and not e2e" tests/unit

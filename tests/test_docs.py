@@ -25,6 +25,8 @@ PAGES = [
     if "_build" not in path.parts and path.exists()
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+WITH_KAFKA = {"kafka_minutes.py"}
+"""Run by tests/e2e/kafka/test_kafka_demo.py, beside a broker."""
 TIMEOUT_SECONDS = 600
 
 
@@ -139,7 +141,11 @@ def test_page_runs(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in EXAMPLES if path.name not in WITH_KAFKA],
+    ids=lambda path: path.name,
+)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
     run(path, tmp_path)
 
