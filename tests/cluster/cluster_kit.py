@@ -21,13 +21,13 @@ PROGRAM = Path(__file__).with_name("cluster_job.py")
 
 
 def start(
-    hosts: Hosts, spark: SparkCluster, records: int, **settings: str
+    hosts: Hosts, spark: SparkCluster, records: int, on: int = 0, **settings: str
 ) -> subprocess.Popen[bytes]:
-    """Starts the job's driver on the first host; two underscores of a setting stand for a dot."""
-    first = hosts.hosts[0]
+    """Starts the job's driver on a host; two underscores of a setting stand for a dot."""
+    host = hosts.hosts[on]
     more = json.dumps({key.replace("__", "."): value for key, value in settings.items()})
-    command = [sys.executable, str(PROGRAM), str(records), spark.master, first.address]
-    return first.start([*command, hosts.endpoint, more], hosts.log("driver"))
+    command = [sys.executable, str(PROGRAM), str(records), spark.master, host.address]
+    return host.start([*command, hosts.endpoint, more], hosts.log(f"driver-{on}"))
 
 
 class Bucket:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +21,8 @@ def _can_have_hosts() -> None:
     reason = missing()
     if reason:
         pytest.skip(reason)
+    # A run that is ended from outside leaves no processes and namespaces behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,5 +42,57 @@ def test_a_host_is_lost_and_comes_back(cluster: tuple[Hosts, SparkCluster]) -> N
     wait_for_checkpoints(bucket, hosts, job, 3)
     spark.start_worker(lost)
     wait_until(lambda: bool(lost.pids(_EXECUTOR)), hosts)
+    wait_for_checkpoints(bucket, hosts, job, 3)
+    finish(bucket, hosts, job, RECORDS)
+
+
+def test_a_host_is_cut_off_and_comes_back_before_it_is_missed(
+    cluster: tuple[Hosts, SparkCluster],
+) -> None:
+    hosts, spark = cluster
+    bucket = Bucket(hosts)
+    bucket.put("paced")
+    job = start(hosts, spark, RECORDS)
+    wait_for_checkpoints(bucket, hosts, job, 3)
+    hosts.hosts[1].cut()
+    time.sleep(25)
+    hosts.hosts[1].mend()
+    wait_for_checkpoints(bucket, hosts, job, 3)
+    finish(bucket, hosts, job, RECORDS)
+
+
+def test_a_host_is_cut_off_for_longer_than_time_outs(cluster: tuple[Hosts, SparkCluster]) -> None:
+    hosts, spark = cluster
+    bucket = Bucket(hosts)
+    bucket.put("paced")
+    job = start(
+        hosts,
+        spark,
+        RECORDS,
+        penstock__spark__conf__spark__network__timeout="20s",
+        penstock__spark__conf__spark__network__timeoutInterval="5s",
+        penstock__spark__conf__spark__executor__heartbeatInterval="3s",
+    )
+    wait_for_checkpoints(bucket, hosts, job, 3)
+    hosts.hosts[1].cut()
+    # The other host goes on alone.
+    wait_for_checkpoints(bucket, hosts, job, 3)
+    hosts.hosts[1].mend()
+    wait_for_checkpoints(bucket, hosts, job, 3)
+    finish(bucket, hosts, job, RECORDS)
+
+
+def test_a_driver_is_killed_and_goes_on_on_another_host(
+    cluster: tuple[Hosts, SparkCluster],
+) -> None:
+    hosts, spark = cluster
+    bucket = Bucket(hosts)
+    bucket.put("paced")
+    job = start(hosts, spark, RECORDS)
+    wait_for_checkpoints(bucket, hosts, job, 3)
+    for part in ("cluster_job.py", "SparkSubmit"):
+        assert hosts.hosts[0].kill(part)
+    job.wait()
+    job = start(hosts, spark, RECORDS, on=1, process="2")
     wait_for_checkpoints(bucket, hosts, job, 3)
     finish(bucket, hosts, job, RECORDS)

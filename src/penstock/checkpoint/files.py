@@ -319,16 +319,25 @@ class CheckpointFiles:
         """
         try:
             download_files(self.storages, loaded, self._job.state_directory, executor=self._threads)
-        except PenstockError as error:
-            found = verify_loaded(self.storages, loaded, self._threads).problems
-            if not found:
-                raise
-            listed = "".join(f"\n  - {problem.text}" for problem in found)
-            is_lasting = any(problem.is_lasting for problem in found)
-            raise (SnapshotDamagedError if is_lasting else CheckpointError)(
-                f"the job cannot start from {loaded.directory}: {len(found)} of its files are "
-                f"missing or damaged:{listed}\nRepair the storage, or start from another snapshot."
-            ) from error
+        except PenstockError:
+            self.check_whole(loaded)
+            raise
+
+    def check_whole(self, loaded: LoadedSnapshot) -> None:
+        """Looks for damage, after files of a snapshot could not be fetched.
+
+        Raises:
+            CheckpointError: Files are missing or damaged; lists all of them.
+        """
+        found = verify_loaded(self.storages, loaded, self._threads).problems
+        if not found:
+            return
+        listed = "".join(f"\n  - {problem.text}" for problem in found)
+        is_lasting = any(problem.is_lasting for problem in found)
+        raise (SnapshotDamagedError if is_lasting else CheckpointError)(
+            f"the job cannot start from {loaded.directory}: {len(found)} of its files are "
+            f"missing or damaged:{listed}\nRepair the storage, or start from another snapshot."
+        )
 
     def take_over(self) -> tuple[Pointer, int]:
         """Locks lower leader epochs out; returns the pointer and the highest id reserved."""

@@ -42,6 +42,8 @@ class Engine:
         self.feeds: dict[str, Any] = {}
         self.worker_setup: WorkerSetup | None = None
         self.here: Here | None = None
+        self.shared: dict[str, str] = {}
+        """Directories that all executors must see, by the setting that names them."""
         self._runner: Any = None
         self._before: Any = None
         """The runner of the attempt before: state is where it ran."""
@@ -71,7 +73,9 @@ class Engine:
             from penstock.spark.epoch_runner import SparkEpochRunner
 
             homes = getattr(self._before, "homes", None)
-            self._runner = SparkEpochRunner(self.spark, program, self.worker_setup, homes)
+            self._runner = SparkEpochRunner(
+                self.spark, program, self.worker_setup, homes, self.shared
+            )
         return self._runner  # type: ignore[no-any-return]
 
     def start_again(self) -> None:
@@ -102,6 +106,8 @@ class Engine:
     def close(self) -> None:
         for feed in self.feeds.values():
             feed.stop()
+        if self.spark is not None and self._runner is not None:
+            self._runner.ends_job = True
         self._release()
         if self.here is not None:
             self.here.close()

@@ -23,7 +23,7 @@ from penstock.connectors.spark import commit_tag
 from penstock.core.errors import ProcessLostError
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus
-from penstock.files.urls import Storages
+from penstock.files.urls import Storages, canonical_url
 from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
 from penstock.job.restore import check_fit, restored_state, with_places
 from penstock.job.snapshot import PARALLELISM, JobForCheckpoints
@@ -66,6 +66,8 @@ class JobResources:
         self._driver: JobDriver | None = None
         self._loss: ProcessLostError | None = None
         self._mark: RunningMark | None = None
+        self._fetched_by_workers: LoadedSnapshot | None = None
+        """What the present attempt was restored from, where workers fetch it."""
         stays = engine.keeps_state_apart(settings.shares_directory)
         self._state = replace(settings.state, stays=stays)
         held = HeldFiles()
@@ -86,6 +88,7 @@ class JobResources:
         self.checkpoint_files = CheckpointFiles(identity, checkpoints, clock, storages)
         if stays:
             self.checkpoint_files.holders = held
+        engine.shared = _shared_directories(settings)
         self._files.on_new = self.checkpoint_files.prepare
         self.job = JobForCheckpoints(engine.graph, self.sinks, self._files)
         self.service = CheckpointService(
@@ -138,6 +141,7 @@ class JobResources:
         with _RESTORE:
             if self._state.stays:
                 state = with_places(state, loaded)
+                self._fetched_by_workers = loaded
             else:
                 self.checkpoint_files.fetch(loaded)
         self.sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)
@@ -180,7 +184,15 @@ class JobResources:
         return driver
 
     def failed(self, error: Exception) -> None:
-        """Takes note of why an attempt failed."""
+        """Takes note of why an attempt failed.
+
+        Raises:
+            CheckpointError: It was restored from a snapshot that is damaged.
+        """
+        loaded, self._fetched_by_workers = self._fetched_by_workers, None
+        epoch = None if self._driver is None else self._driver.state.epoch
+        if loaded is not None and epoch == loaded.manifest.epoch:
+            self.checkpoint_files.check_whole(loaded)
         self._loss = error if isinstance(error, ProcessLostError) else None
 
     def _recover_from(self, loss: ProcessLostError) -> None:
@@ -232,3 +244,19 @@ class JobResources:
                 scratch,
             )
         shutil.rmtree(job_directory, ignore_errors=True)
+
+
+def _shared_directories(settings: JobSettings) -> dict[str, str]:
+    """Returns the directories of this host that all hosts must see, by their settings."""
+    checkpoints = settings.checkpoints
+    found = {}
+    if checkpoints.is_enabled and checkpoints.directory:
+        found["execution.checkpointing.dir"] = canonical_url(checkpoints.directory)
+    if checkpoints.savepoint_directory:
+        found["execution.checkpointing.savepoint-dir"] = canonical_url(
+            checkpoints.savepoint_directory
+        )
+    found = {key: url for key, url in found.items() if "://" not in url}
+    if settings.shares_directory:
+        found["io.tmp.dirs"] = settings.state.directory
+    return found

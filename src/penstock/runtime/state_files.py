@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import tempfile
 import threading
 from collections import Counter
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from penstock.core.handles import FileHandle
-    from penstock.runtime.records import JobProgram
+    from penstock.runtime.records import JobProgram, StateSettings
 
 Versions = Mapping[SubtaskKey, SubtaskVersion]
 
@@ -263,17 +264,17 @@ class HeldFiles(StateFiles):
                 numbers.append(order.number)
         found: dict[int, Delivery] = {}
         try:
-            with self._changed:
-                while len(found) < len(numbers):
-                    for number in numbers:
-                        if number in self._answers:
-                            found[number] = answer = self._answers.pop(number)
-                            if answer.error:
-                                raise StorageError(answer.error)
-                    if is_cancelled():
-                        return None
-                    if len(found) < len(numbers):
-                        self._changed.wait(_LOOK_S)
+            while len(found) < len(numbers):
+                if is_cancelled():
+                    return None
+                with self._changed:
+                    self._changed.wait_for(
+                        lambda: not self._answers.keys().isdisjoint(numbers), _LOOK_S
+                    )
+                    for number in self._answers.keys() & set(numbers):
+                        found[number] = answer = self._answers.pop(number)
+                        if answer.error:
+                            raise StorageError(answer.error)
         finally:
             with self._changed:
                 for number in numbers:
@@ -295,16 +296,24 @@ def open_area(program: JobProgram) -> FileArea:
     threshold = state.inline_threshold_bytes
     if not state.stays:
         return FileArea(state.directory, threshold)
-    # Spark gives each executor directories of its own, and removes them when it ends.
-    above = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
-    own = Path(above) / f"penstock-{os.getuid()}"
-    local = own / Path(state.directory).parent.name
-    make_private(local, own)
+    local = _home(state)
+    make_private(local, local.parent)
     area = HomeArea(local, threshold)
     if _swept.get(program.job_id) != program.attempt:
         _swept[program.job_id] = program.attempt
         area.sweep(program.kept, program.run_name)
     return area
+
+
+def remove_home(state: StateSettings) -> None:
+    """Removes the files that this executor keeps for a job."""
+    shutil.rmtree(_home(state), ignore_errors=True)
+
+
+def _home(state: StateSettings) -> Path:
+    # Spark gives each executor directories of its own, and removes them when it ends.
+    above = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
+    return Path(above) / f"penstock-{os.getuid()}" / Path(state.directory).parent.name
 
 
 _swept: dict[str, int] = {}

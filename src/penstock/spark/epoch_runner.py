@@ -28,6 +28,7 @@ from penstock.runtime.level_task import (
     read_report,
 )
 from penstock.spark.dependencies import WorkerSetup
+from penstock.spark.environments import Look, check, marked, without_penstock
 from penstock.spark.homes import (
     Executor,
     Executors,
@@ -122,8 +123,14 @@ class SparkEpochRunner:
         program: JobProgram,
         setup: WorkerSetup | None = None,
         homes: Mapping[SubtaskKey, Home] | None = None,
+        shared: Mapping[str, str] | None = None,
     ) -> None:
         self._setup = setup or WorkerSetup()
+        self._shared = shared or {}
+        """Directories that executors must see, by the setting that names them."""
+        self._checked: set[str] = set()
+        self.ends_job = False
+        """Whether no attempt follows this one when it closes."""
         self._context = spark.sparkContext
         self._memory = SparkMemory(self._context)
         self._program = program
@@ -170,6 +177,9 @@ class SparkEpochRunner:
         except PenstockError:
             raise
         except Exception as error:
+            missing = None if self._executors is None else without_penstock(error)
+            if missing is not None:
+                raise missing from error
             if self._is_interrupted.is_set():
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.") from error
             raise epoch_failure(context, self._memory, plan.epoch, error) from error
@@ -252,6 +262,11 @@ class SparkEpochRunner:
         self._names = [[str(home) for home in level] for level in levels]
         locations = {each.id: each.location for each in executors}
         self._slots = SlottedLineage(self._context, levels, locations)
+        if locations.keys() - self._checked:
+            with marked(self._shared) as marks:
+                look = Look(self._setup, marks)
+                check(self._slots.each(dict.fromkeys(self._slots.homes, look)).collect(), marks)
+            self._checked |= locations.keys()
 
     def _task(self, plan: EpochPlan, level: int, numbers: Iterable[int]) -> LevelTask:
         """Returns the function of some tasks of a level."""
@@ -295,7 +310,9 @@ class SparkEpochRunner:
         if not self._has_run:
             return
         patience_s = _CLOSING_S if self._is_interrupted.is_set() else CLOSING_AT_END_S
-        task = Farewell(self._program.cache_key, patience_s)
+        state = self._program.state
+        removes = state if state.stays and self.ends_job else None
+        task = Farewell(self._program.cache_key, patience_s, removes)
         context = self._context
         try:
             if self._slots is None:

@@ -11,7 +11,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import sysconfig
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import EnvironmentError_
+from penstock.spark.environments import choose_interpreter, refuse_connect, share_modules
 from penstock.spark.losses import is_alive, start_failure
 
 if TYPE_CHECKING:
@@ -366,12 +366,11 @@ def get_session(
         if "PYSPARK_PYTHON" not in os.environ and str(context.master).startswith("local"):
             # Made without us: its workers would be whatever python3 the PATH has.
             context.pythonExec = sys.executable
-        _share_modules(context)
+        share_modules(context)
         return SparkSession.builder.getOrCreate()
-    # Workers must be the interpreter that the program runs in; Spark would take PATH's python3.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    refuse_connect(master)
     local = master.startswith("local")
+    choose_interpreter(settings, local=local)
     if local:
         # Spares the warning about a host name that resolves to loopback.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -390,7 +389,7 @@ def get_session(
     # Ours to stop: executors of a cluster would otherwise outlive the program for a while.
     atexit.register(_stop, session)
     _made.append(session.sparkContext)
-    _share_modules(session.sparkContext)
+    share_modules(session.sparkContext)
     return session
 
 
@@ -405,24 +404,6 @@ def made_here(context: SparkContext) -> bool:
 def _stop(session: SparkSession) -> None:
     if is_alive(session.sparkContext):
         session.stop()
-
-
-def _share_modules(context: SparkContext) -> None:
-    """Lets workers on this machine import what the program can: modules beside its script.
-
-    Elsewhere modules travel with `add_python_file`.
-    """
-    if not (context.master or "").startswith("local"):
-        return
-    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
-    installed = tuple({os.path.join(sysconfig.get_path(kind), "") for kind in kinds})
-    paths = [os.path.abspath(path) for path in sys.path]
-    own = [
-        path
-        for path in paths
-        if os.path.exists(path) and not os.path.join(path, "").startswith(installed)
-    ]
-    context.environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(own))
 
 
 def _with_retries(master: str) -> str:

@@ -23,14 +23,14 @@ from penstock.core import pickling
 from penstock.files.area import HomeArea
 from penstock.runtime.level_task import SubtaskCache, TaskPlace, run_level_task
 from penstock.runtime.records import Delivery
-from penstock.runtime.state_files import open_area
+from penstock.runtime.state_files import open_area, remove_home
 from penstock.runtime.transfers import TRANSFERS
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
 
     from penstock.runtime.frames import Frame
-    from penstock.runtime.records import Errand, JobProgram, SubtaskKey
+    from penstock.runtime.records import Errand, JobProgram, StateSettings, SubtaskKey
     from penstock.spark.dependencies import WorkerSetup
 
 CLOSING_AT_END_S: Final = 180.0
@@ -104,11 +104,20 @@ def close_functions(patience_s: float) -> None:
 
 
 class Farewell:
-    """A task that closes the functions of a job attempt in the worker it runs in; picklable."""
+    """A task that closes the functions of a job attempt in the worker it runs in; picklable.
 
-    def __init__(self, cache_key: tuple[str, int], patience_s: float) -> None:
+    Args:
+        cache_key: Names the attempt.
+        patience_s: How long that may take.
+        removes: At the end of the job, if its state files are the executor's own.
+    """
+
+    def __init__(
+        self, cache_key: tuple[str, int], patience_s: float, removes: StateSettings | None = None
+    ) -> None:
         self._cache_key = cache_key
         self._patience_s = patience_s
+        self._removes = removes
 
     def __call__(self, partition: int, elements: Iterable[Any]) -> Iterator[Any]:
         for _ in elements:
@@ -118,6 +127,8 @@ class Farewell:
         else:
             # So that another worker takes the next task, if that one closes something.
             time.sleep(_MEANWHILE_S)
+        if self._removes is not None:
+            remove_home(self._removes)
         context = TaskContext.get()
         assert context is not None
         # The worker of an earlier try was ended.
