@@ -72,9 +72,8 @@ class Engine:
         else:
             from penstock.spark.epoch_runner import SparkEpochRunner
 
-            homes = getattr(self._before, "homes", None)
             self._runner = SparkEpochRunner(
-                self.spark, program, self.worker_setup, homes, self.shared
+                self.spark, program, self.worker_setup, self._before, self.shared
             )
         return self._runner  # type: ignore[no-any-return]
 
@@ -91,6 +90,7 @@ class Engine:
             )
         from penstock.spark.losses import forget
 
+        self._release()
         forget(self.spark)
         self._start(self)
 

@@ -191,6 +191,8 @@ class Subtask:
         if mine.version is not None:
             report.held = mine.version.version_id == self._held
         self._restore(mine.version)
+        # Uploads begin, beside the records.
+        TRANSFERS.attend(self._program, self._area, (report.stage_id, self._index), mine.errand)
         # What open() and a restore take says nothing of the records.
         started = time.perf_counter()
         self._held = None

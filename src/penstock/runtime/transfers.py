@@ -45,11 +45,11 @@ class Transfers:
         self._under_way: dict[tuple[str, SubtaskKey], dict[int, Future[Delivery]]] = {}
 
     def attend(
-        self, program: JobProgram, area: HomeArea, key: SubtaskKey, errand: Errand | None
+        self, program: JobProgram, area: FileArea, key: SubtaskKey, errand: Errand | None
     ) -> list[Delivery]:
         """Starts what a plan orders, forgets what it no longer does; returns what is done."""
         under_way = self._under_way.get((program.job_id, key), {})
-        if errand is None and not under_way:
+        if not isinstance(area, HomeArea) or (errand is None and not under_way):
             return []
         orders = () if errand is None else errand.orders
         wanted = {order.number for order in orders}

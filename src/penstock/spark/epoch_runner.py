@@ -122,13 +122,14 @@ class SparkEpochRunner:
         spark: SparkSession,
         program: JobProgram,
         setup: WorkerSetup | None = None,
-        homes: Mapping[SubtaskKey, Home] | None = None,
+        before: SparkEpochRunner | None = None,
         shared: Mapping[str, str] | None = None,
     ) -> None:
         self._setup = setup or WorkerSetup()
         self._shared = shared or {}
         """Directories that executors must see, by the setting that names them."""
-        self._checked: set[str] = set()
+        self._checked: set[str] = set() if before is None else before._checked
+        """Executors that were asked what they have."""
         self.ends_job = False
         """Whether no attempt follows this one when it closes."""
         self._context = spark.sparkContext
@@ -136,7 +137,7 @@ class SparkEpochRunner:
         self._program = program
         self._broadcast = self._context.broadcast(pickled_program(program))
         self._executors: Executors | None = None
-        self.homes: dict[SubtaskKey, Home] = dict(homes or {})
+        self.homes: dict[SubtaskKey, Home] = {} if before is None else dict(before.homes)
         """Where subtasks run; at first, where those of the attempt before ran."""
         self._slots: SlottedLineage | None = None
         if has_one_executor(self._context):

@@ -1,0 +1,71 @@
+"""What a cluster costs: state at home, wide levels, and a restore by those who need it.
+
+    python -m bench.placement [--quick]
+
+One run measures all of it, on `local-cluster` masters, whose executors are processes of their own
+and keep state files to themselves (`docs/decisions`, state stays with executors):
+
+* *rate*: a count per user in RocksDB on `local[2]`, and on two executors of one core each;
+* *wide*: 256 subtasks in a level; processor time of the driver for each subtask and level;
+* *restore*: a million keys, from the end of a job to the end of the next one's first epoch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+PROGRAM: Final = Path(__file__).with_name("programs") / "placement.py"
+CLUSTER: Final = "local-cluster[2,1,1024]"
+PAIRS: Final = 3
+
+
+def run(directory: Path, **arguments: Any) -> dict[str, Any]:
+    """Runs the program once; returns what it measured."""
+    command = [sys.executable, str(PROGRAM), str(directory), json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{arguments}: {done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(prog="python -m bench.placement", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small inputs, one pair of runs")
+    quick = parser.parse_args().quick
+    directory = Path(tempfile.mkdtemp(prefix="penstock-placement-"))
+    try:
+        ratios = []
+        for _ in range(1 if quick else PAIRS):
+            rates = [
+                run(directory, master=master, keys=200_000, seconds=5 if quick else 15)["rate"]
+                for master in ("local[2]", CLUSTER)
+            ]
+            ratios.append(rates[1] / rates[0])
+            print(f"rate: {rates[0]:,.0f} and {rates[1]:,.0f} records/s, {ratios[-1]:.0%}")
+        print(f"rate of two executors beside local[2]: {statistics.median(ratios):.0%} (median)")
+        wide = run(directory, master=CLUSTER, keys=10_000, seconds=5 if quick else 20, width=256)
+        print(
+            f"256 subtasks in each of 2 levels: {wide['python_ms']:.2f} ms of Python and "
+            f"{wide['jvm_ms']:.2f} ms of the JVM in the driver, for each subtask and level; "
+            f"epochs {wide['epoch_ms']:,.0f} ms (median of {wide['epochs']})"
+        )
+        keys = 50_000 if quick else 1_000_000
+        filled = run(directory, master=CLUSTER, keys=keys, fill=True)
+        back = run(directory, master=CLUSTER, keys=keys, restore=filled["snapshot"], seconds=1)
+        print(f"restore of {keys:,} keys: first epoch after {back['first_epoch_ms']:,.0f} ms")
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()
