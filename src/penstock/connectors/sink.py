@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -105,6 +105,10 @@ class Sink(ABC):
 
     def close(self) -> None:
         """Releases what writers shared, such as a connection; runs in the worker."""
+
+    def with_settings(self, settings: Mapping[str, str]) -> Sink:
+        """Returns the sink with the settings of the job; most sinks do not care."""
+        return self
 
     def with_text(self, text: Callable[[Any], str]) -> Sink:
         """Returns the sink for a stream whose type says what the text of its records is."""

@@ -255,6 +255,10 @@ class Source(ABC):
         """
         return self
 
+    def with_settings(self, settings: Mapping[str, str]) -> Source:
+        """Returns the source with the settings of the job; most sources do not care."""
+        return self
+
     def with_columns(self, columns: tuple[ColumnName, ...]) -> Source:
         """Returns the same source, whose reads give these fields as Arrow columns where they can.
 

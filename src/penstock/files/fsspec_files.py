@@ -64,8 +64,8 @@ class FsspecStorage(Storage):
 
     def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
         path = self._path(key)
-        directory, _, _ = path.rpartition("/")
-        temporary = f"{directory}/{TEMPORARY_PREFIX}{os.getpid()}-{next(self._numbers)}"
+        directory, _, name = path.rpartition("/")
+        temporary = f"{directory}/{TEMPORARY_PREFIX}{name}-{os.getpid()}-{next(self._numbers)}"
         try:
             if not self._fs.isdir(directory):
                 raise ObjectMissingError(

@@ -181,8 +181,8 @@ class HdfsStorage(Storage):
             raise
 
     def _temporary(self, path: str) -> str:
-        directory = path.rpartition("/")[0]
-        return f"{directory}/{TEMPORARY_PREFIX}{self._writer_id}-{next(self._numbers)}"
+        directory, _, name = path.rpartition("/")
+        return f"{directory}/{TEMPORARY_PREFIX}{name}-{self._writer_id}-{next(self._numbers)}"
 
     def _raise(self, verb: str, key: str, error: Exception, *, unknown: bool = False) -> NoReturn:
         # The NameNode sends its stack trace along.

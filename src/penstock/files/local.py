@@ -99,7 +99,9 @@ class LocalStorage(Storage):
     def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
         path = self._path(key)
         with self._written(path, deferred=deferred) as directory:
-            temporary = self._write_temporary(directory, content, path)
+            # A process that dies here leaves a file whose name says what it was to become.
+            name = f"{posixpath.basename(path)}-"
+            temporary = self._write_temporary(directory, content, path, name)
             try:
                 self._rename(temporary, path)
             except BaseException:
@@ -283,9 +285,9 @@ class LocalStorage(Storage):
                 self._synced.add(key)
         return True
 
-    def _write_temporary(self, directory: str, content: Content, path: str) -> str:
+    def _write_temporary(self, directory: str, content: Content, path: str, name: str = "") -> str:
         while True:
-            temporary = f"{directory}/{TEMPORARY_PREFIX}{os.getpid()}-{next(_numbers)}"
+            temporary = f"{directory}/{TEMPORARY_PREFIX}{name}{os.getpid()}-{next(_numbers)}"
             try:
                 descriptor = self._disk.create(temporary)
                 break

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://?(.*)", re.DOTALL)
+_SETTINGS: Final = ("s3.", "gs.", "azure.")
 _SAME_SCHEME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
@@ -78,13 +79,16 @@ class Storages:
             ConfigurationError: The URL is malformed, or needs a package that is not installed.
         """
         url = canonical_url(directory)
-        scheme, separator, place = url.partition("://")
-        if not separator:
+        if "://" not in url:
             # Costs nothing to make; kept, it would grow by one for each checkpoint.
             return self._retrying(self._openers.get("file", self._open_local)(url))
-        authority, _, prefix = place.partition("/")
-        root = self._root(scheme, f"{scheme}://{authority}", writes=writes)
+        root, prefix = self._located(url, writes=writes)
         return self._retrying(ScopedStorage(root, prefix) if prefix else root)
+
+    def locate(self, url: str) -> tuple[Storage, str]:
+        """Returns the storage of the bucket or host of a URL that is read, and the key in it."""
+        root, key = self._located(canonical_url(url), writes=False)
+        return self._retrying(root), key
 
     def locate_shared(self, url: str) -> tuple[Storage, str]:
         """Returns storage and key of a shared file given by its absolute place.
@@ -96,12 +100,15 @@ class Storages:
         above, shared = split_url(directory)
         return self.at(above), f"{shared}/{name}"
 
-    def _root(self, scheme: str, url: str, *, writes: bool) -> Storage:
-        """Returns the storage of a bucket or host; it has connections and is kept."""
+    def _located(self, url: str, *, writes: bool) -> tuple[Storage, str]:
+        """Returns the storage of a bucket or host, which has connections and is kept, and a key."""
+        scheme, _, place = url.partition("://")
+        authority, _, key = place.partition("/")
+        root = f"{scheme}://{authority}"
         with self._lock:
-            if url not in self._roots:
-                self._roots[url] = self._open(scheme, url, writes=writes)
-            return self._roots[url]
+            if root not in self._roots:
+                self._roots[root] = self._open(scheme, root, writes=writes)
+            return self._roots[root], key
 
     def _open_local(self, path: str) -> Storage:
         return LocalStorage(path, SystemDisk(private=self._private))
@@ -120,6 +127,17 @@ class Storages:
         from penstock.files.fsspec_files import open_fsspec
 
         return open_fsspec(url, writes=writes)
+
+
+@functools.lru_cache(maxsize=64)
+def shared_storages(settings: tuple[tuple[str, str], ...]) -> Storages:
+    """Returns storage for sources and sinks, whose connections live as long as the process."""
+    return Storages(dict(settings), private=False)
+
+
+def storage_settings(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Returns the settings of storages, to travel with a source or a sink."""
+    return tuple(sorted(each for each in settings.items() if each[0].startswith(_SETTINGS)))
 
 
 def configured_storages(configuration: Configuration | None = None) -> Storages:

@@ -9,7 +9,7 @@ from penstock.connectors.spark import SparkSink
 from penstock.core import pickling
 from penstock.core.errors import EnvironmentError_
 from penstock.job.settings import IN_PROCESS, JobSettings
-from penstock.runtime.lowering import SinkSpec, lower, with_sources_cut
+from penstock.runtime.lowering import SinkSpec, lower, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,7 @@ class Engine:
 
     def reshape(self, graph: JobGraph, settings: JobSettings) -> None:
         """Has the next attempt run a job without DataFrames with other parallelisms."""
-        self.graph = with_sources_cut(_lowered(graph, settings))
+        self.graph = with_settings(_lowered(graph, settings), settings.storage_options)
 
     def check_restored(self, state: JobState) -> None:
         """Refuses a snapshot that does not say where sources of this engine's go on."""
@@ -122,7 +122,7 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     """Starts Spark, unless the job runs in this process."""
     if settings.master == IN_PROCESS:
         pickling.register_by_value_pickler(_pickled_by_value)
-        engine = Engine(with_sources_cut(_lowered(graph, settings)))
+        engine = Engine(with_settings(_lowered(graph, settings), settings.storage_options))
         if not settings.dependencies.are_none:
             from penstock.spark.dependencies import Here
 
@@ -152,7 +152,7 @@ def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     graph, engine.feeds = with_dataframes_as_files(
         graph, settings.state.scratch_directory, takes_checkpoints=settings.checkpoints.is_enabled
     )
-    engine.graph = with_sources_cut(_lowered(graph, settings))
+    engine.graph = with_settings(_lowered(graph, settings), settings.storage_options)
     if light and not engine.feeds and made_here(engine.spark.sparkContext):
         engine._start = start
     return engine

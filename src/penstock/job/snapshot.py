@@ -165,14 +165,19 @@ def state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:
 
 
 def _plain_progress(progress: SourceProgress) -> dict[str, Any]:
+    resumed = progress.resumed
+    given = [split for splits in progress.assigned.values() for split in splits]
+    # A restore may leave more splits that were begun than subtasks take at once.
+    begun = [split for split in progress.waiting if split.split_id in resumed]
     return {
         "state": progress.state,
         "complete": progress.complete,
-        "waiting": [_plain_split(split) for split in progress.waiting],
+        "waiting": [
+            _plain_split(each) for each in progress.waiting if each.split_id not in resumed
+        ],
         "assigned": [
-            [_plain_split(split), progress.positions[split.split_id]]
-            for splits in progress.assigned.values()
-            for split in splits
+            *([_plain_split(split), progress.positions[split.split_id]] for split in given),
+            *([_plain_split(split), resumed[split.split_id]] for split in begun),
         ],
         "finished": progress.finished,
     }

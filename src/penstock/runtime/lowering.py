@@ -35,7 +35,7 @@ from penstock.operators.windows.spec import WindowSpec
 from penstock.operators.windows.triggers import EventTimeTrigger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from penstock.connectors.sink import Sink
     from penstock.connectors.source import Source
@@ -65,18 +65,27 @@ class SinkSpec:
     sink: Sink
 
 
-def with_sources_cut(graph: JobGraph) -> JobGraph:
-    """Tells every source how many subtasks will read it."""
-    return replace(graph, stages=tuple(_with_source_cut(stage) for stage in graph.stages))
+def with_settings(graph: JobGraph, settings: Mapping[str, str]) -> JobGraph:
+    """Gives sources and sinks the job's settings, and sources the number of their subtasks."""
 
+    def of_stage(stage: Stage) -> Stage:
+        operators = tuple(
+            replace(operator, spec=given)
+            if (given := of_spec(operator.spec, stage.parallelism)) is not operator.spec
+            else operator
+            for operator in stage.operators
+        )
+        return replace(stage, operators=operators)
 
-def _with_source_cut(stage: Stage) -> Stage:
-    if not stage.is_source:
-        return stage
-    head = stage.operators[0]
-    source = head.spec.source.with_parallelism(stage.parallelism)
-    spec = replace(head.spec, source=source)
-    return replace(stage, operators=(replace(head, spec=spec), *stage.operators[1:]))
+    def of_spec(spec: Any, parallelism: int) -> Any:
+        if isinstance(spec, SourceSpec):
+            source = spec.source.with_parallelism(parallelism).with_settings(settings)
+            return replace(spec, source=source)
+        if isinstance(spec, SinkSpec):
+            return replace(spec, sink=spec.sink.with_settings(settings))
+        return spec
+
+    return replace(graph, stages=tuple(map(of_stage, graph.stages)))
 
 
 def check_alignment(graph: JobGraph) -> None:

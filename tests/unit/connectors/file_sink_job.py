@@ -28,7 +28,7 @@ CONTEXT = WriterContext(
 )
 
 
-def rows(folder: Path, **policy: int) -> FileSink:
+def rows(folder: Path | str, **policy: int) -> FileSink:
     """A sink of text in the base path."""
     builder = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
     builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
@@ -54,8 +54,9 @@ def write(sink: FileSink, values: list[Any], epoch: int, **changes: Any) -> list
     return committables
 
 
-def at(seconds: int, *, final: bool = False) -> CommitContext:
-    return CommitContext("a" * 32, "sink", seconds, None, final, seconds * 1000)
+def at(epoch: int, *, final: bool = False, seconds: int = 0) -> CommitContext:
+    """A commit of an epoch, at as many seconds."""
+    return CommitContext("a" * 32, "sink", epoch, None, final, (seconds or epoch) * 1000)
 
 
 def parts(folder: Path) -> dict[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import gzip
-import io
+import os
 import sys
 from contextlib import closing
 from random import Random
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pyarrow as arrow
 import pytest
 from pyarrow import parquet
@@ -20,7 +20,12 @@ from penstock.connectors.files.source import (
     FileSource,
 )
 from penstock.connectors.source import Budget
-from penstock.core.errors import JobExecutionError, ProgramError, UnsupportedError
+from penstock.core.errors import (
+    ConfigurationError,
+    JobExecutionError,
+    ProgramError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,58 +162,34 @@ def test_charsets_are_checked() -> None:
 # -- other storages -------------------------------------------------------------------------------
 
 
-class FakeRemote:
-    """A bucket with two objects, as fsspec shows it."""
-
-    objects = {"bucket/in/a": b"1\n2\n", "bucket/in/_tmp/b": b"no\n", "bucket/in/c": b"3\n"}
-
-    def isfile(self, path: str) -> bool:
-        return self._strip_protocol(path) in self.objects
-
-    def isdir(self, path: str) -> bool:
-        return any(name.startswith(self._strip_protocol(path) + "/") for name in self.objects)
-
-    def _strip_protocol(self, path: str) -> str:
-        return path.removeprefix("fake://")
-
-    def unstrip_protocol(self, name: str) -> str:
-        return f"fake://{name}"
-
-    def info(self, path: str) -> dict[str, Any]:
-        name = self._strip_protocol(path)
-        if name not in self.objects:
-            raise FileNotFoundError(path)
-        data = self.objects[name]
-        return {"name": name, "size": len(data), "type": "file", "ETag": repr(data)}
-
-    def find(self, path: str, maxdepth: int | None, detail: bool) -> dict[str, Any]:
-        root = self._strip_protocol(path)
-        return {name: self.info(name) for name in self.objects if name.startswith(root)}
-
-    def invalidate_cache(self) -> None:
-        pass
-
-    def open(self, path: str, mode: str) -> io.BytesIO:
-        return io.BytesIO(self.objects[self._strip_protocol(path)])
-
-
-def test_remote_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = ModuleType("fsspec")
-    remote = FakeRemote()
-    remote.objects = dict(FakeRemote.objects)
-    module.filesystem = lambda scheme: remote
-    monkeypatch.setitem(sys.modules, "fsspec", module)
-    source = text("fake://bucket/in").set_cut_bytes(2).build()
+def test_remote_files() -> None:
+    remote = fsspec.filesystem("memory")
+    place = f"/contents-{os.getpid()}"
+    for name, data in (("in/a", "1\n2\n"), ("in/_tmp/b", "no\n"), ("in/deep/c", "3\n")):
+        remote.pipe(f"{place}/{name}", data.encode())
+    source = text(f"memory:/{place}/in").set_cut_bytes(2).build()
     discovery = source.discover(None, 0)
     assert lines(source, discovery) == ["1", "2", "3"]
-    remote.objects["bucket/in/a"] = b"9\n2\n"
-    with pytest.raises(JobExecutionError, match="fake://bucket/in/a changed"):
+    flat = text(f"memory:/{place}/in").set_recursive(False).build()
+    assert lines(flat, flat.discover(None, 0)) == ["1", "2"]
+    for pattern, expected in {
+        "in/*": ["1", "2", "3"],
+        "in/d*p/?": ["3"],
+        "**/c": ["3"],
+        "in/[b-z]": [],
+    }.items():
+        found = text(f"memory:/{place}/{pattern}").build()
+        assert lines(found, found.discover(None, 0)) == expected
+    remote.pipe(f"{place}/in/a", b"9\n2\n3\n")
+    with pytest.raises(JobExecutionError, match="/in/a changed"):
         lines(source, discovery)
+    nowhere = text(f"memory:/{place}/out")
     with pytest.raises(JobExecutionError, match="does not exist"):
-        text("fake://bucket/out").build().discover(None, 0)
+        nowhere.build().discover(None, 0)
+    assert nowhere.monitor_continuously(1).build().discover(None, 0).splits == ()
 
 
 def test_a_scheme_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(ProgramError, match="needs the package fsspec"):
-        text("s3://bucket/in")
+    with pytest.raises(ConfigurationError, match="needs the package fsspec"):
+        text("ftp://host/in")

@@ -24,7 +24,12 @@ from penstock.connectors.file_sink.sink import (
     FileSink,
     StreamingFileSink,
 )
-from penstock.core.errors import JobExecutionError, ProgramError, UnsupportedError
+from penstock.core.errors import (
+    ConfigurationError,
+    JobExecutionError,
+    ProgramError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,8 +199,8 @@ def test_an_epoch_may_have_many_buckets(tmp_path: Path) -> None:
 def test_wrong_arguments(tmp_path: Path) -> None:
     path = str(tmp_path)
     encoder = Encoder.simple_string_encoder()
-    with pytest.raises(UnsupportedError, match="Use to_spark"):
-        FileSink.for_row_format("s3://bucket/out", encoder)
+    with pytest.raises(ConfigurationError, match="nor any other output"):
+        FileSink.for_row_format("https://host/out", encoder)
     with pytest.raises(ProgramError, match="is no Encoder"):
         FileSink.for_row_format(path, "text")  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match="is no bulk format"):

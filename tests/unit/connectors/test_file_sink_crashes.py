@@ -1,54 +1,64 @@
-"""The file sink is stopped at every change of the file system; its output is there once."""
+"""The file sink is stopped at every request to its storage; its output is there once."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from pathlib import Path
-from typing import Any
+import re
+from typing import TYPE_CHECKING
 
 import pytest
 from file_sink_job import CONTEXT, at, hidden, parts, rows, write
 
 from penstock.connectors.file_sink import parts as part_files
-from penstock.core.errors import JobExecutionError
+from penstock.core.errors import JobExecutionError, PenstockError
+from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
+from penstock.files.urls import Storages
+from penstock.testing.faulty_storage import Fault, FaultyStorage, SimulatedCrash
+from penstock.testing.simulated_disk import SimulatedDisk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.files.contract import Storage
+
+EXPECTED = {
+    "part-0-000001": "a\nb\n",
+    "part-0-000003": "c\nd\n",
+    "part-0-000005": "efg\n",
+    "part-0-000006": "hij\n",
+}
 
 
-class Crash(Exception):
-    """The driver died here."""
+def on(patch: pytest.MonkeyPatch, storage: Storage) -> None:
+    """Has sinks write to a storage, without the retries around it."""
+    openers = {"file": lambda url: storage, "memory": lambda url: storage}
+    storages = Storages(openers=openers, retrying=lambda inner: inner)
+    patch.setattr(part_files, "shared_storages", lambda settings: storages)
 
 
-def crash_points(monkeypatch: pytest.MonkeyPatch, after: int, *, effect: bool) -> list[str]:
-    """Makes the n-th change of the file system fail, before or after it has its effect."""
-    done: list[str] = []
-
-    def wrap(name: str, function: Any) -> Any:
-        def wrapper(*arguments: Any, **options: Any) -> Any:
-            done.append(name)
-            fails = len(done) == after
-            if fails and not effect:
-                raise Crash(name)
-            result = function(*arguments, **options)
-            if fails:
-                raise Crash(name)
-            return result
-
-        return wrapper
-
-    for name in ("rename", "unlink", "write_text"):
-        monkeypatch.setattr(Path, name, wrap(name, getattr(Path, name)))
-    monkeypatch.setattr(part_files, "make_durable", wrap("make_durable", part_files.make_durable))
-    return done
+def files_of(storage: Storage) -> dict[str, str]:
+    """All files by their key without the id, hidden ones too."""
+    return {
+        re.sub(r"-[0-9a-f]{16}", "", entry.key): storage.read(entry.key).decode()
+        for entry in storage.list("")
+    }
 
 
-@pytest.mark.parametrize("effect", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("restores", [True, False], ids=["restored", "same committer"])
-def test_every_point_of_a_crash(tmp_path: Path, effect: bool, restores: bool) -> None:
-    """Fails the first change, then the second, until a commit passes untouched."""
-    crashes = 0
-    for after in range(1, 60):
-        folder = tmp_path / f"{after}"
-        folder.mkdir()
-        sink = rows(folder, part_size=4)
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("kind", ["disk", "object store"])
+def test_every_point_of_a_crash(fault: Fault, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails the first request, then the second, until a commit passes untouched."""
+    dies = fault in (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.GONE)
+    reached = 0
+    for call in range(1, 100):
+        inner: Storage = MemoryStorage()
+        if kind == "disk":
+            inner = LocalStorage("/data", SimulatedDisk())
+            inner.make_directory("")
+        on(monkeypatch, inner)
+        sink = rows("memory://out" if kind == "object store" else "/data", part_size=4)
         committer = sink.create_committer()
         committer.commit(write(sink, ["a"], 1), at(1))  # Stays open.
         state = committer.snapshot()
@@ -57,26 +67,44 @@ def test_every_point_of_a_crash(tmp_path: Path, effect: bool, restores: bool) ->
             for epoch, text in ((2, "b"), (3, "c"), (4, "d"), (5, "efg"), (6, "hij"))
             for one in write(sink, [text], epoch)
         ]
-        with pytest.MonkeyPatch.context() as patch:
-            done = crash_points(patch, after, effect=effect)
-            try:
-                committer.commit(later, at(6))
-            except Crash:
-                crashes += 1
-        if restores:
+        faulty = FaultyStorage(inner, {call: fault})
+        on(monkeypatch, faulty)
+        committer = sink.create_committer()
+        committer.restore(state)
+        with contextlib.suppress(PenstockError, SimulatedCrash):
+            committer.commit(later, at(6))
+        if dies:
+            on(monkeypatch, inner)
             committer = sink.create_committer()
             committer.restore(state)
         committer.commit(later, at(6))
-        assert parts(folder) == {
-            "part-0-000001": "a\nb\n",
-            "part-0-000003": "c\nd\n",
-            "part-0-000005": "efg\n",
-            "part-0-000006": "hij\n",
-        }
-        assert hidden(folder) == []
-        if len(done) < after:
+        assert files_of(inner) == EXPECTED, (call, fault)
+        reached += len(faulty.hit) > 0
+        if not faulty.hit:
             break
-    assert crashes > 15
+    assert 25 < reached < 99
+
+
+@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER])
+def test_what_dead_attempts_left_is_removed(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an object store as soon as their epochs are committed, and not what is still owed."""
+    inner = MemoryStorage()
+    on(monkeypatch, FaultyStorage(inner, {2: fault}))
+    sink = rows("memory://out", rollover_interval=10**9, inactivity_interval=10**9)
+    with pytest.raises(SimulatedCrash):
+        write(sink, ["lost"], 2, attempt_id="aaaaaaaa-0.1-2-0")
+    on(monkeypatch, inner)
+    lost = set(inner.files)
+    assert len(lost) == (fault is Fault.CRASH_AFTER)
+    committer = sink.create_committer()
+    committer.commit(write(sink, ["a"], 1), at(1, seconds=100))
+    running = write(sink, ["c"], 3)
+    assert lost < set(inner.files)
+    committer.commit(write(sink, ["b"], 2), at(2, seconds=200))
+    assert len(inner.files) == 3  # Of both epochs, which wait in the open part, and what runs.
+    assert not lost & set(inner.files)
+    committer.commit(running, at(3, final=True, seconds=300))
+    assert files_of(inner) == {"part-0-000001": "a\nb\nc\n"}
 
 
 def test_output_that_is_lost_is_an_error(tmp_path: Path) -> None:
@@ -149,12 +177,14 @@ def test_output_that_is_nowhere_is_named_with_both_directories(tmp_path: Path) -
 def test_an_error_of_the_file_system_names_the_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_path: Path) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    sink = rows(tmp_path)
-    owed = write(sink, ["a"], 1)
-    monkeypatch.setattr(part_files, "make_durable", full)
+    disk = SimulatedDisk()
+    storage = LocalStorage("/data", disk)
+    storage.make_directory("")
+    on(monkeypatch, storage)
+    sink = rows("/data")
+    owed = write(sink, ["a"], 1) + write(sink, ["b"], 2)
+    # The list of what is joined, which is small, and then the part itself.
+    disk.failures = dict.fromkeys(range(disk.calls + 1, disk.calls + 100), errno.ENOSPC)
     with pytest.raises(
         JobExecutionError, match=r"/part-0-000001-\w+ cannot be written: .*No space"
     ):

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import dataclasses
 import importlib
 import io
 import json
-import shutil
+import os
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 
 from penstock.core.errors import JobExecutionError, ProgramError
+from penstock.files.contract import Content
+from penstock.files.private import make_private
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from penstock.files.contract import Storage
 
 # Records as Arrow tables, for sinks that write columns.
 #
@@ -120,25 +129,73 @@ def _numbered(count: int) -> list[str]:
     return [f"_{number}" for number in range(1, count + 1)]
 
 
-_FLUSH_BYTES: Final = 1024 * 1024
+_SPOOLED_BYTES: Final = 4 * 1024 * 1024
+_PIECE_BYTES: Final = 1024 * 1024
+
+
+class PendingBytes:
+    """Keeps what does not fit into memory until an epoch is prepared: one file without a name.
+
+    An epoch may write to more buckets than there are file descriptors.
+
+    Args:
+        directory: Where the file is; empty for the system's directory of temporary files.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._file: BinaryIO | None = None
+        self._end = 0
+
+    def append(self, pieces: list[bytes]) -> tuple[int, int]:
+        """Keeps bytes; returns where they begin and end."""
+        if self._file is None:
+            if self._directory:
+                make_private(Path(self._directory))
+            file = tempfile.TemporaryFile(dir=self._directory or None)  # noqa: SIM115
+            self._file = cast("BinaryIO", file)
+        start = self._end
+        self._file.seek(start)
+        self._file.writelines(pieces)
+        self._end = self._file.tell()
+        return start, self._end
+
+    def pieces(self, start: int, end: int) -> Iterator[bytes]:
+        """Returns what was kept."""
+        assert self._file is not None
+        self._file.flush()
+        for at in range(start, end, _PIECE_BYTES):
+            yield os.pread(self._file.fileno(), min(_PIECE_BYTES, end - at), at)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 class OutputFormat(ABC):
-    """Writes pending files and joins them to part files."""
+    """Makes pending files and joins them to part files."""
 
     is_complete: bool = True  # Whether a pending file alone is a part file already.
 
     @abstractmethod
-    def open(self, path: Path) -> PendingFile:
+    def open(self, spool: PendingBytes) -> PendingFile:
         """Begins a pending file."""
 
     @abstractmethod
-    def join(self, sources: list[Path], target: Path) -> None:
-        """Writes one part file from pending files, in their order."""
+    def join(
+        self, storage: Storage, keys: list[str], size_bytes: int
+    ) -> AbstractContextManager[Content]:
+        """Gives one part file made from pending files, in their order.
+
+        Args:
+            storage: Where they are.
+            keys: Their keys.
+            size_bytes: Of all of them.
+        """
 
 
 class PendingFile(ABC):
-    """One file that is being written."""
+    """Records of one bucket and epoch."""
 
     @abstractmethod
     def write(self, values: list[Any]) -> None:
@@ -149,8 +206,8 @@ class PendingFile(ABC):
         """Returns its size so far, roughly."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Completes the file; the caller makes it durable."""
+    def content(self) -> Content:
+        """Returns what the file holds; nothing is written to it any more."""
 
 
 # -- formats in which files can be put one behind the other ---------------------------------------
@@ -184,47 +241,49 @@ class Encoder(OutputFormat):
             return Encoder(self._encode.with_text(text), self._header)
         return self
 
-    def open(self, path: Path) -> PendingFile:
-        return _EncodedFile(path, self._encode)
+    def open(self, spool: PendingBytes) -> PendingFile:
+        return _EncodedFile(self._encode, spool)
 
-    def join(self, sources: list[Path], target: Path) -> None:
-        with target.open("wb") as output:
-            output.write(self._header)
-            for source in sources:
-                with source.open("rb") as file:
-                    shutil.copyfileobj(file, output, 1024 * 1024)
+    @contextlib.contextmanager
+    def join(self, storage: Storage, keys: list[str], size_bytes: int) -> Iterator[Content]:
+        def pieces() -> Iterator[bytes]:
+            if self._header:
+                yield self._header
+            for key in keys:
+                yield from storage.pieces(key)
+
+        yield Content(len(self._header) + size_bytes, "", pieces)
 
 
 class _EncodedFile(PendingFile):
-    """Keeps no file open: an epoch may write to more buckets than there are file descriptors."""
-
-    def __init__(self, path: Path, encode: Callable[[list[Any]], bytes]) -> None:
-        self._path = path
+    def __init__(self, encode: Callable[[list[Any]], bytes], spool: PendingBytes) -> None:
         self._encode = encode
+        self._spool = spool
+        self._spooled: list[tuple[int, int]] = []
         self._parts: list[bytes] = []
         self._buffered = 0
-        self._flushed = 0
-        path.touch(exist_ok=False)
+        self._size = 0
 
     def write(self, values: list[Any]) -> None:
         data = self._encode(values)
         self._parts.append(data)
+        self._size += len(data)
         self._buffered += len(data)
-        if self._buffered >= _FLUSH_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        with self._path.open("ab") as file:
-            file.writelines(self._parts)
-        self._flushed += self._buffered
-        self._parts, self._buffered = [], 0
+        if self._buffered >= _SPOOLED_BYTES:
+            self._spooled.append(self._spool.append(self._parts))
+            self._parts, self._buffered = [], 0
 
     def size(self) -> int:
-        return self._flushed + self._buffered
+        return self._size
 
-    def close(self) -> None:
+    def content(self) -> Content:
+        return Content(self._size, "", self._pieces)
+
+    def _pieces(self) -> Iterator[bytes]:
+        for start, end in self._spooled:
+            yield from self._spool.pieces(start, end)
         if self._parts:
-            self._flush()
+            yield b"".join(self._parts)
 
 
 class _StringEncoder:
@@ -328,33 +387,43 @@ class ParquetOutput(OutputFormat):
         self._schema = schema
         self._compression = compression
 
-    def open(self, path: Path) -> PendingFile:
-        return _ParquetPending(path, self._schema, self._compression)
+    def open(self, spool: PendingBytes) -> PendingFile:
+        return _ParquetPending(self._schema, self._compression)
 
-    def join(self, sources: list[Path], target: Path) -> None:
+    @contextlib.contextmanager
+    def join(self, storage: Storage, keys: list[str], size_bytes: int) -> Iterator[Content]:
         arrow: Any = importlib.import_module("pyarrow")
         parquet: Any = importlib.import_module("pyarrow.parquet")
 
-        schemas = [parquet.read_schema(source) for source in sources]
+        schemas = []
+        for key in keys:
+            with storage.open(key) as file:
+                schemas.append(parquet.read_schema(file))
         try:
             schema = arrow.unify_schemas(schemas, promote_options="permissive")
         except arrow.ArrowException as error:
             raise JobExecutionError(
-                f"the records for {target.name} have columns that do not fit together: {error}. "
-                "Give the format a pyarrow.Schema."
+                f"the records of {storage.url_of(keys[0])} and {len(keys) - 1} more files have "
+                f"columns that do not fit together: {error}. Give the format a pyarrow.Schema."
             ) from error
-        with parquet.ParquetWriter(target, schema, compression=self._compression) as writer:
-            for source in sources:
-                table = parquet.read_table(source)
-                for field in schema:
-                    if field.name not in table.column_names:
-                        table = table.append_column(field, arrow.nulls(len(table), field.type))
-                writer.write_table(table.select(schema.names).cast(schema))
+        with tempfile.TemporaryFile() as target:
+            with parquet.ParquetWriter(target, schema, compression=self._compression) as writer:
+                for key in keys:
+                    table = parquet.read_table(arrow.BufferReader(storage.read(key)))
+                    for field in schema:
+                        if field.name not in table.column_names:
+                            table = table.append_column(field, arrow.nulls(len(table), field.type))
+                    writer.write_table(table.select(schema.names).cast(schema))
+
+            def pieces() -> Iterator[bytes]:
+                target.seek(0)
+                return iter(lambda: target.read(_PIECE_BYTES), b"")
+
+            yield Content(target.seek(0, os.SEEK_END), "", pieces)
 
 
 class _ParquetPending(PendingFile):
-    def __init__(self, path: Path, schema: Schema, compression: str) -> None:
-        self._path = path
+    def __init__(self, schema: Schema, compression: str) -> None:
         self._schema = schema
         self._compression = compression
         self._tables: list[Any] = []
@@ -366,11 +435,13 @@ class _ParquetPending(PendingFile):
     def size(self) -> int:
         return sum(table.nbytes for table in self._tables)
 
-    def close(self) -> None:
+    def content(self) -> Content:
         arrow: Any = importlib.import_module("pyarrow")
         parquet: Any = importlib.import_module("pyarrow.parquet")
 
-        if self._tables:
-            table = arrow.concat_tables(self._tables, promote_options="permissive")
-            self._tables = []
-            parquet.write_table(table, self._path, compression=self._compression)
+        table = arrow.concat_tables(self._tables, promote_options="permissive")
+        self._tables = []
+        output = arrow.BufferOutputStream()
+        parquet.write_table(table, output, compression=self._compression)
+        data = output.getvalue().to_pybytes()
+        return Content(len(data), "", lambda: iter((data,)))

@@ -7,13 +7,14 @@
         .build()
 
 Files are hidden (`.part-...`) until their part is closed by the rolling policy, at a commit: after
-each checkpoint, or after each epoch without checkpointing. See `writer` and `committer`.
+each checkpoint, or after each epoch without checkpointing. The base path is a directory, or a URL
+of any storage that checkpoints may be on. See `parts`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -30,16 +31,13 @@ from penstock.connectors.file_sink.rolling import (
 from penstock.connectors.files.inputs import normalize
 from penstock.connectors.sink import Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.files.urls import shared_storages, storage_settings
 
 
 class _Builder:
     def __init__(self, base_path: str, output_format: OutputFormat, policy: RollingPolicy) -> None:
         path = normalize(base_path)
-        if "://" in path:
-            raise UnsupportedError(
-                f"FileSink cannot write to {path}: it needs a file system that renames files at "
-                "once. Use to_spark(...), which writes wherever Spark can."
-            )
+        shared_storages(()).at(path)  # A scheme without its package fails here, in the program.
         self._settings = FileSinkSettings(
             path, output_format, DateTimeBucketAssigner(), policy, OutputFileConfig()
         )
@@ -136,6 +134,9 @@ class FileSink(Sink):
                 ".csv(columns) or .json()."
             )
         return BulkBuilder(base_path, writer_factory, OnCheckpointRollingPolicy())
+
+    def with_settings(self, settings: Mapping[str, str]) -> Sink:
+        return FileSink(replace(self._settings, storage=storage_settings(settings)))
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return FileSinkWriter(self._settings, context)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.files.formats import check_fields, size_before
+from penstock.connectors.files.inputs import PLAIN, Inputs
 from penstock.connectors.files.range_reader import OpenFile, RangeReader
 from penstock.connectors.source import Budget, ReadResult, Split
 from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
@@ -62,8 +63,8 @@ def _name(spec: CsvFormat, column: ColumnName) -> str:
 class ColumnRangeReader(RangeReader):
     """Reads ranges of CSV files as columns, or as records where it must."""
 
-    def __init__(self, spec: CsvFormat) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: CsvFormat, inputs: Inputs = PLAIN) -> None:
+        super().__init__(spec, inputs)
         self._spec = spec
         self._columns = spec.arrow or ()
         self._skip_reads = 0

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
 from penstock.core.columns import ColumnName, NotColumnar
 from penstock.core.errors import InputError, ProgramError
 from penstock.core.row import Row
 
 if TYPE_CHECKING:
-    from penstock.connectors.files.inputs import InputFile
     from penstock.connectors.files.range_reader import ByteWindow
     from penstock.connectors.source import SourceReader, Split
 
@@ -138,11 +138,11 @@ class BulkFormat(ABC):
         raise NotColumnar(f"{type(self).__name__} has no columns")
 
     @abstractmethod
-    def splits(self, file: InputFile, block_bytes: int) -> list[Split]:
+    def splits(self, file: InputFile, block_bytes: int, inputs: Inputs = PLAIN) -> list[Split]:
         """Cuts one file."""
 
     @abstractmethod
-    def create_reader(self) -> SourceReader:
+    def create_reader(self, inputs: Inputs = PLAIN) -> SourceReader:
         """Makes a reader of these splits."""
 
 

@@ -1,21 +1,25 @@
-"""Where input files live: the local file system, or any other one through fsspec.
+"""Where input files live: the local file system, or any storage that checkpoints may be on.
 
-A file is known by path, size and version. The version is the time of its last change where there is
-one, else whatever the storage offers instead; two versions that differ mean another content.
+A file is known by path, size and version. The version is the time of its last change on disks, else
+what the storage says changes with the content; two versions that differ mean another content.
 """
 
 from __future__ import annotations
 
 import glob
-import importlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final
 from urllib.parse import unquote, urlsplit
 
-from penstock.core.errors import InputError, ProgramError
+from penstock.core.errors import InputError, JobExecutionError, ProgramError
+from penstock.files.urls import canonical_url, shared_storages
+
+if TYPE_CHECKING:
+    from penstock.files.contract import Entry, Storage
 
 _WILDCARDS = frozenset("*?[")
 
@@ -48,31 +52,89 @@ def normalize(path: str) -> str:
             )
         text = unquote(parts.path)
     elif "://" in text:
-        return text
+        return canonical_url(text)
     if not text:
         raise ProgramError("an empty path was given; name a file, a directory or a pattern.")
     return os.path.abspath(os.path.expanduser(text))
 
 
-def input_files(path: str, *, recursive: bool) -> list[InputFile]:
-    """Returns the file itself, or what the directory or pattern holds, without hidden files.
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Finds and opens input files."""
 
-    Raises:
-        InputError: The path does not exist, and is no pattern; a pattern may match nothing.
-    """
-    files = _remote_files if "://" in path else _local_files
-    return files(path, recursive=recursive)
+    # Of the storages; they may be secret.
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def find(self, path: str, *, recursive: bool, may_be_missing: bool = False) -> list[InputFile]:
+        """Returns the file itself, or what the directory or pattern holds, without hidden files.
+
+        Args:
+            path: A file, a directory or a pattern; a pattern may match nothing.
+            recursive: Whether directories in a directory are read too.
+            may_be_missing: Whether a directory of a storage may not exist yet; object stores have
+                no empty ones.
+
+        Raises:
+            InputError: The path does not exist.
+        """
+        if "://" not in path:
+            return _local_files(path, recursive=recursive)
+        storage, key = self.locate(path)
+        below, patterns = _without_wildcards(key)
+        found = []
+        if not patterns and key and (entry := storage.entry(key)) is not None:
+            return [_remote_file(storage, entry)]
+        for entry in storage.list(below):
+            parts = entry.key[len(below) :].strip("/").split("/")
+            inside = _depth(parts, patterns)
+            if inside is not None and (recursive or inside <= 1) and not any(map(is_hidden, parts)):
+                found.append(_remote_file(storage, entry))
+        if not (found or patterns or may_be_missing):
+            raise InputError(f"the input path {path} does not exist, or there is no file in it.")
+        return sorted(found, key=lambda file: file.path)
+
+    def look_up(self, path: str) -> InputFile | None:
+        """Returns the file as it is now, or None."""
+        if "://" not in path:
+            return look_up(path)
+        storage, key = self.locate(path)
+        entry = storage.entry(key)
+        return None if entry is None else _remote_file(storage, entry)
+
+    def open(self, path: str) -> BinaryIO:
+        """Opens a file for reading; the stream can seek."""
+        if "://" not in path:
+            return Path(path).open("rb", buffering=0)
+        storage, key = self.locate(path)
+        return storage.open(key)
+
+    def check_unchanged(self, found: InputFile) -> None:
+        """Fails when a file is not what it was when it was found."""
+        now = self.look_up(found.path)
+        if now == found:
+            return
+        state = "it no longer exists" if now is None else f"now it has {now.describe()}"
+        raise JobExecutionError(
+            f"the input file {found.path} changed while the job read it: it was found with "
+            f"{found.describe()}; {state}. Files must be complete when they appear under the input "
+            "path (write elsewhere, then rename) and stay until they have been read."
+        )
+
+    def locate(self, url: str) -> tuple[Storage, str]:
+        """Returns the storage of a URL, and the key in it.
+
+        Raises:
+            ConfigurationError: A package for its scheme is not installed.
+        """
+        return shared_storages(self.settings).locate(url)
+
+
+PLAIN: Final = Inputs()
+"""With no settings but those of the environment."""
 
 
 def look_up(path: str) -> InputFile | None:
-    """Returns the file as it is now, or None."""
-    if "://" in path:
-        remote = file_system(path)
-        remote.invalidate_cache()
-        try:
-            return _remote_file(remote, remote.info(path))
-        except FileNotFoundError:
-            return None
+    """Returns a local file as it is now, or None."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -80,11 +142,32 @@ def look_up(path: str) -> InputFile | None:
     return InputFile(path, status.st_size, status.st_mtime_ns)
 
 
-def open_input(path: str) -> BinaryIO:
-    """Opens a file for reading; the stream can seek."""
-    if "://" in path:
-        return cast("BinaryIO", file_system(path).open(path, "rb"))
-    return Path(path).open("rb", buffering=0)
+def _without_wildcards(key: str) -> tuple[str, list[str]]:
+    """Splits a key into the directory before its first wildcard, and the patterns from there on."""
+    parts = key.split("/")
+    for at, part in enumerate(parts):
+        if not _WILDCARDS.isdisjoint(part):
+            return "/".join(parts[:at]), parts[at:]
+    return key, []
+
+
+def _depth(parts: list[str], patterns: list[str]) -> int | None:
+    """Returns how far below what matches the patterns a file lies: 0 if it matches itself.
+
+    A directory without patterns matches what is in it, at 1. None if nothing matches.
+    """
+    if not patterns:
+        return len(parts)
+    if patterns[0] == "**":
+        rests = (_depth(parts[at:], patterns[1:]) for at in range(len(parts) + 1))
+        return next((depth for depth in rests if depth is not None), None)
+    if parts and fnmatchcase(parts[0], patterns[0]):
+        return _depth(parts[1:], patterns[1:])
+    return None
+
+
+def _remote_file(storage: Storage, entry: Entry) -> InputFile:
+    return InputFile(storage.url_of(entry.key), entry.size_bytes, entry.version)
 
 
 def is_hidden(name: str) -> bool:
@@ -126,47 +209,3 @@ def _walk(root: str, *, recursive: bool) -> list[str]:
         folders[:] = sorted(name for name in folders if recursive and not is_hidden(name))
         found += [os.path.join(folder, name) for name in sorted(names) if not is_hidden(name)]
     return found
-
-
-def file_system(path: str) -> Any:
-    """Returns what fsspec and the package for the scheme of a URL read with.
-
-    Raises:
-        ProgramError: One of them is not installed.
-    """
-    scheme = path.split("://", 1)[0]
-    try:
-        fsspec: Any = importlib.import_module("fsspec")
-        return fsspec.filesystem(scheme)
-    except (ImportError, ValueError) as error:
-        raise ProgramError(
-            f"{path}: reading {scheme}:// needs the package fsspec and its part for {scheme} "
-            f"({error}). Install them, or read through Spark: env.from_spark(spark.readStream...)."
-        ) from error
-
-
-def _remote_files(path: str, *, recursive: bool) -> list[InputFile]:
-    fs = file_system(path)
-    if fs.isfile(path):
-        return [_remote_file(fs, fs.info(path))]
-    if fs.isdir(path):
-        depth = None if recursive else 1
-        root = fs._strip_protocol(path).rstrip("/")
-        found = fs.find(path, maxdepth=depth, detail=True)
-    elif _WILDCARDS.isdisjoint(path):
-        raise InputError(f"the input path {path} does not exist.")
-    else:
-        root = ""
-        found = fs.glob(path, detail=True)
-    files = []
-    for name, info in sorted(found.items()):
-        below = name[len(root) :].split("/") if root else [name.rsplit("/", 1)[-1]]
-        if info["type"] == "file" and not any(is_hidden(part) for part in below):
-            files.append(_remote_file(fs, info))
-    return files
-
-
-def _remote_file(fs: Any, info: dict[str, Any]) -> InputFile:
-    versions = ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")
-    version = next((str(info[name]) for name in versions if info.get(name)), "unknown")
-    return InputFile(fs.unstrip_protocol(info["name"]), int(info["size"]), version)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
-from penstock.connectors.files.inputs import InputFile, open_input
-from penstock.connectors.files.range_reader import check_unchanged
+from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
 from penstock.core.errors import InputError, JobExecutionError
@@ -54,8 +53,8 @@ class ParquetFormat(BulkFormat):
         lowered.arrow = columns
         return lowered
 
-    def splits(self, file: InputFile, block_bytes: int) -> list[Split]:
-        with _ParquetFile(file.path) as parquet:
+    def splits(self, file: InputFile, block_bytes: int, inputs: Inputs = PLAIN) -> list[Split]:
+        with _ParquetFile(file.path, inputs) as parquet:
             metadata = parquet.metadata
             names = parquet.names
             missing = [name for name in self.columns or () if name not in names]
@@ -74,10 +73,10 @@ class ParquetFormat(BulkFormat):
                     groups, size = [], 0
         return splits
 
-    def create_reader(self) -> SourceReader:
+    def create_reader(self, inputs: Inputs = PLAIN) -> SourceReader:
         if self.arrow is not None:
-            return _ColumnReader(self.columns, self.records, self.arrow)
-        return _ParquetReader(self.columns, self.records)
+            return _ColumnReader(self, inputs, self.arrow)
+        return _ParquetReader(self, inputs)
 
 
 def _split(file: InputFile, groups: list[int]) -> Split:
@@ -93,9 +92,9 @@ def _split(file: InputFile, groups: list[int]) -> Split:
 class _ParquetFile:
     """An open Parquet file; pyarrow is only loaded when there is one."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, inputs: Inputs) -> None:
         parquet: Any = importlib.import_module("pyarrow.parquet")
-        self._stream = open_input(path)
+        self._stream = inputs.open(path)
         try:
             # Spark's timestamps; nanoseconds would come as pandas' own class where there is pandas.
             unit = {"coerce_int96_timestamp_unit": "us"}
@@ -187,11 +186,10 @@ class _Group:
 
 
 class _ParquetReader(SourceReader):
-    def __init__(
-        self, columns: list[str] | None, records: str | Callable[[dict[str, Any]], Any]
-    ) -> None:
-        self._columns = columns
-        self._records = records
+    def __init__(self, record_format: ParquetFormat, inputs: Inputs) -> None:
+        self._columns = record_format.columns
+        self._records = record_format.records
+        self._inputs = inputs
         self._path: str | None = None
         self._file: _ParquetFile | None = None
         self._number = -1
@@ -216,10 +214,10 @@ class _ParquetReader(SourceReader):
 
     def _opened(self, data: dict[str, Any]) -> _ParquetFile:
         found = InputFile(data["path"], data["size"], data["version"])
-        check_unchanged(found)
+        self._inputs.check_unchanged(found)
         if self._file is None or self._path != found.path:
             self.close()
-            self._file = _ParquetFile(found.path)
+            self._file = _ParquetFile(found.path, self._inputs)
             self._path = found.path
             names = self._columns or self._file.names
             self._make: RecordMaker = record_maker(self._records, names)
@@ -270,12 +268,9 @@ class _ColumnReader(_ParquetReader):
     """Gives Arrow columns; the other columns are read when somebody asks for records."""
 
     def __init__(
-        self,
-        columns: list[str] | None,
-        records: str | Callable[[dict[str, Any]], Any],
-        arrow: tuple[ColumnName, ...],
+        self, record_format: ParquetFormat, inputs: Inputs, arrow: tuple[ColumnName, ...]
     ) -> None:
-        super().__init__(columns, records)
+        super().__init__(record_format, inputs)
         self._arrow = arrow
         self._needed_number = -1
         self._needed: Any = None

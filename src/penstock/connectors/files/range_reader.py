@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Final, cast
 
 from penstock.connectors.files.formats import Block, Parsed, RecordParser, StreamFormat
-from penstock.connectors.files.inputs import InputFile, look_up, open_input
+from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
 from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, UnsupportedError
 
@@ -182,8 +182,9 @@ _MAX_PIECE: Final = 8 * 1024 * 1024
 class RangeReader(SourceReader):
     """Reads splits of a `StreamFormat`; keeps the file of the last split open."""
 
-    def __init__(self, record_format: StreamFormat) -> None:
+    def __init__(self, record_format: StreamFormat, inputs: Inputs = PLAIN) -> None:
         self._format = record_format
+        self._inputs = inputs
         self._path: str | None = None
         self._open_file: OpenFile | None = None
 
@@ -201,10 +202,10 @@ class RangeReader(SourceReader):
 
     def _opened(self, data: dict[str, Any]) -> OpenFile:
         found = InputFile(data["path"], data["size"], data["version"])
-        check_unchanged(found)
+        self._inputs.check_unchanged(found)
         if self._open_file is None or self._path != found.path:
             self.close()
-            self._open_file = OpenFile(self._format, found)
+            self._open_file = OpenFile(self._format, found, self._inputs)
             self._path = found.path
         return self._open_file
 
@@ -214,25 +215,12 @@ class RangeReader(SourceReader):
             self._open_file = None
 
 
-def check_unchanged(found: InputFile) -> None:
-    """Fails when a file is not what it was when it was found."""
-    now = look_up(found.path)
-    if now == found:
-        return
-    state = "it no longer exists" if now is None else f"now it has {now.describe()}"
-    raise JobExecutionError(
-        f"the input file {found.path} changed while the job read it: it was found with "
-        f"{found.describe()}; {state}. Files must be complete when they appear under the input "
-        "path (write elsewhere, then rename) and stay until they have been read."
-    )
-
-
 class OpenFile:
     """One file, seen through a window and a parser."""
 
-    def __init__(self, record_format: StreamFormat, file: InputFile) -> None:
+    def __init__(self, record_format: StreamFormat, file: InputFile, inputs: Inputs) -> None:
         self._path = file.path
-        self._window = open_window(record_format, file.path)
+        self._window = open_window(record_format, file.path, inputs)
         self.parser: RecordParser = record_format.create_parser()
         self.column_parser: Any = None
         """Whatever parses the same into columns, kept by the reader that does."""
@@ -343,12 +331,12 @@ class OpenFile:
         self._window.close()
 
 
-def open_window(record_format: StreamFormat, path: str) -> ByteWindow:
+def open_window(record_format: StreamFormat, path: str, inputs: Inputs) -> ByteWindow:
     """Opens a file so that records of the format can be seen in it."""
     compressed, recoded = is_compressed(path), record_format.needs_transcoding
 
     def open_stream() -> BinaryIO:
-        stream = open_input(path)
+        stream = inputs.open(path)
         if compressed:
             stream = decompressed(path, stream)
         return transcoded(stream, record_format.charset) if recoded else stream

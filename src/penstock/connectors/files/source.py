@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.connectors.files.csv_columns import ColumnRangeReader
 from penstock.connectors.files.csv_format import CsvFormat
 from penstock.connectors.files.formats import BulkFormat, StreamFormat
-from penstock.connectors.files.inputs import InputFile, file_system, input_files, normalize
+from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs, normalize
 from penstock.connectors.files.range_reader import RangeReader, is_compressed, open_window
 from penstock.connectors.source import Boundedness, Discovery, Source, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
+from penstock.files.urls import storage_settings
 
 if TYPE_CHECKING:
     from penstock.core.columns import ColumnName
@@ -69,6 +70,7 @@ class _Settings:
     splittable: bool | None = None
     recursive: bool = True
     parallelism: int = 1
+    inputs: Inputs = PLAIN
 
 
 class FileSourceBuilder:
@@ -80,7 +82,7 @@ class FileSourceBuilder:
             raise ProgramError("a FileSource needs at least one path.")
         for path in normalized:
             if "://" in path:
-                file_system(path)  # A scheme without its package fails here, in the program.
+                PLAIN.locate(path)  # A scheme without its package fails here, in the program.
         self._settings = _Settings(normalized, record_format)
 
     def monitor_continuously(self, discovery_interval: Any) -> FileSourceBuilder:
@@ -168,6 +170,10 @@ class FileSource(Source):
     def with_parallelism(self, parallelism: int) -> Source:
         return FileSource(replace(self._settings, parallelism=parallelism))
 
+    def with_settings(self, settings: Mapping[str, str]) -> Source:
+        inputs = Inputs(storage_settings(settings))
+        return FileSource(replace(self._settings, inputs=inputs))
+
     def discover(self, state: Any, now_ms: int) -> Discovery:
         settings = self._settings
         interval_ms = settings.interval_ms
@@ -193,9 +199,14 @@ class FileSource(Source):
         return Discovery(splits, {"seen": seen, "polled_ms": now_ms}, complete=interval_ms is None)
 
     def _list(self) -> list[InputFile]:
+        settings = self._settings
         found: dict[str, InputFile] = {}
-        for path in self._settings.paths:
-            files = input_files(path, recursive=self._settings.recursive)
+        for path in settings.paths:
+            files = settings.inputs.find(
+                path,
+                recursive=settings.recursive,
+                may_be_missing=settings.interval_ms is not None,
+            )
             found.update((file.path, file) for file in files)
         return list(found.values())
 
@@ -219,12 +230,12 @@ class FileSource(Source):
         if file.size_bytes == 0:
             return []
         if isinstance(record_format, BulkFormat):
-            return record_format.splits(file, cut_bytes)
+            return record_format.splits(file, cut_bytes, settings.inputs)
         if is_compressed(file.path) or record_format.needs_transcoding:
             return [_range(file, 0, None)]
         if file.size_bytes <= cut_bytes:
             return [_range(file, 0, file.size_bytes)]
-        window = open_window(record_format, file.path)
+        window = open_window(record_format, file.path, settings.inputs)
         try:
             cuts = record_format.cuts(window, file, cut_bytes)
         finally:
@@ -237,12 +248,12 @@ class FileSource(Source):
         return FileSource(replace(self._settings, record_format=record_format))
 
     def create_reader(self) -> SourceReader:
-        record_format = self._settings.record_format
+        record_format, inputs = self._settings.record_format, self._settings.inputs
         if isinstance(record_format, BulkFormat):
-            return record_format.create_reader()
+            return record_format.create_reader(inputs)
         if isinstance(record_format, CsvFormat) and record_format.arrow is not None:
-            return ColumnRangeReader(record_format)
-        return RangeReader(record_format)
+            return ColumnRangeReader(record_format, inputs)
+        return RangeReader(record_format, inputs)
 
     def default_name(self) -> str:
         return "File Source"
