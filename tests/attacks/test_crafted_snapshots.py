@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 from crafted_snapshots import handle, write_snapshot
 
-from penstock.checkpoint.clean_up.deletion import delete_entry, delete_shared, delete_snapshot
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.manifest import ManifestKind
+from penstock.checkpoint.publisher import delete_entry, delete_shared, delete_snapshot
 from penstock.checkpoint.savepoints import stored_files
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.verify import verify_snapshot
 from penstock.files.errors import FilesError
 from penstock.files.urls import Storages
-from penstock.jobmanager.dispatching import OperationStatus
-from penstock.jobmanager.operations import BaseDispatcher
+from penstock.jobmanager.dispatching import Dispatcher
+from penstock.jobmanager.job_records import OperationStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def crafted(tmp_path: Path, victim: Path) -> str:
     return directory
 
 
-class Disposing(BaseDispatcher):
+class Disposing(Dispatcher):
     def is_running(self, job_id: str) -> bool:
         return False
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recovery_kit import environment
 
-from penstock.checkpoint.clean_up.orphans import OrphanSweep, list_orphans
 from penstock.checkpoint.coordination import state
+from penstock.checkpoint.orphans import OrphanSweep, list_orphans
 from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.common import Encoder

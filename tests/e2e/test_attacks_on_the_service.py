@@ -18,7 +18,7 @@ import pytest
 from crafted_snapshots import handle, write_snapshot
 from service_kit import Manager
 
-from penstock.cli.failures import NoManagerError
+from penstock.cli.report import NoManagerError
 from penstock.cli.rest_client import RestClient
 from penstock.rest.token_file import CHALLENGE_HEADER, PROOF_HEADER, find_token, proof, token_path
 

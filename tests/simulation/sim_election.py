@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sim_cell import QuickRecord, SimCell
 
 from penstock.core.versioned import Committed, Rejected
-from penstock.jobmanager.election.decider import (
+from penstock.jobmanager.high_availability.election import (
     Election,
     Event,
     Grant,

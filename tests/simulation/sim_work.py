@@ -13,11 +13,11 @@ from sim_checks import ViolatedError
 from sim_job import Job, Manifest, plan_upload
 from sim_store import SimRecord
 
-from penstock.checkpoint.clean_up.orphans import find_orphans
 from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import FencedError
+from penstock.checkpoint.orphans import find_orphans
 from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.pointer import CheckpointIdCounter, Pointer, PointerEntry, PointerRecord
 from penstock.checkpoint.registry import SharedRegistry

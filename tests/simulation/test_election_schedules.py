@@ -13,8 +13,8 @@ import pytest
 from sim_election import FAULTS, TIMES, World
 
 from penstock.core.versioned import Committed, RecordVersion, VersionedRecord, encode_record
-from penstock.jobmanager.election import decider as election
-from penstock.jobmanager.election.decider import Election, LeaseTimes
+from penstock.jobmanager.high_availability import election
+from penstock.jobmanager.high_availability.election import Election, LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.checkpoint.clean_up.deletion import delete_entry, delete_shared
-from penstock.checkpoint.clean_up.orphans import OrphanSweep
 from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
@@ -24,6 +22,7 @@ from penstock.checkpoint.coordination.checkpoints import (
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
 from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
+from penstock.checkpoint.orphans import OrphanSweep
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import (
     CheckpointIdCounter,
@@ -33,7 +32,13 @@ from penstock.checkpoint.pointer import (
     fence,
     open_records,
 )
-from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
+from penstock.checkpoint.publisher import (
+    abort_checkpoint,
+    delete_entry,
+    delete_shared,
+    prepare_directories,
+    write_metadata,
+)
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.savepoints import (
     UploadedSavepoint,

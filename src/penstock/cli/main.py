@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.failures import (
+from penstock.cli.report import (
     DONE,
     FAILED,
     FOUND,
@@ -22,22 +22,22 @@ from penstock.cli.failures import (
     NoManagerError,
     WrongUsageError,
     did_you_mean,
+    printable_lines,
 )
-from penstock.cli.report import printable_lines
 from penstock.core.errors import PenstockError
 
 VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Jobs": {
         "run": ("run_verb", "Run a program, locally or at a job manager."),
-        "list": ("list_verb", "List jobs."),
+        "list": ("job_verbs", "List jobs."),
         "info": ("program_verbs", "Show the plan of a program; with -s, check a restore."),
-        "stop": ("steering_verbs", "End a job with a savepoint."),
-        "cancel": ("steering_verbs", "End a job without a savepoint."),
-        "rescale": ("steering_verbs", "Continue a job with another parallelism."),
+        "stop": ("job_verbs", "End a job with a savepoint."),
+        "cancel": ("job_verbs", "End a job without a savepoint."),
+        "rescale": ("job_verbs", "Continue a job with another parallelism."),
     },
     "Snapshots": {
-        "savepoint": ("steering_verbs", "Take a savepoint, or dispose of one."),
-        "checkpoint": ("steering_verbs", "Take a checkpoint now."),
+        "savepoint": ("job_verbs", "Take a savepoint, or dispose of one."),
+        "checkpoint": ("job_verbs", "Take a checkpoint now."),
         "check-restore": ("program_verbs", "Check whether a program can start from a snapshot."),
         "state": ("snapshot_verbs", "List, read and compare the state in snapshots."),
         "verify": ("snapshot_verbs", "Check every file of a snapshot."),

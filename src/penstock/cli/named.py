@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from penstock.cli.failures import RequestFailedError, WrongUsageError
+from penstock.cli.report import RequestFailedError, WrongUsageError
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
 from penstock.core.configuration import import_path
 from penstock.core.errors import PenstockError

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.failures import RequestFailedError, WrongUsageError, did_you_mean
 from penstock.cli.named import (
     NamedProgram,
     ask_program,
@@ -16,7 +15,7 @@ from penstock.cli.named import (
     program_options,
     read_snapshot,
 )
-from penstock.cli.report import printable, table
+from penstock.cli.report import RequestFailedError, WrongUsageError, did_you_mean, printable, table
 from penstock.cli.verb import (
     Asked,
     ProgramVerb,

@@ -16,14 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.failures import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    NoManagerError,
-    RequestFailedError,
-    WrongUsageError,
-)
 from penstock.cli.following import follow, wait_for_end
 from penstock.cli.named import (
     NamedProgram,
@@ -33,6 +25,14 @@ from penstock.cli.named import (
     program_of,
     program_options,
     snapshot_path,
+)
+from penstock.cli.report import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    NoManagerError,
+    RequestFailedError,
+    WrongUsageError,
 )
 from penstock.cli.verb import Asked, ProgramVerb, asked, service_options
 

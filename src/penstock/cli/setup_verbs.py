@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import get_completion_class
 
-from penstock.cli.failures import WrongUsageError, did_you_mean
+from penstock.cli.report import WrongUsageError, did_you_mean
 from penstock.cli.verb import Verb, asked, output_options, setting_option
 
 _JOB: Final = '''\

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.failures import FoundError, WrongUsageError, did_you_mean
 from penstock.cli.named import read_snapshot, snapshot_path
-from penstock.cli.report import printable, table
+from penstock.cli.report import FoundError, WrongUsageError, did_you_mean, printable, table
 from penstock.cli.verb import Verb, asked, service_options
 from penstock.core.duration import size_text, span_text
 

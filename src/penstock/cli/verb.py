@@ -21,8 +21,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from penstock.cli.failures import WrongUsageError, did_you_mean
-from penstock.cli.report import Report
+from penstock.cli.report import Report, WrongUsageError, did_you_mean
 from penstock.cli.rest_client import RestClient
 from penstock.core.config_file import load_configuration
 from penstock.core.configuration import Configuration, Rank

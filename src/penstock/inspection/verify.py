@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from penstock.checkpoint.clean_up.orphans import list_orphans
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.orphans import list_orphans
 from penstock.checkpoint.paths import METADATA, checkpoint_number
 from penstock.checkpoint.verify import VerifyReport, verify_snapshot
 from penstock.core.clock import SystemClock

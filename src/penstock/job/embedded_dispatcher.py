@@ -20,26 +20,19 @@ from penstock.core.redaction import SecretlessFormatter
 from penstock.job.documents.writer import JobViews
 from penstock.job.managed_job import begin, result_of
 from penstock.job.record import task_counts
-from penstock.jobmanager.dispatching import (
-    Command,
-    CommandKind,
-    Operation,
-    RefusedError,
-    UnknownJobError,
-)
-from penstock.jobmanager.operations import BaseDispatcher, Operations
+from penstock.jobmanager.dispatching import Dispatcher, Operations, UnknownJobError
+from penstock.jobmanager.job_records import Command, CommandKind, Operation, RefusedError
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.job.local_job import LocalJob
-    from penstock.jobmanager.dispatching import OutputPiece
-    from penstock.jobmanager.job_records import JobRecord, Submission
+    from penstock.jobmanager.job_records import JobRecord, OutputPiece, Submission
 
 _REFRESH_S: Final = 0.3
 _MOST_LOG_LINES: Final = 5_000
 
 
-class EmbeddedDispatcher(BaseDispatcher):
+class EmbeddedDispatcher(Dispatcher):
     """A dispatcher with one job, which runs already.
 
     Args:

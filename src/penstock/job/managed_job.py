@@ -26,9 +26,15 @@ from penstock.job.documents.writer import JobViews
 from penstock.job.record import failure_of, task_counts
 from penstock.job.settings import make_absolute
 from penstock.job.start import start_job
-from penstock.jobmanager.dispatching import Command, CommandKind, Operation, OperationStatus
 from penstock.jobmanager.high_availability.coordination import shared_checkpoints, watch_leadership
-from penstock.jobmanager.job_records import JobRecord, ProcessRecord
+from penstock.jobmanager.job_records import (
+    Command,
+    CommandKind,
+    JobRecord,
+    Operation,
+    OperationStatus,
+    ProcessRecord,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

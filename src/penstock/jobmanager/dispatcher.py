@@ -27,23 +27,21 @@ from typing import TYPE_CHECKING, Final, Protocol
 from penstock.core.configuration import Configuration
 from penstock.files.private import make_private
 from penstock.jobmanager import job_intake
-from penstock.jobmanager.dispatching import (
-    CommandKind,
-    Leadership,
-    NotLeaderError,
-    RefusedError,
-    UnknownJobError,
-)
+from penstock.jobmanager.dispatching import Dispatcher, Leadership, NotLeaderError, UnknownJobError
 from penstock.jobmanager.job_directory import JobDirectory, checked_id, file_tail, read_output
-from penstock.jobmanager.job_records import attempt_epoch
-from penstock.jobmanager.operations import BaseDispatcher
+from penstock.jobmanager.job_records import CommandKind, RefusedError, attempt_epoch
 from penstock.jobmanager.supervised_job import SupervisedJob
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.core.job import JobStatus
-    from penstock.jobmanager.dispatching import Command, Operation, OutputPiece
-    from penstock.jobmanager.job_records import JobRecord, Submission
+    from penstock.jobmanager.job_records import (
+        Command,
+        JobRecord,
+        Operation,
+        OutputPiece,
+        Submission,
+    )
     from penstock.jobmanager.processes import Launcher
 
     CleanUp = Callable[[JobDirectory, JobStatus, int], None]
@@ -80,7 +78,7 @@ class SharedJobs(Protocol):
         """Returns who leads at this moment, given what this dispatcher was told last."""
 
 
-class JobDispatcher(BaseDispatcher):
+class JobDispatcher(Dispatcher):
     """The `Dispatcher` of a job manager.
 
     Args:

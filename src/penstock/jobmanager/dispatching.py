@@ -1,4 +1,4 @@
-"""What the service can do, as REST, the web page and the tests see it: one protocol, plain records.
+"""What the service can do, as REST, the web page and the tests see it: one class, plain records.
 
 The dispatcher owns jobs; each job runs in a driver process of its own. Long operations are
 *triggered* and then asked about by their trigger id, which the caller may choose: the same id twice
@@ -8,25 +8,26 @@ when it has ended. REST completes them from the record of the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.publisher import delete_snapshot
+from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.core.errors import PenstockError
+from penstock.files.urls import Storages
+from penstock.jobmanager.job_directory import checked_id
+from penstock.jobmanager.job_records import Operation, OperationStatus, RefusedError
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.job_records import JobRecord, Submission
+    from penstock.jobmanager.job_records import Command, JobRecord, OutputPiece, Submission
 
 
 class UnknownJobError(PenstockError):
     """There is no such job."""
-
-
-class RefusedError(PenstockError):
-    """What was asked cannot be done now; the text says why and what to do."""
 
 
 class NotLeaderError(PenstockError):
@@ -35,50 +36,6 @@ class NotLeaderError(PenstockError):
     def __init__(self, message: str, leader_url: str | None = None) -> None:
         super().__init__(message)
         self.leader_url = leader_url
-
-
-class CommandKind(Enum):
-    """What a running job can be asked for."""
-
-    CANCEL = "cancel"
-    SAVEPOINT = "savepoint"
-    STOP = "stop"
-    CHECKPOINT = "checkpoint"
-    RESCALE = "rescale"
-
-
-class Command(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something asked of a running job."""
-
-    kind: CommandKind
-    directory: str | None = None  # Target of a savepoint; None for the configured one.
-    drain: bool = False  # For a stop: end event time first.
-    native: bool = False  # Format of a savepoint: native instead of canonical.
-    full: bool = False  # For a checkpoint: build on no earlier one.
-    parallelism: int = 0  # For a rescale: of all operators that follow the job's.
-    vertices: dict[str, int] = {}  # For a rescale, instead: parallelism by vertex id.
-    # For a savepoint: cancel the job once it is there (deprecated by Flink).
-    cancel_job: bool = False
-    # The attempt that was asked; a later one does not obey, except to a cancellation.
-    attempt: int = 0
-
-
-class OperationStatus(Enum):
-    """Where a triggered operation stands."""
-
-    IN_PROGRESS = "IN_PROGRESS"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-
-
-class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A triggered operation."""
-
-    trigger_id: str  # 32 hex digits.
-    status: OperationStatus
-    location: str | None = None  # Where the savepoint is.
-    checkpoint_id: int | None = None
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +48,114 @@ class Leadership:
     leader_url: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPiece:
-    """A part of what a program printed."""
+class Operations:
+    """Operations by trigger id; the same id twice is one operation.
 
-    # Whole lines, as long as the job has not ended and they are not longer than was asked.
-    data: bytes
-    cursor: str  # Where the next part begins.
+    Args:
+        what: What they are, for people and as the name of threads.
+        workers: How many go on at once.
+        most_open: How many may wait or go on.
+        kept: How many are remembered.
+    """
+
+    def __init__(self, what: str, *, workers: int, most_open: int, kept: int) -> None:
+        self._what = what
+        self._most_open = most_open
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._known: dict[str, Operation] = {}
+        self._workers = ThreadPoolExecutor(workers, f"penstock-{what}")
+
+    def begin(self, trigger_id: str, work: Callable[[], Mapping[str, Any]]) -> None:
+        """Has a thread do something; the result is the rest of the `Operation`.
+
+        Raises:
+            RefusedError: Too many wait already.
+        """
+        if self._note(Operation(trigger_id, OperationStatus.IN_PROGRESS)):
+            self._workers.submit(self._run, trigger_id, work)
+
+    def done(self, trigger_id: str, work: Callable[[], None]) -> None:
+        """Does something at once that takes no time."""
+        if self._note(Operation(trigger_id, OperationStatus.COMPLETED)):
+            work()
+
+    def get(self, trigger_id: str) -> Operation | None:
+        with self._lock:
+            return self._known.get(trigger_id)
+
+    def close(self) -> None:
+        """What has not begun does not begin any more."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _note(self, operation: Operation) -> bool:
+        """Remembers an operation; says whether it is new."""
+        with self._lock:
+            if operation.trigger_id in self._known:
+                return False
+            is_open = [each.status is OperationStatus.IN_PROGRESS for each in self._known.values()]
+            if sum(is_open) >= self._most_open:
+                raise RefusedError(f"{sum(is_open)} {self._what} wait already; ask again later.")
+            self._known[operation.trigger_id] = operation
+            for known in [*self._known][: -self._kept]:
+                if self._known[known].status is not OperationStatus.IN_PROGRESS:
+                    del self._known[known]
+            return True
+
+    def _run(self, trigger_id: str, work: Callable[[], Mapping[str, Any]]) -> None:
+        try:
+            done = Operation(trigger_id, OperationStatus.COMPLETED, **work())
+        except Exception as problem:
+            text = str(problem)
+            if not isinstance(problem, PenstockError):
+                text = f"{type(problem).__name__}: {problem}"
+            done = Operation(trigger_id, OperationStatus.FAILED, error=text)
+        with self._lock:
+            self._known[trigger_id] = done
 
 
 class Dispatcher(Protocol):
-    """Runs jobs. Every method may be called from any thread; none blocks for long."""
+    """Runs jobs. Every method may be called from any thread; none blocks for long.
+
+    What all dispatchers do alike is here. A savepoint is deleted in the background: one at a time,
+    and only what a valid `_metadata` names. The last disposals are remembered.
+
+    Args:
+        options: Configuration; keys of storage are read from it.
+        new_id: Returns 32 hex digits that are never used again.
+    """
+
+    _new_id: Callable[[], str]
+    _storages: Storages
+    _disposals: Operations
+
+    def __init__(self, options: Mapping[str, str], new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self._storages = Storages(options)
+        self._disposals = Operations("disposals", workers=1, most_open=50, kept=100)
 
     def leadership(self) -> Leadership:
         """Says who leads. All other methods raise `NotLeaderError` on a standby."""
+        return Leadership(True, 0, None)
+
+    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
+        """Deletes a savepoint: only the files that its valid `_metadata` names."""
+        self._check_leads()
+        trigger_id = self._trigger_id(trigger_id)
+        self._disposals.begin(trigger_id, lambda: self._dispose(path))
+        return trigger_id
+
+    def disposal(self, trigger_id: str) -> Operation | None:
+        """Returns the operation of a disposal; None if it is unknown."""
+        self._check_leads()
+        return self._disposals.get(checked_id(trigger_id, "trigger id"))
+
+    def end_disposals(self) -> None:
+        """Waits for none: what has not begun does not begin any more."""
+        self._disposals.close()
+
+    def is_running(self, job_id: str) -> bool:
+        """Whether a job has not ended: its checkpoints are not for disposal."""
 
     def jobs(self) -> list[JobRecord]:
         """Returns all jobs that are remembered, newest first."""
@@ -127,12 +178,6 @@ class Dispatcher(Protocol):
     def operation(self, job_id: str, trigger_id: str) -> Operation | None:
         """Returns the operation of a command; None if it is unknown."""
 
-    def dispose_savepoint(self, path: str, trigger_id: str | None = None) -> str:
-        """Deletes a savepoint: only the files that its valid `_metadata` names."""
-
-    def disposal(self, trigger_id: str) -> Operation | None:
-        """Returns the operation of a disposal; None if it is unknown."""
-
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         """Returns the end of a job's log, or of the job manager's own."""
 
@@ -141,3 +186,31 @@ class Dispatcher(Protocol):
 
     def events(self, job_id: str) -> Iterator[str]:
         """Yields the name of a document each time it has changed; ends with the job."""
+
+    def _check_leads(self) -> None:
+        found = self.leadership()
+        if not found.is_leader:
+            leader = found.leader_url
+            known = f"ask {leader}" if leader else "no leader is known; ask again in a moment"
+            raise NotLeaderError(f"this job manager does not lead: {known}.", leader)
+
+    def _trigger_id(self, given: str | None) -> str:
+        return checked_id(given or self._new_id(), "trigger id")
+
+    def _dispose(self, path: str) -> Mapping[str, str]:
+        loaded = load_snapshot(self._storages, path)
+        manifest = loaded.manifest
+        if not manifest.kind.is_savepoint and self.is_running(manifest.job_id):
+            raise CheckpointError(
+                f"{loaded.directory} is checkpoint {manifest.checkpoint_id} of job "
+                f"{manifest.job_id}, which has not ended and may need it. Stop or cancel the job "
+                "first."
+            )
+        report = delete_snapshot(self._storages, loaded)
+        if not report.is_complete:
+            place, reason = report.failed[0]
+            raise CheckpointError(
+                f"{len(report.failed)} files of {loaded.directory} could not be deleted, among "
+                f"them {place}: {reason}"
+            )
+        return {}

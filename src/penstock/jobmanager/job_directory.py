@@ -22,15 +22,17 @@ import msgspec
 
 from penstock.core.errors import PenstockError
 from penstock.files.private import make_private, replace_file
-from penstock.jobmanager.dispatching import (
+from penstock.jobmanager.job_records import (
     Command,
     CommandKind,
+    JobRecord,
     Operation,
     OperationStatus,
     OutputPiece,
+    ProcessRecord,
     RefusedError,
+    Submission,
 )
-from penstock.jobmanager.job_records import JobRecord, ProcessRecord, Submission
 
 if TYPE_CHECKING:
     from penstock.core.job import JobStatus

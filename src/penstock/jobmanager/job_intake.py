@@ -17,13 +17,12 @@ from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.files.errors import FilesError
 from penstock.files.private import make_durable, make_private, replace_file
 from penstock.files.urls import Storages
-from penstock.jobmanager.dispatching import RefusedError
 from penstock.jobmanager.job_directory import (
     FILE_MODE,
     JobDirectory,
     is_id,
 )
-from penstock.jobmanager.job_records import JobRecord, Submission
+from penstock.jobmanager.job_records import JobRecord, RefusedError, Submission
 from penstock.jobmanager.restart_strategies import restart_strategy
 
 _DRAFT: Final = ".new-"

@@ -15,6 +15,8 @@ where job managers share jobs. Documents are made from it (`job.documents`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import msgspec
@@ -22,6 +24,10 @@ import msgspec
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.jobmanager.restart_strategies import FailureMemory
+
+
+class RefusedError(PenstockError):
+    """What was asked cannot be done now; the text says why and what to do."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,6 +80,59 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_requested_ms: int | None = None  # When a cancellation was requested; never taken back.
     # Above 0 while what its dead processes left is to be removed: which try is next.
     leftover: int = 0
+
+
+class CommandKind(Enum):
+    """What a running job can be asked for."""
+
+    CANCEL = "cancel"
+    SAVEPOINT = "savepoint"
+    STOP = "stop"
+    CHECKPOINT = "checkpoint"
+    RESCALE = "rescale"
+
+
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something asked of a running job."""
+
+    kind: CommandKind
+    directory: str | None = None  # Target of a savepoint; None for the configured one.
+    drain: bool = False  # For a stop: end event time first.
+    native: bool = False  # Format of a savepoint: native instead of canonical.
+    full: bool = False  # For a checkpoint: build on no earlier one.
+    parallelism: int = 0  # For a rescale: of all operators that follow the job's.
+    vertices: dict[str, int] = {}  # For a rescale, instead: parallelism by vertex id.
+    # For a savepoint: cancel the job once it is there (deprecated by Flink).
+    cancel_job: bool = False
+    # The attempt that was asked; a later one does not obey, except to a cancellation.
+    attempt: int = 0
+
+
+class OperationStatus(Enum):
+    """Where a triggered operation stands."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A triggered operation."""
+
+    trigger_id: str  # 32 hex digits.
+    status: OperationStatus
+    location: str | None = None  # Where the savepoint is.
+    checkpoint_id: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPiece:
+    """A part of what a program printed."""
+
+    # Whole lines, as long as the job has not ended and they are not longer than was asked.
+    data: bytes
+    cursor: str  # Where the next part begins.
 
 
 def counted(record: JobRecord, said: JobRecord | None) -> JobRecord:

@@ -16,14 +16,17 @@ import msgspec
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
 from penstock.jobmanager import processes
-from penstock.jobmanager.dispatching import (
+from penstock.jobmanager.job_directory import bound_file
+from penstock.jobmanager.job_records import (
     Command,
     CommandKind,
+    JobRecord,
     Operation,
+    ProcessRecord,
     RefusedError,
+    counted,
+    restarted,
 )
-from penstock.jobmanager.job_directory import bound_file
-from penstock.jobmanager.job_records import JobRecord, ProcessRecord, counted, restarted
 from penstock.jobmanager.processes import exit_text
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.jobmanager.supervision import (

@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from penstock.rest import (
-    errors,
     routes_checkpoints,
     routes_cluster,
     routes_jobs,
@@ -21,7 +20,7 @@ from penstock.rest import (
     routes_submission,
 )
 from penstock.rest.access import Guard
-from penstock.rest.context import RestContext
+from penstock.rest.context import RestContext, install_errors
 from penstock.rest.event_hub import EventHub
 from penstock.rest.leader import ToLeader
 from penstock.version import __version__
@@ -46,7 +45,7 @@ def create_app(dispatcher: Dispatcher, settings: RestSettings) -> FastAPI:
     hub = EventHub(dispatcher, settings.max_streams)
     app.state.context = RestContext(dispatcher, settings, hub)
     app.state.spool = routes_submission.Spool()
-    errors.install(app)
+    install_errors(app)
     routes = APIRouter()
     # In this order: a fixed path is tried before one with a trigger id in its place.
     for module in (

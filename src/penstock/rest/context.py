@@ -2,27 +2,91 @@
 
 An id is checked before it becomes part of a document's name: job, vertex and trigger ids are 32 hex
 digits, a checkpoint is a number. Nothing else that a client says is ever joined to a path.
+
+Every error is a status and `{"errors": ["…"]}`, as Flink's clients read them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from fastapi import Depends, Path, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from penstock.core.clock import SystemClock
+from penstock.core.errors import PenstockError, ProgramError
+from penstock.core.redaction import without_secrets
 from penstock.job import documents
 from penstock.job.documents.current import current_job
+from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
+from penstock.jobmanager.job_records import RefusedError
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI, Response
+
     from penstock.core.clock import Clock
     from penstock.jobmanager.dispatching import Dispatcher
     from penstock.rest.event_hub import EventHub
     from penstock.rest.settings import RestSettings
+
+
+_log = logging.getLogger("penstock.rest")
+
+LEADER_HEADER: Final = "X-Penstock-Leader"
+
+
+def problem(status: int, *messages: str, leader_url: str | None = None) -> JSONResponse:
+    """Returns an error."""
+    headers = {} if leader_url is None else {LEADER_HEADER: leader_url}
+    content = {"errors": [without_secrets(message) for message in messages]}
+    return JSONResponse(content, status, headers)
+
+
+def install_errors(app: FastAPI) -> None:
+    """Makes all errors of an application look alike."""
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(PenstockError, _expected)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = problem(error.status_code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    messages = []
+    for each in error.errors():
+        place = ".".join(str(part) for part in each["loc"] if part not in ("body", "path", "query"))
+        messages.append(f"{place or 'the body'}: {each['msg']}.")
+    return problem(400, *messages)
+
+
+def _expected(_: Request, error: Exception) -> Response:
+    message = str(error)
+    if isinstance(error, UnknownJobError):
+        return problem(404, message)
+    if isinstance(error, RefusedError):
+        return problem(409, message)
+    if isinstance(error, NotLeaderError):
+        return problem(503, message, leader_url=error.leader_url)
+    return problem(400 if isinstance(error, ProgramError) else 500, message)
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    # The text may hold anything, so only the log has it.
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(500, "The service failed; its log says how.")
 
 
 HEX_32: Final = r"^[0-9a-f]{32}$"

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from penstock.core.errors import PenstockError
-from penstock.jobmanager.dispatching import RefusedError
+from penstock.jobmanager.job_records import RefusedError
 
 if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import Dispatcher

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from penstock.core.tls import client_context
-from penstock.rest.errors import LEADER_HEADER, problem
+from penstock.rest.context import LEADER_HEADER, problem
 from penstock.rest.token_file import TLS_ADVICE, has_proved, is_loopback
 
 if TYPE_CHECKING:

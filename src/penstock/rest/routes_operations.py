@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from penstock.core.redaction import without_secrets
-from penstock.jobmanager.dispatching import (
+from penstock.jobmanager.job_records import (
     Command,
     CommandKind,
     Operation,
@@ -20,8 +20,7 @@ from penstock.jobmanager.dispatching import (
     RefusedError,
 )
 from penstock.rest.access import check_place, is_flink_client
-from penstock.rest.context import HEX_32, Context, JobId, TriggerId
-from penstock.rest.errors import problem
+from penstock.rest.context import HEX_32, Context, JobId, TriggerId, problem
 
 if TYPE_CHECKING:
     from fastapi.responses import Response

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 import msgspec
 from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
 
-from penstock.checkpoint.clean_up.deletion import delete_shared, delete_snapshot
-from penstock.checkpoint.clean_up.orphans import OrphanSweep
 from penstock.checkpoint.errors import CheckpointError, FencedError
+from penstock.checkpoint.orphans import OrphanSweep
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import CheckpointIdCounter, Pointer, PointerRecord, ReadPointer
-from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
+from penstock.checkpoint.publisher import (
+    abort_checkpoint,
+    delete_shared,
+    delete_snapshot,
+    prepare_directories,
+    write_metadata,
+)
 from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_entry
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint

@@ -9,8 +9,8 @@ from commit_driver import LAYOUT, LIVE, Driver, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.checkpoint.clean_up.orphans import find_orphans, referenced_keys
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.orphans import find_orphans, referenced_keys
 from penstock.checkpoint.paths import layout_of
 from penstock.files.contract import Content, Entry
 from penstock.files.memory import MemoryStorage

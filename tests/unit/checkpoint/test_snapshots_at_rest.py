@@ -12,11 +12,17 @@ from checkpoint_samples import JOB, manifest, sha256
 from commit_driver import LAYOUT, content_of
 from stored_jobs import job_with_checkpoints, savepoint
 
-from penstock.checkpoint.clean_up.deletion import DeletionReport, delete_entry, delete_snapshot
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.publisher import abort_checkpoint, prepare_directories, write_metadata
+from penstock.checkpoint.publisher import (
+    DeletionReport,
+    abort_checkpoint,
+    delete_entry,
+    delete_snapshot,
+    prepare_directories,
+    write_metadata,
+)
 from penstock.checkpoint.savepoints import claim_snapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.verify import verify_snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.clean_up.orphans import OrphanSweep
+from penstock.checkpoint.orphans import OrphanSweep
 from penstock.checkpoint.paths import layout_of
 from penstock.files.contract import Content
 from penstock.files.errors import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from stub_manager import ID_RUNNING, StubManager, serving
 
-from penstock.cli.failures import NoManagerError, RequestFailedError
+from penstock.cli.report import NoManagerError, RequestFailedError
 from penstock.cli.rest_client import RestClient, _Unreachable
 from penstock.cli.verb import configuration_with, open_client
 from penstock.core.errors import ConfigurationError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.failures import WrongUsageError
+from penstock.cli.report import WrongUsageError
 from penstock.cli.verb import Options, checked_target, rewrite
 
 RUN = Options(

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.configuration import Configuration, Rank
-from penstock.job.banner import BannerFacts, banner_lines, banner_warnings, facts_of
 from penstock.job.settings import JobSettings, read_settings
+from penstock.job.start import BannerFacts, banner_lines, banner_warnings, facts_of
 
 if TYPE_CHECKING:
     from pathlib import Path

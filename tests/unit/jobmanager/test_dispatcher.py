@@ -13,14 +13,13 @@ from dispatcher_world import World, package, started, submit
 
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
-from penstock.jobmanager.dispatching import (
+from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
+from penstock.jobmanager.job_records import (
     Command,
     CommandKind,
-    NotLeaderError,
     Operation,
     OperationStatus,
     RefusedError,
-    UnknownJobError,
 )
 from penstock.jobmanager.restart_strategies import FailureMemory
 

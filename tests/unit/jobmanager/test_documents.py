@@ -10,9 +10,8 @@ import pytest
 
 from penstock.core.job import JobStatus
 from penstock.job.documents.current import current_exceptions, current_job, current_result
-from penstock.jobmanager.dispatching import Operation, OperationStatus
-from penstock.jobmanager.job_records import JobRecord
-from penstock.jobmanager.operations import BaseDispatcher
+from penstock.jobmanager.dispatching import Dispatcher
+from penstock.jobmanager.job_records import JobRecord, Operation, OperationStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +110,7 @@ def test_the_result_of_a_finished_job_tells_of_its_failed_program() -> None:
 # -- disposal -------------------------------------------------------------------------------------
 
 
-class Disposing(BaseDispatcher):
+class Disposing(Dispatcher):
     def __init__(self) -> None:
         numbers = itertools.count(1)
         super().__init__({}, lambda: f"{next(numbers):032x}")

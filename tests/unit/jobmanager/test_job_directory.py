@@ -10,15 +10,15 @@ import pytest
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.files.private import replace_file
-from penstock.jobmanager.dispatching import (
+from penstock.jobmanager.job_directory import JobDirectory, file_tail
+from penstock.jobmanager.job_records import (
     Command,
     CommandKind,
+    JobRecord,
     Operation,
     OperationStatus,
     RefusedError,
 )
-from penstock.jobmanager.job_directory import JobDirectory, file_tail
-from penstock.jobmanager.job_records import JobRecord
 
 if TYPE_CHECKING:
     from pathlib import Path

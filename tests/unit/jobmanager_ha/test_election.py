@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import Committed, RecordVersion, Rejected, Unknown
-from penstock.jobmanager.election.decider import (
+from penstock.jobmanager.high_availability.election import (
     Election,
     Grant,
     Lease,
@@ -26,7 +26,7 @@ from penstock.jobmanager.election.decider import (
 )
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.election.decider import Instruction
+    from penstock.jobmanager.high_availability.election import Instruction
 
 TIMES = LeaseTimes(6_000)
 

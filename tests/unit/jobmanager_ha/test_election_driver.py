@@ -15,8 +15,8 @@ from penstock.core.versioned import RecordVersion as Version
 from penstock.files.errors import StorageError
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import SwappedRecord
-from penstock.jobmanager.election.decider import Election, LeaseTimes
-from penstock.jobmanager.election.driver import LeaderElection, lease_clock_ms
+from penstock.jobmanager.high_availability.candidate import LeaderElection, lease_clock_ms
+from penstock.jobmanager.high_availability.election import Election, LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
-from penstock.jobmanager.dispatching import (
-    Command,
-    CommandKind,
-    Leadership,
-    NotLeaderError,
-)
-from penstock.jobmanager.job_records import Submission
+from penstock.jobmanager.dispatching import Leadership, NotLeaderError
+from penstock.jobmanager.job_records import Command, CommandKind, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable

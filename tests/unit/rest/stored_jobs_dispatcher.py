@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.core.job import JobStatus
-from penstock.jobmanager.dispatching import (
+from penstock.jobmanager.dispatching import Leadership, NotLeaderError, UnknownJobError
+from penstock.jobmanager.job_records import (
     Command,
     CommandKind,
-    Leadership,
-    NotLeaderError,
+    JobRecord,
     Operation,
     OperationStatus,
     OutputPiece,
-    UnknownJobError,
+    Submission,
 )
-from penstock.jobmanager.job_records import JobRecord, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,12 +16,7 @@ from served import TOKEN, served
 from stored_jobs_dispatcher import JOB_ID, TRIGGER_ID, MemoryDispatcher, job_record
 
 from penstock.core.job import JobStatus
-from penstock.jobmanager.dispatching import (
-    Command,
-    CommandKind,
-    Operation,
-    OperationStatus,
-)
+from penstock.jobmanager.job_records import Command, CommandKind, Operation, OperationStatus
 
 # It names no user agent, and sends a body with every request. The token comes from its
 # environment: FLINK_REST_CLIENT_HEADERS="Authorization:Bearer …".

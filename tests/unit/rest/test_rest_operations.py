@@ -9,12 +9,7 @@ from filled_dispatcher import OTHER_ID, filled
 from served import PAGE, TOKEN, Service, ask, served
 from stored_jobs_dispatcher import JOB_ID, TRIGGER_ID, MemoryDispatcher
 
-from penstock.jobmanager.dispatching import (
-    Command,
-    CommandKind,
-    Operation,
-    OperationStatus,
-)
+from penstock.jobmanager.job_records import Command, CommandKind, Operation, OperationStatus
 
 FLINK = {
     "connection": "close",

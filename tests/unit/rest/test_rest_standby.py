@@ -9,11 +9,8 @@ from filled_dispatcher import filled
 from served import PAGE, ask, served
 from stored_jobs_dispatcher import JOB_ID, TRIGGER_ID, MemoryDispatcher
 
-from penstock.jobmanager.dispatching import (
-    Leadership,
-    Operation,
-    OperationStatus,
-)
+from penstock.jobmanager.dispatching import Leadership
+from penstock.jobmanager.job_records import Operation, OperationStatus
 
 FLINK = {
     "connection": "close",

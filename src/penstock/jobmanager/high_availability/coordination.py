@@ -22,8 +22,8 @@ from penstock.core.versioned import VersionedRecord
 from penstock.files.probe import probe_storage
 from penstock.files.records import open_record
 from penstock.files.urls import Storages, canonical_url
-from penstock.jobmanager.election.decider import Election, LeaseTimes, decode_lease
-from penstock.jobmanager.election.driver import LeaderElection
+from penstock.jobmanager.high_availability.candidate import LeaderElection
+from penstock.jobmanager.high_availability.election import Election, LeaseTimes, decode_lease
 from penstock.jobmanager.high_availability.job_store import HaJobStore
 from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
 from penstock.jobmanager.high_availability.zookeeper import ZooKeeper, ZooKeeperRecord

@@ -29,8 +29,8 @@ from penstock.core.job import JobStatus, application_status
 from penstock.core.versioned import Rejected, Unknown
 from penstock.files.contract import Content
 from penstock.files.errors import FilesError, ObjectExistsError, ObjectMissingError
-from penstock.jobmanager.dispatching import NotLeaderError, RefusedError, UnknownJobError
-from penstock.jobmanager.job_records import JobRecord, Submission
+from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
+from penstock.jobmanager.job_records import JobRecord, RefusedError, Submission
 
 if TYPE_CHECKING:
     from penstock.core.versioned import VersionedRecord

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Rejected
 from penstock.jobmanager.dispatching import Leadership
-from penstock.jobmanager.election import decider
-from penstock.jobmanager.election.decider import decode_lease
+from penstock.jobmanager.high_availability import election as decider
+from penstock.jobmanager.high_availability.election import decode_lease
 
 if TYPE_CHECKING:
     from penstock.core.versioned import Outcome, RecordVersion, VersionedRecord
-    from penstock.jobmanager.election.decider import Election
+    from penstock.jobmanager.high_availability.election import Election
 
 _log = logging.getLogger("penstock.election")
 _STOP_SECONDS: Final = 5.0

@@ -1,20 +1,110 @@
-"""`penstock savepoint`, `checkpoint`, `stop`, `cancel`, `rescale`: steering a running job."""
+"""`penstock list`, `savepoint`, `checkpoint`, `stop`, `cancel`, `rescale`: steering jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from penstock.cli.failures import RequestFailedError, WrongUsageError
 from penstock.cli.following import wait_for_end
 from penstock.cli.named import absolute, checked_job_id, resolve_job_id
+from penstock.cli.report import RequestFailedError, WrongUsageError, printable
 from penstock.cli.verb import Verb, asked, service_options
 
 if TYPE_CHECKING:
     from penstock.cli.report import Report
     from penstock.cli.rest_client import RestClient
+
+
+_TERMINATED: Final = ("FINISHED", "FAILED", "CANCELED")
+_RULE: Final = "-" * 62
+
+
+@click.command(
+    "list",
+    cls=Verb,
+    epilog="""\b
+Examples:
+  penstock list                     running and scheduled jobs
+  penstock list -a                  jobs that have ended, too
+  penstock list -m other-host:8081  of another job manager
+  penstock list --json | jq -r '.jobs[].id'""",
+)
+@click.option("-r", "--running", is_flag=True, help="Only running and restarting jobs.")
+@click.option("-s", "--scheduled", is_flag=True, help="Only scheduled jobs.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Jobs that have ended, too.")
+@service_options
+def list_verb(running: bool, scheduled: bool, everything: bool, **options: Any) -> None:
+    """List running and scheduled jobs with their ids.
+
+    Each line says when the job began, its id, its name and its state. Other actions take the id,
+    or its first six or more digits.
+    """
+    given = asked(options)
+    client, report = given.client(), given.report
+    report.line("Waiting for response...")
+    jobs = sorted(client.get("/jobs/overview")["jobs"], key=_order)
+    chosen = {
+        "Running/Restarting": [job for job in jobs if _is_running(job)],
+        "Scheduled": [job for job in jobs if job["state"] == "CREATED"],
+        "Terminated": [job for job in jobs if job["state"] in _TERMINATED],
+    }
+    both = not (running or scheduled)
+    if not (running or both or everything):
+        del chosen["Running/Restarting"]
+    if not (scheduled or both or everything):
+        del chosen["Scheduled"]
+    if not everything:
+        del chosen["Terminated"]
+    for title, section in chosen.items():
+        if section:
+            report.line(f" {title} Jobs ".center(62, "-"))
+            for job in section:
+                report.line(_line(job))
+            report.line(_RULE)
+        elif title != "Terminated":
+            report.line(f"No {title.split('/')[0].lower()} jobs.")
+    listed = [job for section in chosen.values() for job in section]
+    for job in listed:
+        report.result(job["jid"])
+    if report.as_json:
+        documents = [
+            client.get(f"/jobs/{job['jid']}") if job["state"] == "RUNNING" else {} for job in listed
+        ]
+        report.document({"jobs": list(map(_plain, listed, documents))})
+
+
+def _order(job: dict[str, Any]) -> tuple[int, str]:
+    return job["start-time"], job["state"]
+
+
+def _is_running(job: dict[str, Any]) -> bool:
+    return job["state"] != "CREATED" and job["state"] not in _TERMINATED
+
+
+def _line(job: dict[str, Any]) -> str:
+    started = datetime.fromtimestamp(job["start-time"] / 1000, UTC).astimezone()
+    name = printable(job["name"])
+    return f"{started:%d.%m.%Y %H:%M:%S} : {job['jid']} : {name} ({job['state']})"
+
+
+def _plain(job: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    figures = [vertex["figures"] for vertex in document.get("vertices", ())]
+    pending = [
+        each["pending-records"] for each in figures if each.get("pending-records") is not None
+    ]
+    return {
+        "id": job["jid"],
+        "name": job["name"],
+        "state": job["state"],
+        "start_time_ms": job["start-time"],
+        "end_time_ms": job["end-time"],
+        "duration_ms": job["duration"],
+        # What sources know of records that they have not read yet: the lag of Kafka.
+        "pending_records": sum(pending) if pending else None,
+    }
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -67,9 +157,7 @@ def savepoint_verb(**options: Any) -> None:
         _dispose(client, report, options["dispose"])
         return
     kind = checked_format(options["kind"])
-    if options["job_id"] is None:
-        raise WrongUsageError("Missing JobID. Specify a Job ID to trigger a savepoint.")
-    job_id = resolve_job_id(client, checked_job_id(options["job_id"]))
+    job_id = _whole_id(client, options["job_id"], "Specify a Job ID to trigger a savepoint.")
     document = {
         "target-directory": absolute(options["directory"]),
         "cancel-job": False,
@@ -79,15 +167,35 @@ def savepoint_verb(**options: Any) -> None:
         report.line(f"Triggering savepoint in detached mode for job {job_id}.")
         trigger = client.trigger(f"/jobs/{job_id}/savepoints", document)
         report.line(f"Successfully trigger manual savepoint, triggerId: {trigger}")
-        report.result(trigger)
-        report.document({"job_id": job_id, "trigger_id": trigger})
+        _say_trigger(report, job_id, trigger)
         return
     report.line(f"Triggering savepoint for job {job_id}.")
     report.line("Waiting for response...")
-    trigger = client.trigger(f"/jobs/{job_id}/savepoints", document)
-    path = client.wait(f"/jobs/{job_id}/savepoints/{trigger}")["location"]
+    path = _saved(client, job_id, "savepoints", document)
     report.line(f"Savepoint completed. Path: {path}")
     report.line("You can resume your program from this savepoint with the run command.")
+    _say_path(report, job_id, path)
+
+
+def _whole_id(client: RestClient, text: str | None, missing: str) -> str:
+    """Returns the id of a job that was named, if one was."""
+    if text is None:
+        raise WrongUsageError(f"Missing JobID. {missing}")
+    return resolve_job_id(client, checked_job_id(text))
+
+
+def _saved(client: RestClient, job_id: str, what: str, document: dict[str, Any]) -> str:
+    """Takes a savepoint, or stops with one; returns its path."""
+    trigger = client.trigger(f"/jobs/{job_id}/{what}", document)
+    return str(client.wait(f"/jobs/{job_id}/savepoints/{trigger}")["location"])
+
+
+def _say_trigger(report: Report, job_id: str, trigger: str) -> None:
+    report.result(trigger)
+    report.document({"job_id": job_id, "trigger_id": trigger})
+
+
+def _say_path(report: Report, job_id: str, path: str) -> None:
     report.result(path)
     report.document({"job_id": job_id, "path": path})
 
@@ -133,9 +241,7 @@ def stop_verb(**options: Any) -> None:
     given = asked(options)
     client, report = given.client(), given.report
     kind = checked_format(options["kind"])
-    if options["job_id"] is None:
-        raise WrongUsageError("Missing JobID. Specify a Job ID to stop a job.")
-    job_id = resolve_job_id(client, checked_job_id(options["job_id"]))
+    job_id = _whole_id(client, options["job_id"], "Specify a Job ID to stop a job.")
     drains, is_detached = options["drain"], options["detached"]
     verb_text = "Draining" if drains else "Suspending"
     report.line(f'{verb_text} job "{job_id}" with a {kind} savepoint.')
@@ -151,15 +257,12 @@ def stop_verb(**options: Any) -> None:
         report.line(
             f"Successfully trigger stop-with-savepoint in detached mode, triggerId: {trigger}"
         )
-        report.result(trigger)
-        report.document({"job_id": job_id, "trigger_id": trigger})
+        _say_trigger(report, job_id, trigger)
         return
     report.line("Waiting for response...")
-    trigger = client.trigger(f"/jobs/{job_id}/stop", document)
-    path = client.wait(f"/jobs/{job_id}/savepoints/{trigger}")["location"]
+    path = _saved(client, job_id, "stop", document)
     report.line(f"Savepoint completed. Path: {path}")
-    report.result(path)
-    report.document({"job_id": job_id, "path": path})
+    _say_path(report, job_id, path)
 
 
 @click.command(
@@ -216,11 +319,9 @@ def _cancel_with_savepoint(client: RestClient, report: Report, job_id: str, dire
     place = target or "default savepoint directory"
     report.line(f"Cancelling job {job_id} with CANONICAL savepoint to {place}.")
     document = {"target-directory": target, "cancel-job": True, "formatType": "CANONICAL"}
-    trigger = client.trigger(f"/jobs/{job_id}/savepoints", document)
-    path = client.wait(f"/jobs/{job_id}/savepoints/{trigger}")["location"]
+    path = _saved(client, job_id, "savepoints", document)
     report.line(f"Cancelled job {job_id}. Savepoint stored in {path}.")
-    report.result(path)
-    report.document({"job_id": job_id, "path": path})
+    _say_path(report, job_id, path)
 
 
 @click.command(

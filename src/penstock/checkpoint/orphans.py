@@ -24,7 +24,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.clean_up.deletion import DeletionReport
 from penstock.checkpoint.paths import (
     METADATA,
     CheckpointLayout,
@@ -33,6 +32,7 @@ from penstock.checkpoint.paths import (
     written_by,
 )
 from penstock.checkpoint.pointer import CheckpointIdCounter, decode_pointer
+from penstock.checkpoint.publisher import DeletionReport
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
 from penstock.core.envelope import DamagedError
 from penstock.core.errors import PenstockError

@@ -1,1 +1,0 @@
-"""Deletes what is no longer wanted, and finds what nobody names."""

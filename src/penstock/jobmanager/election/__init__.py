@@ -1,1 +1,0 @@
-"""Who leads: a pure decider over one lease record, and its driver."""
