@@ -12,33 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
-from penstock.checkpoint.coordination import events
+from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
-from penstock.checkpoint.coordination.instructions import (
-    Announce,
-    Close,
-    CommitSinks,
-    CompleteRequest,
-    DeleteCheckpoint,
-    DiscardPending,
-    FailJob,
-    FinishJob,
-    Instruction,
-    NotifyAborted,
-    Publish,
-    Recover,
-    ReleaseSharedFiles,
-    RemovePointers,
-    RequestSnapshot,
-    ReReadMetadata,
-    ReReadPointer,
-    ReserveId,
-    ScheduleTick,
-    Steering,
-    StepDown,
-    Upload,
-    WriteMetadata,
-)
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import rejection_text
 from penstock.core.errors import PenstockError
@@ -79,7 +54,7 @@ class Sinks(Protocol):
 class Host(Protocol):
     """What runs the coordinator: a job, or the clean-up after one."""
 
-    def steer(self, instruction: Steering) -> None:
+    def steer(self, instruction: instructions.Steering) -> None:
         """Does what is not about storage."""
 
     def in_background(self, work: Callable[[], events.Event]) -> events.Event | None:
@@ -88,61 +63,66 @@ class Host(Protocol):
         Returns its answer, or None if the answer comes later.
         """
 
-    def figures(self, instruction: Upload, uploaded: Uploaded) -> CheckpointFigures:
+    def figures(self, instruction: instructions.Upload, uploaded: Uploaded) -> CheckpointFigures:
         """Returns what a checkpoint took, now that all its files are safe."""
 
 
 def execute(  # noqa: PLR0911, PLR0912 - one case for each instruction
-    instruction: Instruction, files: CheckpointFiles, sinks: Sinks, host: Host
+    instruction: instructions.Instruction, files: CheckpointFiles, sinks: Sinks, host: Host
 ) -> events.Event | None:
-    """Obeys one instruction.
+    """Obeys one instruction; returns what came of it, for the coordinator.
+
+    None if there is nothing to say, or not yet.
 
     Args:
         instruction: What the coordinator says.
         files: The job's durable files.
         sinks: Its output.
         host: The job itself.
-
-    Returns:
-        What came of it, for the coordinator; None if there is nothing to say, or not yet.
     """
     match instruction:
-        case ReserveId():
+        case instructions.ReserveId():
             return _reserve_id(instruction, files)
-        case ScheduleTick() | RequestSnapshot():
+        case instructions.ScheduleTick() | instructions.RequestSnapshot():
             host.steer(instruction)
-        case Upload():
+        case instructions.Upload():
             return host.in_background(lambda: _upload(instruction, files, host))
-        case WriteMetadata():
+        case instructions.WriteMetadata():
             if instruction.request.kind is SnapshotKind.SAVEPOINT:
                 # Before anything else happens: a recovery removes what nothing has promised.
                 sinks.promise(instruction.snapshot.sinks)
             return host.in_background(lambda: _write_metadata(instruction, files))
-        case ReReadMetadata(checkpoint_id):
+        case instructions.ReReadMetadata(checkpoint_id):
             # Writing is idempotent: the same bytes under the same name are found to be ours.
             written = files.metadata_under_way[checkpoint_id]
             return host.in_background(lambda: _write_metadata(written, files, is_open=True))
-        case Publish(checkpoint_id):
+        case instructions.Publish(checkpoint_id):
             return _publish(checkpoint_id, files, lambda: files.publish(instruction))
-        case ReReadPointer(checkpoint_id):
+        case instructions.ReReadPointer(checkpoint_id):
             return _publish(checkpoint_id, files, files.settle_publication, is_open=True)
-        case CommitSinks():
+        case instructions.CommitSinks():
             return _commit_sinks(instruction, sinks)
-        case NotifyAborted(checkpoint_id):
+        case instructions.NotifyAborted(checkpoint_id):
             files.stop_writing(checkpoint_id)
             host.steer(instruction)
-        case DiscardPending(checkpoint_id):
+        case instructions.DiscardPending(checkpoint_id):
             # Behind the upload, in its thread: a late writer must not make the directory again.
             return host.in_background(lambda: _discard(checkpoint_id, files))
-        case DeleteCheckpoint():
+        case instructions.DeleteCheckpoint():
             return _delete(instruction, files)
-        case ReleaseSharedFiles(lowest_id):
+        case instructions.ReleaseSharedFiles(lowest_id):
             return _release_shared(lowest_id, files)
-        case CompleteRequest() | Announce():
+        case (
+            instructions.CompleteRequest()
+            | instructions.Announce()
+            | instructions.Recover()
+            | instructions.FailJob()
+            | instructions.StepDown()
+            | instructions.FinishJob()
+            | instructions.Close()
+        ):
             host.steer(instruction)
-        case Recover() | FailJob() | StepDown() | FinishJob() | Close():
-            host.steer(instruction)
-        case RemovePointers(checkpoint_ids):
+        case instructions.RemovePointers(checkpoint_ids):
             return _remove_pointers(checkpoint_ids, files)
         case _:
             assert_never(instruction)
@@ -152,7 +132,7 @@ def execute(  # noqa: PLR0911, PLR0912 - one case for each instruction
 # -- P0 to P6 -------------------------------------------------------------------------------------
 
 
-def _reserve_id(instruction: ReserveId, files: CheckpointFiles) -> events.Event:
+def _reserve_id(instruction: instructions.ReserveId, files: CheckpointFiles) -> events.Event:
     try:
         with _ID:
             return events.IdReserved(files.reserve_id(instruction.at_least))
@@ -162,7 +142,7 @@ def _reserve_id(instruction: ReserveId, files: CheckpointFiles) -> events.Event:
         return events.IdReservationFailed(str(error))
 
 
-def _upload(instruction: Upload, files: CheckpointFiles, host: Host) -> events.Event:
+def _upload(instruction: instructions.Upload, files: CheckpointFiles, host: Host) -> events.Event:
     try:
         with _UPLOAD:
             uploaded = files.upload(instruction)
@@ -174,7 +154,7 @@ def _upload(instruction: Upload, files: CheckpointFiles, host: Host) -> events.E
 
 
 def _write_metadata(
-    instruction: WriteMetadata, files: CheckpointFiles, *, is_open: bool = False
+    instruction: instructions.WriteMetadata, files: CheckpointFiles, *, is_open: bool = False
 ) -> events.Event:
     number = instruction.checkpoint_id
     try:
@@ -216,7 +196,7 @@ def _publish(
 # -- P9, P11 --------------------------------------------------------------------------------------
 
 
-def _commit_sinks(instruction: CommitSinks, sinks: Sinks) -> events.Event:
+def _commit_sinks(instruction: instructions.CommitSinks, sinks: Sinks) -> events.Event:
     number = instruction.checkpoint.checkpoint_id
     try:
         with _SINKS:
@@ -235,7 +215,7 @@ def _discard(number: int, files: CheckpointFiles) -> events.Event:
     return events.DeletionCompleted(number)
 
 
-def _delete(instruction: DeleteCheckpoint, files: CheckpointFiles) -> events.Event:
+def _delete(instruction: instructions.DeleteCheckpoint, files: CheckpointFiles) -> events.Event:
     number = instruction.checkpoint.checkpoint_id
     try:
         with _DELETE:

@@ -88,10 +88,7 @@ def write_metadata(storage: Storage, directory: str, manifest: Manifest) -> Load
 
 
 def abort_checkpoint(
-    storage: Storage,
-    layout: CheckpointLayout,
-    checkpoint_id: int,
-    plan: UploadPlan | None,
+    storage: Storage, layout: CheckpointLayout, checkpoint_id: int, plan: UploadPlan | None
 ) -> None:
     """Removes what is private to a checkpoint that will never count.
 

@@ -13,17 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.coordination import facts
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
-from penstock.checkpoint.coordination.facts import (
-    CONSEQUENCES,
-    CheckpointCompleted,
-    CheckpointFailed,
-    CheckpointRestored,
-    CheckpointTriggered,
-    CleanupFailed,
-    LateAnswerDropped,
-    SinkCommitDelayed,
-    TriggerDeclined,
-)
 from penstock.checkpoint.figures import (
     CheckpointFigures,
     Series,
@@ -33,7 +22,6 @@ from penstock.checkpoint.figures import (
 )
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.facts import Fact
     from penstock.checkpoint.coordination.instructions import Upload
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.upload_plan import UploadPlan
@@ -369,9 +357,9 @@ class CheckpointJournal:
         self._job_id = job_id
         self._clock = clock
         self.statistics = CheckpointStatistics(history_size, num_subtasks)
-        self.listener: Callable[[Fact], None] | None = None
+        self.listener: Callable[[facts.Fact], None] | None = None
 
-    def note(self, fact: Fact) -> None:
+    def note(self, fact: facts.Fact) -> None:
         now_ms = self._clock.wall_ms()
         self.statistics.apply(fact, now_ms)
         line = self._line(fact, now_ms)
@@ -381,43 +369,43 @@ class CheckpointJournal:
             self.listener(fact)
 
     def _line(  # noqa: PLR0911 - one text for each kind of fact
-        self, fact: Fact, now_ms: int
+        self, fact: facts.Fact, now_ms: int
     ) -> tuple[int, str] | None:
         match fact:
-            case CheckpointTriggered():
+            case facts.CheckpointTriggered():
                 # The first words are Flink's: dashboards and scripts look for them.
                 return logging.INFO, (
                     f"Triggering checkpoint {fact.checkpoint_id} (type={fact.request.kind.value}) "
                     f"@ {now_ms} for job {self._job_id}."
                 )
-            case CheckpointCompleted():
+            case facts.CheckpointCompleted():
                 return logging.INFO, (
                     f"Completed checkpoint {fact.checkpoint_id} for job {self._job_id} "
                     f"({fact.figures.checkpointed_bytes} bytes, "
                     f"checkpointDuration={fact.duration_ms} ms, "
                     f"finalizationTime={fact.finalization_ms} ms)."
                 )
-            case CheckpointFailed():
-                follows = fact.failure.reason in CONSEQUENCES
+            case facts.CheckpointFailed():
+                follows = fact.failure.reason in facts.CONSEQUENCES
                 level = logging.INFO if follows else logging.WARNING
                 return level, f"Checkpoint {fact.checkpoint_id} failed: {fact.failure}"
-            case CheckpointRestored():
+            case facts.CheckpointRestored():
                 return logging.INFO, (
                     f"Job {self._job_id} starts from {fact.kind.value.lower()} "
                     f"{fact.checkpoint_id} in {fact.location}."
                 )
-            case TriggerDeclined():
+            case facts.TriggerDeclined():
                 return logging.INFO, f"A checkpoint was not triggered: {fact.failure}"
-            case SinkCommitDelayed():
+            case facts.SinkCommitDelayed():
                 return logging.WARNING, (
                     f"Sinks did not commit checkpoint {fact.checkpoint_id}; it is tried again: "
                     f"{fact.message}"
                 )
-            case CleanupFailed():
+            case facts.CleanupFailed():
                 return logging.WARNING, (
                     f"Files of checkpoint {fact.checkpoint_id} were not deleted: {fact.message}"
                 )
-            case LateAnswerDropped():
+            case facts.LateAnswerDropped():
                 return logging.INFO, (
                     f"A late answer ({fact.answer}) for checkpoint {fact.checkpoint_id} is dropped."
                 )

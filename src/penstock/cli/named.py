@@ -233,11 +233,7 @@ def program_options(function: F) -> F:
             "-py", "--python", "script", metavar="FILE", help="Run a script; FILE alone does too."
         ),
         click.option(
-            "-p",
-            "--parallelism",
-            type=int,
-            metavar="N",
-            help="Default parallelism of operators.",
+            "-p", "--parallelism", type=int, metavar="N", help="Default parallelism of operators."
         ),
         click.argument(
             "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[program.py] [<arguments>]"

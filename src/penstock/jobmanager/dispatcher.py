@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     )
     from penstock.jobmanager.processes import Launcher
 
-    CleanUp = Callable[[JobDirectory, JobStatus, int], None]
-
 _EVENTS_S: Final = 0.3
 _log = logging.getLogger("penstock.jobmanager")
 
@@ -88,8 +86,9 @@ class JobDispatcher(Dispatcher):
         new_id: Returns 32 hex digits that are never used again.
         random: Gives numbers from 0 to 1, for delays.
         shared: Where jobs are kept for other job managers; None without any.
-        url: Where this job manager's REST interface is.
-        clean: Removes what the dead processes of an ended job left.
+
+    Attributes:
+        url: Where this job manager's REST interface is, once it is known.
     """
 
     def __init__(  # noqa: PLR0913 - clock, ids and chance are arguments
@@ -101,8 +100,6 @@ class JobDispatcher(Dispatcher):
         new_id: Callable[[], str],
         random: Callable[[], float],
         shared: SharedJobs | None = None,
-        url: str | None = None,
-        clean: CleanUp = lambda *_: None,
     ) -> None:
         super().__init__(settings.configuration.to_dict(), new_id)
         self._settings = settings
@@ -110,7 +107,7 @@ class JobDispatcher(Dispatcher):
         self._clock = clock
         self._random = random
         self._shared = shared
-        self.url = url
+        self.url: str | None = None
         self._lock = threading.RLock()
         self._jobs: dict[str, SupervisedJob] = {}
         self._troubles: dict[str, str] = {}
@@ -118,7 +115,7 @@ class JobDispatcher(Dispatcher):
         self._leadership = Leadership(False, 0, None)
         self._root = settings.directory / "jobs"
         make_private(self._root)
-        self._clean_ups = _CleanUps(clean, self._lock)
+        self._clean_ups = _CleanUps(launcher, self._lock)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-dispatcher", daemon=True)
         job_intake.remove_drafts(self._root)
@@ -145,7 +142,8 @@ class JobDispatcher(Dispatcher):
             for record in found:
                 if record.job_id in self._jobs:
                     continue
-                job = self._supervised(record, is_recovered=True)
+                job = self._supervised(record)
+                job.recover()
                 if epoch:
                     # It writes in an older epoch, and could do nothing of use.
                     job.kill()
@@ -279,7 +277,7 @@ class JobDispatcher(Dispatcher):
             job = self._jobs.get(job_id)
         return job is not None and not job.has_ended
 
-    def _supervised(self, record: JobRecord, *, is_recovered: bool = False) -> SupervisedJob:
+    def _supervised(self, record: JobRecord) -> SupervisedJob:
         return SupervisedJob(
             JobDirectory(self._root / record.job_id),
             record,
@@ -287,7 +285,6 @@ class JobDispatcher(Dispatcher):
             clock=self._clock,
             attempt_epoch=lambda attempt: attempt_epoch(self._leadership.epoch, attempt),
             configuration=self._settings.configuration,
-            is_recovered=is_recovered,
         )
 
     # -- the thread -----------------------------------------------------------------------------
@@ -347,12 +344,12 @@ class _CleanUps:
     The job's record says what is to be removed, and the next job manager goes on with it.
 
     Args:
-        clean: Does one; is given the job's directory, how it ended, and the epoch to write in.
+        launcher: Does one.
         lock: Guards the jobs.
     """
 
-    def __init__(self, clean: CleanUp, lock: threading.RLock) -> None:
-        self._clean = clean
+    def __init__(self, launcher: Launcher, lock: threading.RLock) -> None:
+        self._launcher = launcher
         self._lock = lock
         self._worker = ThreadPoolExecutor(1, "penstock-clean-up")
 
@@ -371,7 +368,7 @@ class _CleanUps:
         try:
             with self._lock:
                 epoch = job.clean_up_begins()
-            self._clean(job.directory, job.status, epoch)
+            self._launcher.clean_up(job.directory, job.status, epoch)
             with self._lock:
                 job.clean_up_ends()
         except Exception as error:

@@ -17,11 +17,7 @@ from penstock.core.errors import ConfigurationError, PenstockError, StateError
 from penstock.files.errors import FilesError
 from penstock.files.private import make_durable, make_private, replace_file
 from penstock.files.urls import Storages
-from penstock.jobmanager.job_directory import (
-    FILE_MODE,
-    JobDirectory,
-    is_id,
-)
+from penstock.jobmanager.job_directory import FILE_MODE, JobDirectory, is_id
 from penstock.jobmanager.job_records import JobRecord, RefusedError, Submission
 from penstock.jobmanager.restart_strategies import restart_strategy
 
@@ -54,9 +50,7 @@ def completed(submission: Submission, package: bytes, defaults: Configuration) -
     configuration = _passed_on(defaults) | submission.configuration
     _check(configuration)
     return msgspec.structs.replace(
-        submission,
-        configuration=configuration,
-        package_sha256=hashlib.sha256(package).hexdigest(),
+        submission, configuration=configuration, package_sha256=hashlib.sha256(package).hexdigest()
     )
 
 

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from penstock.jobmanager.job_directory import FILE_MODE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import BinaryIO
 
+    from penstock.core.job import JobStatus
     from penstock.jobmanager.job_directory import JobDirectory
     from penstock.jobmanager.job_records import ProcessRecord
 
@@ -100,6 +102,15 @@ class Launcher(Protocol):
     def start(self, directory: JobDirectory, attempt: int, interpreter: str | None) -> Child:
         """Starts it and returns at once."""
 
+    def clean_up(self, directory: JobDirectory, status: JobStatus, leader_epoch: int) -> None:
+        """Removes what the dead processes of an ended job left.
+
+        Args:
+            directory: Of the job.
+            status: How it ended.
+            leader_epoch: Above that of every process.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class DriverLauncher:
@@ -109,6 +120,8 @@ class DriverLauncher:
     """
 
     module: str  # The module of the driver process.
+    # Removes what dead ones left.
+    clean_up: Callable[[JobDirectory, JobStatus, int], None] = lambda *_: None
 
     def start(
         self, directory: JobDirectory, attempt: int, interpreter: str | None

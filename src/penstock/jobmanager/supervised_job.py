@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
-from penstock.jobmanager import processes
+from penstock.jobmanager import processes, supervision
 from penstock.jobmanager.job_directory import bound_file
 from penstock.jobmanager.job_records import (
     Command,
@@ -29,16 +29,6 @@ from penstock.jobmanager.job_records import (
 )
 from penstock.jobmanager.processes import exit_text
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
-from penstock.jobmanager.supervision import (
-    Ending,
-    EndJob,
-    Instruction,
-    JobLifeCycle,
-    JobSupervisor,
-    KillDriver,
-    Observation,
-    StartDriver,
-)
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
@@ -59,7 +49,6 @@ class SupervisedJob:
         clock: Says when.
         attempt_epoch: Returns the epoch in which an attempt writes.
         configuration: Of the job manager: defaults of the job's.
-        is_recovered: Whether the job was there before this job manager, or this leadership.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of one job
@@ -71,7 +60,6 @@ class SupervisedJob:
         clock: Clock,
         attempt_epoch: Callable[[int], int],
         configuration: Configuration,
-        is_recovered: bool = False,
     ) -> None:
         self.directory = directory
         self.record = record
@@ -87,18 +75,25 @@ class SupervisedJob:
         self._death: str | None = _UNSEEN if record.attempt else None
         self._kill_reason: str | None = None
         self._is_settled = False
-        status = record.status
-        if is_recovered and not status.is_globally_terminal_state():
-            status = JobStatus.RECONCILING
-        self._supervisor = JobSupervisor(
-            JobLifeCycle(clock.wall_ms(), status),
-            attempt=record.attempt,
+        self._supervisor = self._supervised(record.status)
+        self._supervisor.has_ended = record.status.is_globally_terminal_state()
+
+    def recover(self) -> None:
+        """The job was there before this job manager, or this leadership."""
+        if not self.has_ended:
+            self._supervisor = self._supervised(JobStatus.RECONCILING, is_recovered=True)
+
+    def _supervised(
+        self, status: JobStatus, *, is_recovered: bool = False
+    ) -> supervision.JobSupervisor:
+        return supervision.JobSupervisor(
+            supervision.JobLifeCycle(self._clock.wall_ms(), status),
+            attempt=self.record.attempt,
             strategy=self._strategy,
             cancellation_timeout_ms=self._cancellation_timeout_ms,
-            cancel_requested=record.cancel_requested_ms is not None,
+            cancel_requested=self.record.cancel_requested_ms is not None,
             is_recovered=is_recovered,
         )
-        self._supervisor.has_ended = status.is_globally_terminal_state()
 
     # -- what is known --------------------------------------------------------------------------
 
@@ -172,7 +167,7 @@ class SupervisedJob:
 
     # -- called by the dispatcher's thread ------------------------------------------------------
 
-    def look(self, random: float) -> Ending | None:
+    def look(self, random: float) -> supervision.Ending | None:
         """Does what is due; returns how the job ended, in the look that sees it end."""
         seen = self._observe()
         now_ms = self._clock.wall_ms()
@@ -203,7 +198,7 @@ class SupervisedJob:
         if found is not None:
             processes.kill(found)
 
-    def _observe(self) -> Observation:
+    def _observe(self) -> supervision.Observation:
         attempt = self._supervisor.attempt
         is_alive = self._is_alive()
         # After the question whether it lives: the last thing that it does is to say how it ended.
@@ -213,15 +208,12 @@ class SupervisedJob:
             self._status = status
         ending = None
         if end is not None and end.attempt == attempt and attempt > 0:
-            ending = Ending(end.status, end.error, end.error_type, end.ended_ms)
-        found = Observation(is_alive, ending=ending, died_how=self._died_how())
+            ending = supervision.Ending(end.status, end.error, end.error_type, end.ended_ms)
+        found = supervision.Observation(is_alive, ending=ending, died_how=self._died_how())
         if status is None or status.attempt != attempt:
             return found
         return dataclasses.replace(
-            found,
-            reported=status.status,
-            reported_ms=status.changed_ms,
-            restarts=status.restarts,
+            found, reported=status.status, reported_ms=status.changed_ms, restarts=status.restarts
         )
 
     def _is_alive(self) -> bool:
@@ -236,15 +228,15 @@ class SupervisedJob:
             return f"because it was killed: {self._kill_reason}"
         return "" if status is None else exit_text(status)
 
-    def _obey(self, instruction: Instruction) -> Ending | None:
+    def _obey(self, instruction: supervision.Instruction) -> supervision.Ending | None:
         match instruction:
-            case StartDriver(attempt):
+            case supervision.StartDriver(attempt):
                 self._start(attempt)
-            case KillDriver(reason):
+            case supervision.KillDriver(reason):
                 _log.warning("The process of job %s is killed: %s.", self.job_id, reason)
                 self._kill_reason = reason
                 self.kill()
-            case EndJob(ending):
+            case supervision.EndJob(ending):
                 self._log_end(ending)
                 return ending
         return None
@@ -273,7 +265,7 @@ class SupervisedJob:
         )
         _log.info("Job %s: attempt %d starts.", self.job_id, attempt)
 
-    def _note(self, now_ms: int, ending: Ending | None, *, has_died: bool) -> None:
+    def _note(self, now_ms: int, ending: supervision.Ending | None, *, has_died: bool) -> None:
         record, life, asked = self.record, self._supervisor.life, self._supervisor.strategy
         if has_died and asked is not None:
             failures = asked.memory.moved(self._wall_ahead_ms)
@@ -310,7 +302,7 @@ class SupervisedJob:
         self.directory.write_job(record)
         self.record = record
 
-    def _log_end(self, ending: Ending) -> None:
+    def _log_end(self, ending: supervision.Ending) -> None:
         if ending.status is JobStatus.FAILED:
             _log.error("Job %s has failed: %s", self.job_id, ending.error)
         else:

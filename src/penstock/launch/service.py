@@ -74,12 +74,11 @@ def run_job_manager(
         cluster = _join_cluster(configuration, directory / "jobs", max_ended)
         dispatcher = JobDispatcher(
             DispatcherSettings(directory, configuration, max_ended, Path(log.baseFilename)),
-            DriverLauncher(DRIVER_MODULE),
+            DriverLauncher(DRIVER_MODULE, clean_up),
             SystemClock(),
             new_id=lambda: uuid.uuid4().hex,  # noqa: TID251 - the composition root
             random=random.random,
             shared=cluster,
-            clean=clean_up,
         )
         server = open_server(dispatcher, settings)
         dispatcher.url = server.url

@@ -67,9 +67,7 @@ class _Families:
 
 
 def exposition(
-    leadership: Leadership,
-    jobs: Iterable[JobRecord],
-    metrics: Mapping[str, dict[str, Any] | None],
+    leadership: Leadership, jobs: Iterable[JobRecord], metrics: Mapping[str, dict[str, Any] | None]
 ) -> str:
     """Returns all figures.
 

@@ -140,10 +140,7 @@ def _checked(request: dict[str, Any], package: bytes) -> Submission:
     if program is not None and program not in names:
         raise ProgramError(f"the package holds no '{program}'.")
     return Submission(
-        program=program,
-        module=module,
-        arguments=tuple(arguments),
-        configuration=settings,
+        program=program, module=module, arguments=tuple(arguments), configuration=settings
     )
 
 

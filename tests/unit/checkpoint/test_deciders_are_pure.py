@@ -47,7 +47,7 @@ def decider_modules() -> set[Path]:
         Path(coordinator.__file__),
         SOURCE / "jobmanager" / "restart_strategies.py",
         SOURCE / "jobmanager" / "supervision.py",
-        SOURCE / "jobmanager" / "election" / "decider.py",
+        SOURCE / "jobmanager" / "high_availability" / "election.py",
     ]
     while waiting:
         path = waiting.pop()

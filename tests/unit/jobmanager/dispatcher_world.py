@@ -67,6 +67,7 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.launcher = Launcher()
+        self.launcher.clean_up = self.clean
         self.made: list[JobDispatcher] = []
         self.ids = 0
         self.cleaned: list[tuple[str, str, int]] = []
@@ -88,7 +89,6 @@ class World:
             SystemClock(),
             new_id=self.new_id,
             random=lambda: 0.5,
-            clean=self.clean,
         )
         made.start()
         if leads:

@@ -67,15 +67,16 @@ def shared() -> Shared:
 
 @pytest.fixture
 def dispatcher(shared: Shared, tmp_path: Path) -> JobDispatcher:
-    return JobDispatcher(
+    made = JobDispatcher(
         DispatcherSettings(tmp_path),
         NoLauncher(),
         FixedClock(),
         new_id=lambda: f"{next(_ids):032x}",
         random=lambda: 0.5,
         shared=shared,
-        url="http://me:8081",
     )
+    made.url = "http://me:8081"
+    return made
 
 
 def lead(dispatcher: JobDispatcher, shared: Shared, epoch: int) -> None:

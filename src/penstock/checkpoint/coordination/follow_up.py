@@ -9,27 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.coordination import facts, instructions
 from penstock.checkpoint.coordination.checkpoints import Phase, claimed
-from penstock.checkpoint.coordination.facts import (
-    CheckpointDiscarded,
-    CheckpointFailure,
-    CheckpointRestored,
-    CleanupFailed,
-    FailureReason,
-    TriggerDeclined,
-)
-from penstock.checkpoint.coordination.instructions import (
-    Close,
-    CommitSinks,
-    CompleteRequest,
-    FinishJob,
-    Recover,
-    RemovePointers,
-    ReReadMetadata,
-    ReReadPointer,
-    ReserveId,
-    ScheduleTick,
-)
 from penstock.checkpoint.coordination.state import CoordinatorState, Life, retry_delay_ms
 from penstock.checkpoint.coordination.steps import publish
 from penstock.checkpoint.settings import ENDINGS, is_kept
@@ -58,13 +39,15 @@ def on_restored(state: CoordinatorState, event: events.Restored) -> None:
     latest = state.store.latest
     if latest is not None:
         state.sinks.add(latest)
-        state.announce(CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
+        state.announce(facts.CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
 
 
 def on_attempt_failed(state: CoordinatorState) -> None:
     """Gives up what is pending; recovery waits until it is known what the pointer says."""
     state.move(Life.RECOVERING)
-    state.abort_all(FailureReason.JOB_FAILOVER_REGION, FailureReason.CHECKPOINT_COORDINATOR_SUSPEND)
+    state.abort_all(
+        facts.FailureReason.JOB_FAILOVER_REGION, facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+    )
     state.recover_due = True
 
 
@@ -74,15 +57,15 @@ def on_job_ended(state: CoordinatorState, event: events.JobEnded) -> None:
     state.move(Life.ENDING)
     state.ending = event.status
     state.recover_due = False
-    reason = FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
+    reason = facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
     if event.status is JobStatus.SUSPENDED:
-        reason = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+        reason = facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
     state.abort_all(reason, reason)
 
 
 def on_deletion_failed(state: CoordinatorState, event: events.DeletionFailed) -> None:
     """Files may be left: the pointer still lists them as subsumed, and the sweep comes by."""
-    state.announce(CleanupFailed(event.checkpoint_id, event.message))
+    state.announce(facts.CleanupFailed(event.checkpoint_id, event.message))
     state.deletions.finished(event.checkpoint_id, succeeded=False)
 
 
@@ -94,7 +77,7 @@ def on_pointers_removed(state: CoordinatorState) -> None:
     state.pointer_retry_ms = None
     for checkpoint in state.store.entries:
         if checkpoint.checkpoint_id in removed:
-            state.announce(CheckpointDiscarded(checkpoint.checkpoint_id))
+            state.announce(facts.CheckpointDiscarded(checkpoint.checkpoint_id))
             state.deletions.delete(checkpoint)
     state.store.replace(
         checkpoint for checkpoint in state.store.entries if checkpoint.checkpoint_id not in removed
@@ -132,7 +115,9 @@ def _expire(state: CoordinatorState) -> None:
     for pending in list(state.pending.values()):
         if pending.is_abortable and state.now_ms >= pending.deadline_ms:
             message = f"not complete after {format_millis(state.settings.timeout_ms)}"
-            state.abort(pending, CheckpointFailure(FailureReason.CHECKPOINT_EXPIRED, message))
+            state.abort(
+                pending, facts.CheckpointFailure(facts.FailureReason.CHECKPOINT_EXPIRED, message)
+            )
 
 
 def _re_read(state: CoordinatorState) -> None:
@@ -141,9 +126,9 @@ def _re_read(state: CoordinatorState) -> None:
             continue
         state.pending[pending.checkpoint_id] = pending.moved(pending.phase)
         if pending.phase is Phase.METADATA_UNKNOWN:
-            state.emit(ReReadMetadata(pending.checkpoint_id))
+            state.emit(instructions.ReReadMetadata(pending.checkpoint_id))
         else:
-            state.emit(ReReadPointer(pending.checkpoint_id))
+            state.emit(instructions.ReReadPointer(pending.checkpoint_id))
 
 
 def _delete(state: CoordinatorState) -> None:
@@ -171,7 +156,7 @@ def _publish_next(state: CoordinatorState) -> None:
 def _commit_sinks(state: CoordinatorState) -> None:
     checkpoint = state.sinks.start(state.now_ms)
     if checkpoint is not None:
-        state.emit(CommitSinks(checkpoint))
+        state.emit(instructions.CommitSinks(checkpoint))
 
 
 def _finish_stop(state: CoordinatorState) -> None:
@@ -180,9 +165,9 @@ def _finish_stop(state: CoordinatorState) -> None:
         return
     stopping, state.stopping = state.stopping, None
     state.recover_due = False
-    state.emit(CompleteRequest(stopping.request_id, stopping.savepoint))
+    state.emit(instructions.CompleteRequest(stopping.request_id, stopping.savepoint))
     if state.life is not Life.ENDING:
-        state.emit(FinishJob(stopping.savepoint))
+        state.emit(instructions.FinishJob(stopping.savepoint))
 
 
 def _trigger(state: CoordinatorState) -> None:
@@ -197,11 +182,11 @@ def _trigger(state: CoordinatorState) -> None:
         )
         if chosen is None:
             return
-        if isinstance(chosen, TriggerDeclined):
+        if isinstance(chosen, facts.TriggerDeclined):
             state.decline(chosen)
             continue
         state.reserving = chosen
-        state.emit(ReserveId(state.last_id + 1))
+        state.emit(instructions.ReserveId(state.last_id + 1))
 
 
 def _recover(state: CoordinatorState) -> None:
@@ -213,9 +198,9 @@ def _recover(state: CoordinatorState) -> None:
         return
     state.recover_due = False
     latest = state.store.latest
-    state.emit(Recover(latest))
+    state.emit(instructions.Recover(latest))
     if latest is not None:
-        state.announce(CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
+        state.announce(facts.CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
         state.sinks.add(latest)
         _commit_sinks(state)
 
@@ -234,16 +219,16 @@ def _close(state: CoordinatorState) -> None:
         is_noted = not keeps and state.ending is JobStatus.FINISHED and state.store.entries
         state.pointer_is_open = bool(state.pointer_removal or is_noted)
         if state.pointer_is_open:
-            state.emit(RemovePointers(state.pointer_removal))
+            state.emit(instructions.RemovePointers(state.pointer_removal))
     elif state.pointer_retry_ms is not None and state.now_ms >= state.pointer_retry_ms:
         state.pointer_retry_ms = None
-        state.emit(RemovePointers(state.pointer_removal))
+        state.emit(instructions.RemovePointers(state.pointer_removal))
     if state.pointer_is_open:
         return
     _delete(state)
     if state.deletions.is_idle and not state.discard_later:
         state.move(Life.CLOSED)
-        state.emit(Close())
+        state.emit(instructions.Close())
 
 
 def _schedule(state: CoordinatorState) -> None:
@@ -261,4 +246,4 @@ def _schedule(state: CoordinatorState) -> None:
         next_ms = None
     if next_ms != state.tick_ms:
         state.tick_ms = next_ms
-        state.emit(ScheduleTick(next_ms))
+        state.emit(instructions.ScheduleTick(next_ms))

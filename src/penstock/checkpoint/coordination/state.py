@@ -7,31 +7,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from penstock.checkpoint.coordination import facts, instructions
 from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     CompletedStore,
     PendingCheckpoint,
     Phase,
     TriggerRequest,
-)
-from penstock.checkpoint.coordination.facts import (
-    COUNTED,
-    CheckpointFailed,
-    CheckpointFailure,
-    Fact,
-    FailureReason,
-    LateAnswerDropped,
-    TriggerDeclined,
-)
-from penstock.checkpoint.coordination.instructions import (
-    Announce,
-    CompleteRequest,
-    DeleteCheckpoint,
-    DiscardPending,
-    FailJob,
-    Instruction,
-    NotifyAborted,
-    ReleaseSharedFiles,
 )
 from penstock.checkpoint.coordination.triggering import Triggering
 
@@ -98,9 +80,9 @@ class FailureCounter:
         self._counted: set[int] = set()
         self.count = 0
 
-    def failed(self, checkpoint_id: int | None, reason: FailureReason) -> bool:
+    def failed(self, checkpoint_id: int | None, reason: facts.FailureReason) -> bool:
         """Counts a failure; True when the job has to fail. Then the count starts anew."""
-        if reason not in COUNTED:
+        if reason not in facts.COUNTED:
             return False
         if checkpoint_id is not None:
             if checkpoint_id < self._last_success or checkpoint_id in self._counted:
@@ -127,7 +109,7 @@ class DeletionQueue:
     """What is to be deleted and what is being deleted: private files first, shared ones last."""
 
     def __init__(self) -> None:
-        self._waiting: deque[DiscardPending | DeleteCheckpoint] = deque()
+        self._waiting: dict[int, instructions.DiscardPending | instructions.DeleteCheckpoint] = {}
         self._in_flight: set[int] = set()
         self._subsumed: set[int] = set()
         self._released_below = 0
@@ -140,31 +122,26 @@ class DeletionQueue:
         return len(self._waiting) + len(self._in_flight)
 
     def discard(self, checkpoint_id: int) -> None:
-        self._waiting.append(DiscardPending(checkpoint_id))
+        self._waiting[checkpoint_id] = instructions.DiscardPending(checkpoint_id)
 
     def delete(self, checkpoint: CompletedCheckpoint) -> None:
         self._subsumed.add(checkpoint.checkpoint_id)
-        self._waiting.append(DeleteCheckpoint(checkpoint))
+        self._waiting[checkpoint.checkpoint_id] = instructions.DeleteCheckpoint(checkpoint)
 
-    def start(self) -> list[Instruction]:
+    def start(self) -> list[instructions.Instruction]:
         """Returns the deletions that may begin. Call it only while no publication is open."""
-        started: list[Instruction] = list(self._waiting)
-        for deletion in self._waiting:
-            self._in_flight.add(
-                deletion.checkpoint_id
-                if isinstance(deletion, DiscardPending)
-                else deletion.checkpoint.checkpoint_id
-            )
+        started: list[instructions.Instruction] = list(self._waiting.values())
+        self._in_flight.update(self._waiting)
         self._waiting.clear()
         return started
 
-    def release(self, lowest_id: int) -> list[Instruction]:
+    def release(self, lowest_id: int) -> list[instructions.Instruction]:
         """Returns the release of shared files, once the private files before it are gone."""
         if self.unfinished or self._is_releasing or lowest_id <= self._released_below:
             return []
         self._released_below = lowest_id
         self._is_releasing = True
-        return [ReleaseSharedFiles(lowest_id)]
+        return [instructions.ReleaseSharedFiles(lowest_id)]
 
     def released(self) -> None:
         self._is_releasing = False
@@ -186,13 +163,7 @@ class DeletionQueue:
 
     @property
     def ids(self) -> set[int]:
-        waiting = {
-            deletion.checkpoint_id
-            if isinstance(deletion, DiscardPending)
-            else deletion.checkpoint.checkpoint_id
-            for deletion in self._waiting
-        }
-        return waiting | self._in_flight
+        return self._in_flight.union(self._waiting)
 
 
 COMMIT_TRIES: Final = 10
@@ -274,7 +245,7 @@ class CoordinatorState:
     def __init__(self, settings: CheckpointSettings) -> None:
         self.settings = settings
         self.now_ms = 0
-        self.out: list[Instruction] = []
+        self.out: list[instructions.Instruction] = []
         self.life = Life.CREATED
         self.last_id = 0
         self.triggering = Triggering(settings)
@@ -310,11 +281,11 @@ class CoordinatorState:
         assert life in _NEXT[self.life], f"the coordinator cannot go from {self.life} to {life}"
         self.life = life
 
-    def emit(self, *instructions: Instruction) -> None:
-        self.out.extend(instructions)
+    def emit(self, *wanted: instructions.Instruction) -> None:
+        self.out.extend(wanted)
 
-    def announce(self, fact: Fact) -> None:
-        self.out.append(Announce(fact))
+    def announce(self, fact: facts.Fact) -> None:
+        self.out.append(instructions.Announce(fact))
 
     @property
     def publication(self) -> PendingCheckpoint | None:
@@ -333,7 +304,7 @@ class CoordinatorState:
         assert checkpoint_id <= self.last_id, f"{answer} for the unknown checkpoint {checkpoint_id}"
         if checkpoint_id not in self.late_ids:
             self.late_ids.append(checkpoint_id)
-            self.announce(LateAnswerDropped(checkpoint_id, answer))
+            self.announce(facts.LateAnswerDropped(checkpoint_id, answer))
         return None
 
     def discard_late(self, checkpoint_id: int, *, known: bool) -> None:
@@ -343,21 +314,25 @@ class CoordinatorState:
             if known:
                 self.deletions.discard(checkpoint_id)
 
-    def refuse(self, request_id: str, reason: FailureReason, message: str = "") -> None:
+    def refuse(self, request_id: str, reason: facts.FailureReason, message: str = "") -> None:
         """Answers a request that is not even queued."""
-        self.emit(CompleteRequest(request_id, failure=CheckpointFailure(reason, message)))
+        self.emit(
+            instructions.CompleteRequest(
+                request_id, failure=facts.CheckpointFailure(reason, message)
+            )
+        )
 
-    def decline(self, declined: TriggerDeclined) -> None:
+    def decline(self, declined: facts.TriggerDeclined) -> None:
         """Turns down a request that has no id."""
         self.announce(declined)
         request, failure = declined.request, declined.failure
         if request.request_id is not None:
-            self.emit(CompleteRequest(request.request_id, failure=failure))
+            self.emit(instructions.CompleteRequest(request.request_id, failure=failure))
         if request.stop:
             self.fail_job(f"the stop with a savepoint failed: {failure}")
 
     def abort(
-        self, pending: PendingCheckpoint, failure: CheckpointFailure, *, certain: bool = False
+        self, pending: PendingCheckpoint, failure: facts.CheckpointFailure, *, certain: bool = False
     ) -> None:
         """Gives up a checkpoint of which it is certain that it does not count.
 
@@ -371,25 +346,25 @@ class CoordinatorState:
         """
         assert certain or not pending.is_publishing, f"{pending.checkpoint_id} may count already"
         del self.pending[pending.checkpoint_id]
-        self.emit(NotifyAborted(pending.checkpoint_id, failure))
+        self.emit(instructions.NotifyAborted(pending.checkpoint_id, failure))
         if pending.phase in (Phase.UPLOADING, Phase.READY_TO_PUBLISH) or certain:
             self.deletions.discard(pending.checkpoint_id)
         elif pending.is_awaiting_metadata:
             self.discard_later.add(pending.checkpoint_id)
         self.report_failure(pending, failure)
 
-    def report_failure(self, pending: PendingCheckpoint, failure: CheckpointFailure) -> None:
+    def report_failure(self, pending: PendingCheckpoint, failure: facts.CheckpointFailure) -> None:
         """Tells everybody who waits for a checkpoint that it failed, and counts it."""
         duration_ms = self.now_ms - pending.triggered_ms
-        self.announce(CheckpointFailed(pending.checkpoint_id, failure, duration_ms))
+        self.announce(facts.CheckpointFailed(pending.checkpoint_id, failure, duration_ms))
         if pending.request.request_id is not None:
-            self.emit(CompleteRequest(pending.request.request_id, failure=failure))
+            self.emit(instructions.CompleteRequest(pending.request.request_id, failure=failure))
         if pending.request.stop:
             self.fail_job(f"the stop with a savepoint failed: {failure}")
         elif not pending.is_savepoint:
             self.count_failure(pending.checkpoint_id, failure)
 
-    def count_failure(self, checkpoint_id: int | None, failure: CheckpointFailure) -> None:
+    def count_failure(self, checkpoint_id: int | None, failure: facts.CheckpointFailure) -> None:
         """Fails the job when too many checkpoints in a row have failed."""
         if self.failures.failed(checkpoint_id, failure.reason):
             self.fail_job(
@@ -402,9 +377,9 @@ class CoordinatorState:
     def fail_job(self, message: str) -> None:
         """Fails the running attempt; without one there is nothing to fail."""
         if self.life in (Life.RUNNING, Life.STOPPING):
-            self.emit(FailJob(message))
+            self.emit(instructions.FailJob(message))
 
-    def abort_all(self, reason: FailureReason, queued: FailureReason) -> None:
+    def abort_all(self, reason: facts.FailureReason, queued: facts.FailureReason) -> None:
         """Gives up all that can be given up; what may count already is waited for."""
         waiting = self.triggering.stop()
         if self.reserving is not None:
@@ -412,8 +387,10 @@ class CoordinatorState:
             self.reserving = None
             self.discarded_reservation = True
         for request in waiting:
-            shut = FailureReason.PERIODIC_SCHEDULER_SHUTDOWN if request.is_periodic else queued
-            self.decline(TriggerDeclined(request, CheckpointFailure(shut)))
+            shut = (
+                facts.FailureReason.PERIODIC_SCHEDULER_SHUTDOWN if request.is_periodic else queued
+            )
+            self.decline(facts.TriggerDeclined(request, facts.CheckpointFailure(shut)))
         for pending in list(self.pending.values()):
             if pending.is_abortable:
-                self.abort(pending, CheckpointFailure(reason))
+                self.abort(pending, facts.CheckpointFailure(reason))

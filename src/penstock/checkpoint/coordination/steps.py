@@ -8,34 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.checkpoint.coordination import events
+from penstock.checkpoint.coordination import events, facts, instructions
 from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     PendingCheckpoint,
     Phase,
     SnapshotKind,
     TriggerRequest,
-)
-from penstock.checkpoint.coordination.facts import (
-    CheckpointCompleted,
-    CheckpointDiscarded,
-    CheckpointFailure,
-    CheckpointTriggered,
-    CheckpointUploaded,
-    FailureReason,
-    SinkCommitDelayed,
-    TriggerDeclined,
-)
-from penstock.checkpoint.coordination.instructions import (
-    CompleteRequest,
-    NotifyAborted,
-    Publish,
-    RequestSnapshot,
-    ReReadMetadata,
-    ReReadPointer,
-    StepDown,
-    Upload,
-    WriteMetadata,
 )
 from penstock.checkpoint.coordination.state import (
     COMMIT_TRIES,
@@ -46,12 +25,12 @@ from penstock.checkpoint.coordination.state import (
 )
 
 _REFUSALS: Final = {
-    Life.CREATED: FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
-    Life.RECOVERING: FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
-    Life.STOPPING: FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
-    Life.ENDING: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
-    Life.CLOSED: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
-    Life.FENCED: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+    Life.CREATED: facts.FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
+    Life.RECOVERING: facts.FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
+    Life.STOPPING: facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
+    Life.ENDING: facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+    Life.CLOSED: facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+    Life.FENCED: facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
 }
 """What a request hears while the job does not run."""
 
@@ -71,8 +50,8 @@ def on_tasks_finished(state: CoordinatorState) -> None:
         return
     state.some_tasks_finished = True
     for request in state.triggering.stop():
-        failure = CheckpointFailure(FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING)
-        state.decline(TriggerDeclined(request, failure))
+        failure = facts.CheckpointFailure(facts.FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING)
+        state.decline(facts.TriggerDeclined(request, failure))
 
 
 def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested) -> None:
@@ -85,7 +64,7 @@ def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested
         return
     if event.stop:
         state.move(Life.STOPPING)
-        suspend = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+        suspend = facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
         state.abort_all(suspend, suspend)
     request = TriggerRequest(
         state.triggering.next_number(),
@@ -117,8 +96,8 @@ def on_id_reserved(state: CoordinatorState, event: events.IdReserved) -> None:
         event.checkpoint_id, request, state.now_ms, state.now_ms + state.settings.timeout_ms
     )
     state.pending[event.checkpoint_id] = pending
-    state.announce(CheckpointTriggered(event.checkpoint_id, request))
-    state.emit(RequestSnapshot(event.checkpoint_id, request.stop, request.drain))
+    state.announce(facts.CheckpointTriggered(event.checkpoint_id, request))
+    state.emit(instructions.RequestSnapshot(event.checkpoint_id, request.stop, request.drain))
 
 
 def on_id_reservation_failed(state: CoordinatorState, event: events.IdReservationFailed) -> None:
@@ -127,8 +106,8 @@ def on_id_reservation_failed(state: CoordinatorState, event: events.IdReservatio
     if request is None:
         state.discarded_reservation = False
         return
-    failure = CheckpointFailure(FailureReason.IO_EXCEPTION, event.message)
-    state.decline(TriggerDeclined(request, failure))
+    failure = facts.CheckpointFailure(facts.FailureReason.IO_EXCEPTION, event.message)
+    state.decline(facts.TriggerDeclined(request, failure))
     if request.kind is SnapshotKind.CHECKPOINT:
         state.count_failure(None, failure)
 
@@ -136,7 +115,7 @@ def on_id_reservation_failed(state: CoordinatorState, event: events.IdReservatio
 def _may_trigger(state: CoordinatorState, request_id: str) -> bool:
     reason = _REFUSALS.get(state.life)
     if state.some_tasks_finished:
-        reason = FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING
+        reason = facts.FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING
     if reason is not None:
         state.refuse(request_id, reason)
     return reason is None
@@ -146,7 +125,7 @@ def _has_target(state: CoordinatorState, request_id: str, target: str | None) ->
     if target is None:
         state.refuse(
             request_id,
-            FailureReason.TRIGGER_CHECKPOINT_FAILURE,
+            facts.FailureReason.TRIGGER_CHECKPOINT_FAILURE,
             "the request names no target directory and none is configured; name one, or set "
             "execution.checkpointing.savepoint-dir",
         )
@@ -169,7 +148,9 @@ def on_epoch_completed(state: CoordinatorState, event: events.EpochCompleted) ->
         )
         state.pending[pending.checkpoint_id] = moved
         state.emit(
-            Upload(pending.checkpoint_id, pending.request, event.epoch, event.snapshot, base)
+            instructions.Upload(
+                pending.checkpoint_id, pending.request, event.epoch, event.snapshot, base
+            )
         )
 
 
@@ -191,10 +172,10 @@ def on_upload_completed(state: CoordinatorState, event: events.UploadCompleted) 
         uploaded_ms=state.now_ms,
         figures=event.figures,
     )
-    state.announce(CheckpointUploaded(pending.checkpoint_id, event.figures))
+    state.announce(facts.CheckpointUploaded(pending.checkpoint_id, event.figures))
     latest = state.store.latest
     state.emit(
-        WriteMetadata(
+        instructions.WriteMetadata(
             pending.checkpoint_id,
             pending.request,
             pending.epoch,
@@ -209,8 +190,8 @@ def on_upload_failed(state: CoordinatorState, event: events.UploadFailed) -> Non
     """Gives the checkpoint up."""
     pending = state.find(event.checkpoint_id, "UploadFailed", Phase.UPLOADING)
     if pending is not None:
-        reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
-        state.abort(pending, CheckpointFailure(reason, event.message))
+        reason = facts.FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        state.abort(pending, facts.CheckpointFailure(reason, event.message))
 
 
 def on_metadata_written(state: CoordinatorState, event: events.MetadataWritten) -> None:
@@ -229,7 +210,7 @@ def on_metadata_written(state: CoordinatorState, event: events.MetadataWritten) 
         return
     completed = complete(state, moved)
     assert moved.request.request_id is not None, "savepoints are never periodic"
-    state.emit(CompleteRequest(moved.request.request_id, completed))
+    state.emit(instructions.CompleteRequest(moved.request.request_id, completed))
 
 
 def complete(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCheckpoint:
@@ -239,7 +220,7 @@ def complete(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCh
     state.triggering.last_completion_ms = state.now_ms
     completed = pending.completed()
     state.announce(
-        CheckpointCompleted(
+        facts.CheckpointCompleted(
             pending.checkpoint_id,
             pending.request.kind,
             pending.location,
@@ -260,8 +241,8 @@ def on_metadata_failed(state: CoordinatorState, event: events.MetadataFailed) ->
     if pending is None:
         state.discard_late(event.checkpoint_id, known=True)
     else:
-        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
-        failure = CheckpointFailure(reason, event.message)
+        reason = facts.FailureReason.FINALIZE_CHECKPOINT_FAILURE
+        failure = facts.CheckpointFailure(reason, event.message)
         state.abort(pending, failure, certain=True)
 
 
@@ -275,7 +256,7 @@ def on_metadata_unknown(state: CoordinatorState, event: events.MetadataUnknown) 
         return
     moved = ask_again(state, pending, Phase.METADATA_UNKNOWN)
     if moved.retry_ms is None:
-        state.emit(ReReadMetadata(pending.checkpoint_id))
+        state.emit(instructions.ReReadMetadata(pending.checkpoint_id))
 
 
 def ask_again(
@@ -302,7 +283,7 @@ def publish(state: CoordinatorState, pending: PendingCheckpoint) -> None:
     kept, dropped = state.store.after_adding(pending.completed())
     state.forgetting = state.deletions.forgotten
     state.emit(
-        Publish(
+        instructions.Publish(
             pending.checkpoint_id,
             None if latest is None else latest.checkpoint_id,
             kept,
@@ -326,7 +307,7 @@ def on_published(state: CoordinatorState, event: events.Published) -> None:
     state.sinks.add(completed)
     _abort_older(state, completed)
     for old in dropped:
-        state.announce(CheckpointDiscarded(old.checkpoint_id))
+        state.announce(facts.CheckpointDiscarded(old.checkpoint_id))
         if old.is_deletable:
             state.deletions.delete(old)
     request_id = pending.request.request_id
@@ -334,12 +315,13 @@ def on_published(state: CoordinatorState, event: events.Published) -> None:
         assert request_id is not None, "only a user stops a job"
         state.stopping = StopResult(completed, request_id)
     elif request_id is not None:
-        state.emit(CompleteRequest(request_id, completed))
+        state.emit(instructions.CompleteRequest(request_id, completed))
 
 
 def _abort_older(state: CoordinatorState, completed: CompletedCheckpoint) -> None:
-    failure = CheckpointFailure(
-        FailureReason.CHECKPOINT_SUBSUMED, f"checkpoint {completed.checkpoint_id} completed first"
+    failure = facts.CheckpointFailure(
+        facts.FailureReason.CHECKPOINT_SUBSUMED,
+        f"checkpoint {completed.checkpoint_id} completed first",
     )
     for pending in list(state.pending.values()):
         is_older = pending.checkpoint_id < completed.checkpoint_id
@@ -351,8 +333,8 @@ def on_publication_failed(state: CoordinatorState, event: events.PublicationFail
     """Gives the checkpoint up: the pointer has certainly not changed."""
     pending = state.find(event.checkpoint_id, "PublicationFailed", Phase.PUBLISHING)
     if pending is not None:
-        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
-        state.abort(pending, CheckpointFailure(reason, event.message), certain=True)
+        reason = facts.FailureReason.FINALIZE_CHECKPOINT_FAILURE
+        state.abort(pending, facts.CheckpointFailure(reason, event.message), certain=True)
 
 
 def on_leadership_lost(
@@ -362,11 +344,11 @@ def on_leadership_lost(
     message = event.message
     if isinstance(event, events.PublicationRejected):
         message = f"checkpoint {event.checkpoint_id} was not published: {message}"
-    failure = CheckpointFailure(FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN, message)
+    failure = facts.CheckpointFailure(facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN, message)
     waiting = [*state.triggering.stop(), *([state.reserving] if state.reserving else [])]
     state.reserving = None
     for pending in state.pending.values():
-        state.emit(NotifyAborted(pending.checkpoint_id, failure))
+        state.emit(instructions.NotifyAborted(pending.checkpoint_id, failure))
         waiting.append(pending.request)
     state.pending.clear()
     request_ids = [request.request_id for request in waiting]
@@ -375,9 +357,9 @@ def on_leadership_lost(
         state.stopping = None
     for request_id in request_ids:
         if request_id is not None:
-            state.emit(CompleteRequest(request_id, failure=failure))
+            state.emit(instructions.CompleteRequest(request_id, failure=failure))
     state.move(Life.FENCED)
-    state.emit(StepDown(message))
+    state.emit(instructions.StepDown(message))
 
 
 def on_publication_unknown(state: CoordinatorState, event: events.PublicationUnknown) -> None:
@@ -389,7 +371,7 @@ def on_publication_unknown(state: CoordinatorState, event: events.PublicationUnk
         return
     moved = ask_again(state, pending, Phase.PUBLICATION_UNKNOWN)
     if moved.retry_ms is None:
-        state.emit(ReReadPointer(pending.checkpoint_id))
+        state.emit(instructions.ReReadPointer(pending.checkpoint_id))
 
 
 def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFailed) -> None:
@@ -398,7 +380,7 @@ def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFaile
     A sink that fails again and again counts as a failed checkpoint, so that the job fails and its
     restart strategy decides; each attempt commits first what is owed.
     """
-    state.announce(SinkCommitDelayed(event.checkpoint_id, event.message))
+    state.announce(facts.SinkCommitDelayed(event.checkpoint_id, event.message))
     state.sinks.failed(event.checkpoint_id, state.now_ms)
     owed = (
         f"the output of checkpoint {event.checkpoint_id} could not be committed in {COMMIT_TRIES} "
@@ -422,6 +404,6 @@ def _fail_stop(state: CoordinatorState, owed: str) -> None:
     assert state.stopping is not None
     stopping, state.stopping = state.stopping, None
     message = f"the savepoint {stopping.savepoint.location} is complete, but {owed}"
-    failure = CheckpointFailure(FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
-    state.emit(CompleteRequest(stopping.request_id, failure=failure))
+    failure = facts.CheckpointFailure(facts.FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
+    state.emit(instructions.CompleteRequest(stopping.request_id, failure=failure))
     state.fail_job(f"the stop with a savepoint failed: {message}")

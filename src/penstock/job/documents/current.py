@@ -88,12 +88,7 @@ def current_job(written: dict[str, Any] | None, record: JobRecord, now_ms: int) 
             "maxParallelism": -1,
             "vertices": [],
             "status-counts": dict.fromkeys(TASK_STATES, 0),
-            "plan": {
-                "jid": record.job_id,
-                "name": head["name"],
-                "type": "STREAMING",
-                "nodes": [],
-            },
+            "plan": {"jid": record.job_id, "name": head["name"], "type": "STREAMING", "nodes": []},
             "epoch": 0,
             "backlog": False,
             "engine": {"name": "", "executors": 0, "cores": 0},

@@ -77,11 +77,7 @@ class HaJobStore:
     """
 
     def __init__(
-        self,
-        storage: Storage,
-        cluster_id: str,
-        record: VersionedRecord,
-        new_id: Callable[[], str],
+        self, storage: Storage, cluster_id: str, record: VersionedRecord, new_id: Callable[[], str]
     ) -> None:
         self.results = JobResultStore(storage, cluster_id)
         self._storage = storage
