@@ -14,7 +14,7 @@ from sim_driver import SimDriver
 from sim_job import Job, Snapshot
 from sim_world import World
 
-from penstock.checkpoint.coordination import coordinator, events, follow_up, steps
+from penstock.checkpoint.coordination import coordinator, events, steps
 from penstock.checkpoint.coordination.checkpoints import Phase
 from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
 from penstock.checkpoint.coordination.instructions import ReleaseSharedFiles
@@ -58,7 +58,7 @@ def expire_while_publishing(patch: Patch) -> None:
                 reason = CheckpointFailure(FailureReason.CHECKPOINT_EXPIRED)
                 state.abort(pending, reason, certain=True)
 
-    patch.setattr(follow_up, "_expire", broken)
+    patch.setattr(coordinator, "_expire", broken)
 
 
 def commit_before_publish(patch: Patch) -> None:
@@ -82,7 +82,7 @@ def subsume_before_publish(patch: Patch) -> None:
         state.emit(*state.deletions.start())
         steps.publish(state, pending)
 
-    patch.setattr(follow_up, "publish", broken)
+    patch.setattr(coordinator, "publish", broken)
     # The checks inside the coordinator would notice at once; here the outer ones have to.
     patch.setattr(coordinator.CheckpointCoordinator, "validate", lambda _self: None)
 

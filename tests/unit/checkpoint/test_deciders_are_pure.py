@@ -75,4 +75,4 @@ def test_imports_nothing_ambient(path: Path) -> None:
 
 def test_the_walk_finds_the_parts() -> None:
     names = {path.stem for path in decider_modules()}
-    assert {"triggering", "follow_up", "state", "steps", "checkpoints"} <= names
+    assert {"triggering", "coordinator", "state", "steps", "checkpoints"} <= names

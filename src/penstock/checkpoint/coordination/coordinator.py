@@ -18,6 +18,10 @@ Invariants, checked by `validate`:
 * Sinks commit only what is published. What is published is not aborted, ever.
 * Only what the pointer does not name is deleted.
 * After `StepDown` and after `Close` there is silence.
+
+After each event `follow_up` asks the same questions: what has become possible? Order matters in two
+places: sinks commit before anything is deleted, and deletions that may begin do so before the next
+publication opens.
 """
 
 from __future__ import annotations
@@ -25,14 +29,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, assert_never
 
-from penstock.checkpoint.coordination import events, follow_up, steps
-from penstock.checkpoint.coordination.state import CoordinatorState, Life
+from penstock.checkpoint.coordination import events, facts, instructions, steps
+from penstock.checkpoint.coordination.checkpoints import Phase, claimed
+from penstock.checkpoint.coordination.state import CoordinatorState, Life, retry_delay_ms
+from penstock.checkpoint.coordination.steps import publish
+from penstock.checkpoint.settings import ENDINGS, is_kept
+from penstock.core.duration import format_millis
+from penstock.core.job import JobStatus
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, PendingCheckpoint
     from penstock.checkpoint.coordination.events import Event
     from penstock.checkpoint.coordination.instructions import Instruction
     from penstock.checkpoint.settings import CheckpointSettings
+
 
 _STORY_LENGTH: Final = 200
 
@@ -59,10 +69,10 @@ class CheckpointCoordinator:
         is_over = state.life in (Life.CLOSED, Life.FENCED)
         if not is_over or isinstance(event, events.TriggerRequested):
             _take_in(state, event)
-            follow_up.follow_up(state)
-        instructions, state.out = state.out, []
-        self._story.append((state.now_ms, event, instructions))
-        return instructions
+            follow_up(state)
+        said, state.out = state.out, []
+        self._story.append((state.now_ms, event, said))
+        return said
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
@@ -106,8 +116,8 @@ class CheckpointCoordinator:
     def story(self) -> list[str]:
         """Returns the last events with what each led to, for logs and failing tests."""
         return [
-            f"{time_ms} {event}" + "".join(f"\n    -> {each}" for each in instructions)
-            for time_ms, event, instructions in self._story
+            f"{time_ms} {event}" + "".join(f"\n    -> {each}" for each in said)
+            for time_ms, event, said in self._story
         ]
 
     def validate(self) -> None:
@@ -133,7 +143,7 @@ class CheckpointCoordinator:
 def _take_in(state: CoordinatorState, event: Event) -> None:  # noqa: PLR0912, PLR0915
     match event:
         case events.Restored():
-            follow_up.on_restored(state, event)
+            on_restored(state, event)
         case events.Started():
             steps.on_started(state, event)
         case events.Ticked():
@@ -143,9 +153,9 @@ def _take_in(state: CoordinatorState, event: Event) -> None:  # noqa: PLR0912, P
         case events.TasksFinished():
             steps.on_tasks_finished(state)
         case events.AttemptFailed():
-            follow_up.on_attempt_failed(state)
+            on_attempt_failed(state)
         case events.JobEnded():
-            follow_up.on_job_ended(state, event)
+            on_job_ended(state, event)
         case events.TriggerRequested():
             steps.on_trigger_requested(state, event)
         case events.IdReserved():
@@ -179,12 +189,240 @@ def _take_in(state: CoordinatorState, event: Event) -> None:  # noqa: PLR0912, P
         case events.DeletionCompleted(number):
             state.deletions.finished(number, succeeded=True)
         case events.DeletionFailed():
-            follow_up.on_deletion_failed(state, event)
+            on_deletion_failed(state, event)
         case events.SharedFilesReleased():
             state.deletions.released()
         case events.PointersRemoved():
-            follow_up.on_pointers_removed(state)
+            on_pointers_removed(state)
         case events.PointerRemovalUnknown():
-            follow_up.on_pointer_removal_unknown(state)
+            on_pointer_removal_unknown(state)
         case _:
             assert_never(event)
+
+
+def on_restored(state: CoordinatorState, event: events.Restored) -> None:
+    """Takes over what the pointer, or the user, names; ids go on after the highest one.
+
+    The output of the latest checkpoint is committed once more: nobody knows how far its first
+    commit came.
+    """
+    assert state.life is Life.CREATED, "a snapshot is restored before the first start"
+    checkpoints = event.checkpoints
+    if event.claim_mode is not None:
+        checkpoints = tuple(claimed(each, event.claim_mode) for each in checkpoints)
+    state.store.replace(checkpoints)
+    state.last_id = max([event.last_id, *(each.checkpoint_id for each in checkpoints)])
+    for old in event.subsumed:
+        if old.is_deletable:
+            state.deletions.delete(old)
+    latest = state.store.latest
+    if latest is not None:
+        state.sinks.add(latest)
+        state.announce(facts.CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
+
+
+def on_attempt_failed(state: CoordinatorState) -> None:
+    """Gives up what is pending; recovery waits until it is known what the pointer says."""
+    state.move(Life.RECOVERING)
+    state.abort_all(
+        facts.FailureReason.JOB_FAILOVER_REGION, facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+    )
+    state.recover_due = True
+
+
+def on_job_ended(state: CoordinatorState, event: events.JobEnded) -> None:
+    """Gives up what is pending; `follow_up` cleans up as the retention policy says."""
+    assert event.status in ENDINGS, f"{event.status} is no end of a job"
+    state.move(Life.ENDING)
+    state.ending = event.status
+    state.recover_due = False
+    reason = facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
+    if event.status is JobStatus.SUSPENDED:
+        reason = facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+    state.abort_all(reason, reason)
+
+
+def on_deletion_failed(state: CoordinatorState, event: events.DeletionFailed) -> None:
+    """Files may be left: the pointer still lists them as subsumed, and the sweep comes by."""
+    state.announce(facts.CleanupFailed(event.checkpoint_id, event.message))
+    state.deletions.finished(event.checkpoint_id, succeeded=False)
+
+
+def on_pointers_removed(state: CoordinatorState) -> None:
+    """At the end of the job: nothing names these checkpoints any more, their files may go."""
+    removed = state.pointer_removal or ()
+    state.pointer_removal = ()
+    state.pointer_is_open = False
+    state.pointer_retry_ms = None
+    for checkpoint in state.store.entries:
+        if checkpoint.checkpoint_id in removed:
+            state.announce(facts.CheckpointDiscarded(checkpoint.checkpoint_id))
+            state.deletions.delete(checkpoint)
+    state.store.replace(
+        checkpoint for checkpoint in state.store.entries if checkpoint.checkpoint_id not in removed
+    )
+
+
+def on_pointer_removal_unknown(state: CoordinatorState) -> None:
+    """Asks again later; until it is known, no file goes."""
+    state.pointer_retry_ms = state.now_ms + retry_delay_ms(state.pointer_retries)
+    state.pointer_retries += 1
+
+
+# -- after every event ---------------------------------------------------------------------------
+
+
+def follow_up(state: CoordinatorState) -> None:
+    """Asks every question once; a fenced or closed coordinator does nothing."""
+    if state.life in (Life.CLOSED, Life.FENCED):
+        return
+    _expire(state)
+    _re_read(state)
+    _commit_sinks(state)
+    _delete(state)
+    _publish_next(state)
+    _finish_stop(state)
+    _trigger(state)
+    _recover(state)
+    _close(state)
+    _schedule(state)
+
+
+def _expire(state: CoordinatorState) -> None:
+    if state.publication is not None:
+        return
+    for pending in list(state.pending.values()):
+        if pending.is_abortable and state.now_ms >= pending.deadline_ms:
+            message = f"not complete after {format_millis(state.settings.timeout_ms)}"
+            state.abort(
+                pending, facts.CheckpointFailure(facts.FailureReason.CHECKPOINT_EXPIRED, message)
+            )
+
+
+def _re_read(state: CoordinatorState) -> None:
+    for pending in state.pending.values():
+        if pending.retry_ms is None or state.now_ms < pending.retry_ms:
+            continue
+        state.pending[pending.checkpoint_id] = pending.moved(pending.phase)
+        if pending.phase is Phase.METADATA_UNKNOWN:
+            state.emit(instructions.ReReadMetadata(pending.checkpoint_id))
+        else:
+            state.emit(instructions.ReReadPointer(pending.checkpoint_id))
+
+
+def _delete(state: CoordinatorState) -> None:
+    if state.publication is not None or state.pointer_removal:
+        return
+    state.emit(*state.deletions.start())
+    bases = [p.base.checkpoint_id for p in state.pending.values() if p.base is not None]
+    # Savepoints stand alone, and what we do not own is protected by the registry itself.
+    retained = [entry.checkpoint_id for entry in state.store.entries if entry.is_deletable]
+    if retained or state.pointer_removal is not None:
+        # A checkpoint under way may still refer to files of its base.
+        lowest_id = min([*retained, *bases], default=state.last_id + 1)
+        state.emit(*state.deletions.release(lowest_id))
+
+
+def _publish_next(state: CoordinatorState) -> None:
+    """One publication at a time, in the order of ids, so that none is skipped needlessly."""
+    if state.publication is not None:
+        return
+    ready = [p for p in state.pending.values() if p.phase is Phase.READY_TO_PUBLISH]
+    if ready:
+        publish(state, min(ready, key=lambda pending: pending.checkpoint_id))
+
+
+def _commit_sinks(state: CoordinatorState) -> None:
+    checkpoint = state.sinks.start(state.now_ms)
+    if checkpoint is not None:
+        state.emit(instructions.CommitSinks(checkpoint))
+
+
+def _finish_stop(state: CoordinatorState) -> None:
+    """A stop with a savepoint is done when its output is visible."""
+    if state.stopping is None or not state.sinks.is_clear:
+        return
+    stopping, state.stopping = state.stopping, None
+    state.recover_due = False
+    state.emit(instructions.CompleteRequest(stopping.request_id, stopping.savepoint))
+    if state.life is not Life.ENDING:
+        state.emit(instructions.FinishJob(stopping.savepoint))
+
+
+def _trigger(state: CoordinatorState) -> None:
+    if state.life not in (Life.RUNNING, Life.STOPPING):
+        return
+    too_many = state.triggering.add_periodic(state.now_ms)
+    if too_many is not None:
+        state.decline(too_many)
+    while state.publication is None and not state.reserving and not state.discarded_reservation:
+        chosen = state.triggering.choose(
+            state.now_ms, pending=len(state.pending), deleting=state.deletions.unfinished
+        )
+        if chosen is None:
+            return
+        if isinstance(chosen, facts.TriggerDeclined):
+            state.decline(chosen)
+            continue
+        state.reserving = chosen
+        state.emit(instructions.ReserveId(state.last_id + 1))
+
+
+def _recover(state: CoordinatorState) -> None:
+    """The restore point is certain once no publication can change it any more."""
+    undecided = state.stopping or any(
+        pending.is_published and not pending.is_abortable for pending in state.pending.values()
+    )
+    if not state.recover_due or undecided:
+        return
+    state.recover_due = False
+    latest = state.store.latest
+    state.emit(instructions.Recover(latest))
+    if latest is not None:
+        state.announce(facts.CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
+        state.sinks.add(latest)
+        _commit_sinks(state)
+
+
+def _close(state: CoordinatorState) -> None:
+    """Pointers first, files last, and nothing before the output is visible."""
+    if state.life is not Life.ENDING or state.pending or not state.sinks.is_clear:
+        return
+    assert state.ending is not None, "an ending job has a status"
+    if state.pointer_removal is None:
+        keeps = state.keeps_everything or is_kept(state.settings.retention, state.ending)
+        entries = () if keeps else state.store.entries
+        state.pointer_removal = tuple(e.checkpoint_id for e in entries if e.is_deletable)
+        # Also without any: that the job has finished is noted in the same step, or it would begin
+        # again where a savepoint stopped it.
+        is_noted = not keeps and state.ending is JobStatus.FINISHED and state.store.entries
+        state.pointer_is_open = bool(state.pointer_removal or is_noted)
+        if state.pointer_is_open:
+            state.emit(instructions.RemovePointers(state.pointer_removal))
+    elif state.pointer_retry_ms is not None and state.now_ms >= state.pointer_retry_ms:
+        state.pointer_retry_ms = None
+        state.emit(instructions.RemovePointers(state.pointer_removal))
+    if state.pointer_is_open:
+        return
+    _delete(state)
+    if state.deletions.is_idle and not state.discard_later:
+        state.move(Life.CLOSED)
+        state.emit(instructions.Close())
+
+
+def _schedule(state: CoordinatorState) -> None:
+    """Says when time alone will make something possible."""
+    if state.tick_ms is not None and state.now_ms >= state.tick_ms:
+        state.tick_ms = None
+    times = [state.triggering.next_periodic_ms, state.sinks.retry_ms, state.pointer_retry_ms]
+    is_open = state.publication is not None
+    for pending in state.pending.values():
+        times.append(pending.retry_ms)
+        if pending.is_abortable and not is_open:
+            times.append(pending.deadline_ms)
+    next_ms = min((time for time in times if time is not None), default=None)
+    if state.life is Life.CLOSED:
+        next_ms = None
+    if next_ms != state.tick_ms:
+        state.tick_ms = next_ms
+        state.emit(instructions.ScheduleTick(next_ms))
