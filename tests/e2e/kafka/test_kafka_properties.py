@@ -27,6 +27,10 @@ LOGIN = (
         ({"max.request.size": "9"}, {"message.max.bytes": "9"}),
         ({"buffer.memory": "33554432"}, {"queue.buffering.max.kbytes": 32768}),
         ({"sasl.jaas.config": LOGIN}, {"sasl.username": "ann", "sasl.password": 'hush"hush'}),
+        (
+            {"sasl.jaas.config": "x.ScramLoginModule required username='ann' password='a b;';"},
+            {"sasl.username": "ann", "sasl.password": "a b;"},
+        ),
         ({"ssl.truststore.location": "/ca.pem"}, {"ssl.ca.location": "/ca.pem"}),
         (
             {"ssl.endpoint.identification.algorithm": ""},
@@ -53,6 +57,13 @@ def test_key_stores_of_java_say_what_to_do() -> None:
 def test_a_login_that_is_not_understood() -> None:
     with pytest.raises(ProgramError, match=r"names no username and password"):
         translated({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"})
+
+
+def test_records_of_the_end_of_time_have_the_time_of_writing() -> None:
+    """Count and global windows emit them; a broker refuses their timestamp."""
+    builder = KafkaRecordSerializationSchema.builder().set_topic("any")
+    schema = builder.set_value_serialization_schema(SimpleStringSchema()).build()
+    assert schema.encode(["a", "b", "c"], [2**63 - 1, 5, -(2**63)]).timestamps == [0, 5, 0]
 
 
 def test_secrets_are_not_shown() -> None:

@@ -5,22 +5,17 @@ They are those of an installed PyFlink (`make bench` installs one).
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import queue
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ported_programs import TIMEOUT_S, running, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kafka_broker import Broker
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,7 +24,6 @@ FOUND = sorted(ROOT.glob(".bench/pyflink/lib/python*/site-packages/pyflink/examp
 pytestmark = pytest.mark.skipif(not FOUND, reason="PyFlink is not in .bench: see make bench")
 
 WORDS = [(1, "hi"), (2, "hello"), (3, "hi"), (4, "hello"), (5, "hi"), (6, "hello"), (6, "hello")]
-TIMEOUT_S = 120
 
 
 def ported(name: str, kafka: Broker, folder: Path) -> Path:
@@ -37,54 +31,6 @@ def ported(name: str, kafka: Broker, folder: Path) -> Path:
     program = folder / name
     program.write_text(text.replace("pyflink", "penstock").replace("localhost:9092", kafka.address))
     return program
-
-
-@contextlib.contextmanager
-def running(program: Path) -> Iterator[queue.Queue[str]]:
-    """Runs a program that does not end, and gives the lines that it prints."""
-    settings = json.dumps({"penstock.spark.master": "in-process"})
-    process = subprocess.Popen(
-        [sys.executable, program],
-        env={
-            **os.environ,
-            "PENSTOCK_DYNAMIC_PROPERTIES": settings,
-            "PYTHONUNBUFFERED": "1",
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    lines: queue.Queue[str] = queue.Queue()
-
-    def read() -> None:
-        for line in process.stdout:
-            lines.put(line.rstrip("\n"))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        yield lines
-    finally:
-        process.kill()
-        process.wait()
-        reader.join()
-        process.stdout.close()
-
-
-def wait_for(wanted: list[str], lines: queue.Queue[str]) -> None:
-    """Waits until these lines were printed, in any order; parallel subtasks name themselves."""
-    left, seen = list(wanted), []
-    deadline = time.monotonic() + TIMEOUT_S
-    while left:
-        try:
-            line = lines.get(timeout=max(deadline - time.monotonic(), 0.01))
-        except queue.Empty:
-            raise AssertionError(f"{left} missing in:\n" + "\n".join(seen)) from None
-        seen.append(line)
-        text = line.partition("> ")[2] or line
-        if text in left:
-            left.remove(text)
 
 
 def rows() -> list[str]:

@@ -47,7 +47,7 @@ _RENAMED: Final = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
 }
-_LOGIN: Final = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_LOGIN: Final = re.compile(r"""\b(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _SAID_EVERY_S: Final = 30.0
 _FULL_S: Final = 0.1
@@ -86,11 +86,12 @@ def _translated(properties: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
             found = dict(_LOGIN.findall(value))
             if found.keys() != {"username", "password"}:
                 raise ProgramError(
-                    "sasl.jaas.config names no username and password in double quotes. Other "
+                    "sasl.jaas.config names no username and password in quotes. Other "
                     "mechanisms are set by librdkafka's own properties, sasl.kerberos.* or "
                     "sasl.oauthbearer.*."
                 )
-            yield from ((f"sasl.{name}", text.replace('\\"', '"')) for name, text in found.items())
+            for name, quoted in found.items():
+                yield f"sasl.{name}", re.sub(r"\\(.)", r"\1", quoted[1:-1])
         elif key == "buffer.memory":
             yield "queue.buffering.max.kbytes", max(1, int(value) >> 10)
         elif key == "ssl.endpoint.identification.algorithm":

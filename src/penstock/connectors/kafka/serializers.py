@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 from penstock.connectors.serialization import SerializationSchema
 from penstock.core.errors import ProgramError
 from penstock.core.naming import shorten
-from penstock.core.times import NO_TIMESTAMP
+from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP
 
 Header = tuple[str, bytes | None]
 
@@ -96,7 +96,9 @@ class KafkaRecordSerializationSchema(ABC):
             record = self.serialize(element, None if stamp < 0 else stamp)
             if record is not None:
                 at = record.timestamp
-                made.append(record._replace(timestamp=max(stamp, 0) if at is None else at))
+                # What counts and global windows emit is of the end of all time.
+                known = 0 if stamp == MAX_TIMESTAMP else max(stamp, 0)
+                made.append(record._replace(timestamp=known if at is None else at))
         return Encoded(
             [each.topic for each in made],
             [each.value for each in made],
@@ -129,8 +131,8 @@ class _Built(KafkaRecordSerializationSchema):
 
     def encode(self, elements: list[Any], timestamps: list[int] | None) -> Encoded:
         topic, headers = self._topic, self._headers
-        if timestamps is not None and timestamps and min(timestamps) < 0:
-            timestamps = [max(stamp, 0) for stamp in timestamps]
+        if timestamps and (min(timestamps) < 0 or max(timestamps) == MAX_TIMESTAMP):
+            timestamps = [0 if stamp == MAX_TIMESTAMP else max(stamp, 0) for stamp in timestamps]
         return Encoded(
             topic if isinstance(topic, str) else [_checked(topic.apply(e), e) for e in elements],
             self._value.serialize_all(elements),
