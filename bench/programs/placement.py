@@ -95,6 +95,15 @@ class Epochs:
         }
 
 
+def wait_for(epochs: Epochs, count: int, job: Any) -> None:
+    """Waits for epochs; raises what the job failed with."""
+    result = job.get_job_execution_result()
+    while len(epochs.marks) < count:
+        if result.done():
+            result.result()
+        time.sleep(0.05)
+
+
 def main(directory: str, arguments: str) -> None:
     wanted = json.loads(arguments)
     width = wanted.get("width", 2)
@@ -123,14 +132,11 @@ def main(directory: str, arguments: str) -> None:
     job = env.execute_async("placement")
     if wanted.get("fill"):
         while sum(mark[3] for mark in epochs.marks) < wanted["keys"]:
-            time.sleep(0.1)
+            wait_for(epochs, len(epochs.marks) + 1, job)
         place = job.stop_with_savepoint(False).result()
         print(json.dumps({"snapshot": place, **epochs.figures(2 * width)}))
         return
-    while len(epochs.marks) <= WARM_UP_EPOCHS and not wanted.get("restore"):
-        time.sleep(0.1)
-    while not epochs.marks:
-        time.sleep(0.1)
+    wait_for(epochs, 1 if wanted.get("restore") else WARM_UP_EPOCHS + 1, job)
     time.sleep(wanted["seconds"])
     job.cancel().result()
     print(json.dumps(epochs.figures(2 * width)))

@@ -42,4 +42,4 @@ def test_what_executors_lack_is_said_before_the_first_record(
     # The interpreter without the environment that the driver runs in; the user's choice counts.
     bare = str(Path(sys.base_prefix, "bin", "python3"))
     said = failure(hosts, spark, penstock__spark__conf__spark__pyspark__python=bare)
-    assert f"has no Penstock: its interpreter ({bare}) finds no module 'penstock" in said
+    assert f"cannot run Penstock: its interpreter ({bare}) finds no module" in said

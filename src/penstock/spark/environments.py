@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.dependencies import WorkerSetup
 
-_NO_PENSTOCK: Final = re.compile(r"No module named '(penstock[\w.]*)'")
+_NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _TASK_HOST: Final = re.compile(r"\(TID \d+\) \((\S+) executor")
 
 
@@ -149,14 +149,14 @@ _REMEDIES: Final = {
 
 
 def without_penstock(error: Exception) -> EnvironmentError_ | None:
-    """Returns what to raise for an error of Spark's, if an executor could not import Penstock."""
+    """Returns what to raise if Spark could not run `Look` because an executor has no Penstock."""
     text = str(error)
-    missing = _NO_PENSTOCK.search(text)
+    missing = _NO_MODULE.search(text)
     if missing is None:
         return None
     host = _TASK_HOST.search(text)
     return EnvironmentError_(
-        f"the executor on {host[1] if host else 'a host'} has no Penstock: its interpreter "
+        f"the executor on {host[1] if host else 'a host'} cannot run Penstock: its interpreter "
         f"({os.environ.get('PYSPARK_PYTHON', 'python3')}) finds no module '{missing[1]}'. Install "
         f"penstock=={__version__} there, set PYSPARK_PYTHON to an interpreter that has it, or ship "
         "an environment with python.archives and python.executable."

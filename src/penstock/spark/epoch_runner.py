@@ -168,7 +168,8 @@ class SparkEpochRunner:
             self._has_run = True
             executors = self._executors
             if executors is not None and self._slots is None and self._program.state.stays:
-                executors.wait(self._most_subtasks, self._is_interrupted)
+                before = {home.executor for home in self.homes.values()}
+                executors.wait(self._most_subtasks, before, self._is_interrupted)
             if executors is not None and (executors.have_changed() or self._slots is None):
                 self._move_in(plan, executors.known.values())
             frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
@@ -178,9 +179,6 @@ class SparkEpochRunner:
         except PenstockError:
             raise
         except Exception as error:
-            missing = None if self._executors is None else without_penstock(error)
-            if missing is not None:
-                raise missing from error
             if self._is_interrupted.is_set():
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.") from error
             raise epoch_failure(context, self._memory, plan.epoch, error) from error
@@ -264,10 +262,21 @@ class SparkEpochRunner:
         locations = {each.id: each.location for each in executors}
         self._slots = SlottedLineage(self._context, levels, locations)
         if locations.keys() - self._checked:
-            with marked(self._shared) as marks:
-                look = Look(self._setup, marks)
-                check(self._slots.each(dict.fromkeys(self._slots.homes, look)).collect(), marks)
+            self._check_executors(self._slots)
             self._checked |= locations.keys()
+
+    def _check_executors(self, slots: SlottedLineage) -> None:
+        """Asks executors for what they must have; new ones, once each."""
+        with marked(self._shared) as marks:
+            look = dict.fromkeys(slots.homes, Look(self._setup, marks))
+            try:
+                found = slots.each(look).collect()
+            except Exception as error:
+                missing = without_penstock(error)
+                if missing is None:
+                    raise
+                raise missing from error
+            check(found, marks)
 
     def _task(self, plan: EpochPlan, level: int, numbers: Iterable[int]) -> LevelTask:
         """Returns the function of some tasks of a level."""

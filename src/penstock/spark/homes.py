@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyspark import SparkContext
 
@@ -129,10 +129,11 @@ class Executors:
         self._ids: str | None = None
         self.known: dict[str, Executor] = {}
 
-    def wait(self, subtasks: int, is_over: threading.Event) -> None:
+    def wait(self, subtasks: int, before: Collection[str], is_over: threading.Event) -> None:
         """Waits for the executors of an attempt, since state does not move while it runs.
 
-        These are all once there is a core for each subtask, or no more have come for a while.
+        These are all once there is a core for each subtask, or all executors of the attempt before
+        (`before`) are there, or no more have come for a while.
         """
         changed_s = started_s = time.monotonic()
         while not is_over.wait(_LOOK_S):
@@ -140,6 +141,8 @@ class Executors:
             if self.have_changed():
                 changed_s = now_s
             if sum(each.slots for each in self.known.values()) >= subtasks:
+                return
+            if before and self.known.keys() >= set(before):
                 return
             quiet_s = _QUIET_S if self.known else _PATIENCE_S
             if now_s - changed_s > quiet_s or now_s - started_s > _PATIENCE_S:

@@ -80,5 +80,5 @@ def test_sparks_error_for_a_missing_module_is_translated() -> None:
     )
     error = without_penstock(RuntimeError(text))
     assert error is not None
-    assert str(error).startswith("the executor on 10.0.0.7 has no Penstock")
-    assert without_penstock(RuntimeError("No module named 'numpy'")) is None
+    assert str(error).startswith("the executor on 10.0.0.7 cannot run Penstock")
+    assert without_penstock(RuntimeError("Connection refused")) is None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.homes import Executor, Home, assigned, homes_of
+from penstock.spark.homes import Executor, Executors, Home, assigned, homes_of
 
 LEVELS = st.lists(st.integers(1, 12), min_size=1, max_size=4).map(
     lambda widths: [(stage, index) for stage, width in enumerate(widths) for index in range(width)]
@@ -139,3 +141,64 @@ def test_a_life_of_a_cluster(seed: int) -> None:
         before = after
     assert runs - hits == len(keys) + moves
     assert hits / runs > 0.98
+
+
+class _Application:
+    """An application whose executors come one at each look."""
+
+    def __init__(self, *looks: str) -> None:
+        self._looks = list(looks)
+        self.statusStore = lambda: self
+        self.ids = ""
+
+    def sc(self) -> _Application:
+        return self
+
+    def getExecutorIds(self) -> _Application:
+        self.ids = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        return self
+
+    def mkString(self, separator: str) -> str:
+        return self.ids
+
+    def executorList(self, active: bool) -> _Summaries:
+        return _Summaries(self.ids.split())
+
+
+class _Summaries:
+    def __init__(self, ids: list[str]) -> None:
+        self._ids = ids
+
+    def size(self) -> int:
+        return len(self._ids)
+
+    def apply(self, index: int) -> _Summary:
+        return _Summary(self._ids[index])
+
+
+class _Summary:
+    def __init__(self, name: str) -> None:
+        self.id = lambda: name
+        self.maxTasks = lambda: 1
+        self.hostPort = lambda: f"host-{name}:1"
+
+
+@pytest.mark.parametrize(
+    ("looks", "subtasks", "before", "found"),
+    [
+        (["", "0", "0 1", "0 1 2"], 2, set(), {"0", "1"}),
+        (["0", "0 1"], 8, {"0", "1"}, {"0", "1"}),
+        # One was lost: there may be another soon, but not for sure.
+        (["0", "0 2"], 2, {"0", "1"}, {"0", "2"}),
+        (["0"], 8, {"0", "1"}, {"0"}),
+    ],
+    ids=["a core for each subtask", "all of before", "a replacement", "no more come"],
+)
+def test_an_attempt_waits_for_its_executors(
+    looks: list[str], subtasks: int, before: set[str], found: set[str]
+) -> None:
+    application = _Application(*looks)
+    context = SimpleNamespace(_jsc=application)
+    executors = Executors(context)  # type: ignore[arg-type]
+    executors.wait(subtasks, before, threading.Event())
+    assert executors.known.keys() == found
