@@ -64,7 +64,10 @@ class ReadSize:
     def within(self, left_ms: float) -> int:
         """Returns how many to read when so much time is left."""
         cost = self._per_read_record_ms + self._work_ms
-        return self.records if cost * self.records <= left_ms else self._bounded(left_ms / cost)
+        if cost * self.records <= left_ms:
+            return self.records
+        # Nothing may be known of the cost when the time is over, as where many subtasks share it.
+        return self._bounded(left_ms / cost) if cost else self._least
 
     @property
     def _work_ms(self) -> float:

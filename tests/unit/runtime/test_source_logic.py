@@ -258,3 +258,10 @@ def test_epochs_of_a_job_with_a_slow_function() -> None:
     job.wait()
     assert sum(epochs) == 500
     assert max(epochs) <= 150  # The time, and one read of 50 ms.
+
+
+def test_nothing_learnt_and_no_time_left_is_the_least_read() -> None:
+    assert ReadSize(3).within(-0.1) == 3
+    learnt = ReadSize()
+    learnt.learn(100, 0.0, 0.0)
+    assert learnt.within(-5.0) == 1
