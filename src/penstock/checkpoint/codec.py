@@ -110,6 +110,10 @@ def _problems(manifest: Manifest) -> Iterator[str]:
     for operator in manifest.operators:
         for problem in _operator_problems(operator):
             yield f"operator {operator.uid!r}: {problem}"
+    for uid, handles in manifest.pending.items():
+        for handle in handles:
+            for problem in _handle_problems(handle):
+                yield f"output of sink {uid!r}: file {handle.name!r}: {problem}"
     if manifest.kind.is_savepoint and manifest.shared_files:
         yield f"a savepoint names shared files, such as {next(iter(manifest.shared_files))!r}"
     yield from _file_problems(manifest)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.parallel import run_all
-from penstock.files.private import make_private
+from penstock.files.private import make_private, replace_file
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -48,16 +48,22 @@ def download_files(
     """
     folder = Path(directory)
     make_private(folder)
+    manifest = loaded.manifest
+    # A sink's committables name files, whether or not a small snapshot holds all bytes itself.
+    output = {each.name for files in manifest.pending.values() for each in files}
     wanted = {
         handle.name: handle
-        for handle in (loaded.manifest.handles if handles is None else handles)
-        if handle.path is not None
+        for handle in (manifest.handles if handles is None else handles)
+        if handle.path is not None or handle.name in output
     }
 
     def fetch(handle: StoredHandle) -> bool:
         target = folder / handle.name
         if _is_whole(target, handle):
             return False
+        if handle.inline is not None:
+            replace_file(target, handle.inline)
+            return True
         storage, key = loaded.locate(storages, handle)
         storage.download(key, target, handle.size_bytes, handle.sha256)
         return True

@@ -228,6 +228,7 @@ class CheckpointFiles:
             operators=plan.operators,
             sources=snapshot.sources,
             sinks=snapshot.sinks,
+            pending=plan.pending,
             job=snapshot.job,
             properties=CheckpointProperties(
                 trigger="periodic" if wish.request.is_periodic else "manual",
@@ -316,14 +317,25 @@ class CheckpointFiles:
 
     # -- P8, P11 ------------------------------------------------------------------------------
 
-    def fetch(self, loaded: LoadedSnapshot) -> None:
+    def fetch(self, loaded: LoadedSnapshot, *, only_output: bool = False) -> None:
         """Brings the files of a snapshot to the job's directory.
+
+        Args:
+            loaded: The snapshot.
+            only_output: Only those of prepared output; workers fetch state themselves.
 
         Raises:
             CheckpointError: Files are missing or damaged; lists all of them.
         """
+        pending = loaded.manifest.pending.values()
         try:
-            download_files(self.storages, loaded, self._job.state_directory, executor=self._threads)
+            download_files(
+                self.storages,
+                loaded,
+                self._job.state_directory,
+                handles=[each for files in pending for each in files] if only_output else None,
+                executor=self._threads,
+            )
         except PenstockError:
             self.check_whole(loaded)
             raise

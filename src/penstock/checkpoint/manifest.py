@@ -160,6 +160,14 @@ class CheckpointProperties(_Record, frozen=True, kw_only=True):
     new_bytes: int = 0  # Bytes written for this snapshot, inline ones included.
 
 
+def all_handles(
+    operators: tuple[OperatorRecord, ...], pending: dict[str, tuple[StoredHandle, ...]]
+) -> tuple[StoredHandle, ...]:
+    """Returns every handle of a snapshot: of state first, then of prepared output."""
+    state = (handle for operator in operators for handle in operator.handles)
+    return (*state, *(handle for handles in pending.values() for handle in handles))
+
+
 class Manifest(_Record, frozen=True, kw_only=True):
     """Everything a job needs to go on from a snapshot."""
 
@@ -177,11 +185,13 @@ class Manifest(_Record, frozen=True, kw_only=True):
     sources: dict[str, Any] = {}  # Progress by uid; plain data.
     sinks: dict[str, Any] = {}  # Prepared output by uid; plain data.
     job: dict[str, Any] = {}  # State of the job as a whole; plain data.
+    # Files that prepared output lies in, by the uid of its sink.
+    pending: dict[str, tuple[StoredHandle, ...]] = {}
 
     @property
     def handles(self) -> tuple[StoredHandle, ...]:
         """Every handle, in order; a file may be named more than once."""
-        return tuple(handle for operator in self.operators for handle in operator.handles)
+        return all_handles(self.operators, self.pending)
 
     @property
     def shared_files(self) -> dict[str, StoredHandle]:

@@ -100,6 +100,7 @@ def upload_savepoint(  # noqa: PLR0913
         operators=plan.operators,
         sources=snapshot.sources,
         sinks=snapshot.sinks,
+        pending=plan.pending,
         job=snapshot.job,
         properties=msgspec.structs.replace(
             draft.properties, incremental=False, new_bytes=plan.figures.checkpointed_bytes
@@ -168,6 +169,7 @@ def job_snapshot(loaded: LoadedSnapshot) -> JobSnapshot:
         operators=manifest.operators,
         sources=manifest.sources,
         sinks=manifest.sinks,
+        pending=manifest.pending,
         job=manifest.job,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.checkpoint.manifest import StoredHandle, StoredKeyedState
+from penstock.checkpoint.manifest import StoredHandle, StoredKeyedState, all_handles
 from penstock.core.handles import FileHandle, KeyedStateVersion
 
 if TYPE_CHECKING:
@@ -26,13 +26,15 @@ class JobSnapshot:
     sources: dict[str, Any] = field(default_factory=dict)  # Progress by uid; plain data.
     sinks: dict[str, Any] = field(default_factory=dict)  # Prepared output by uid; plain data.
     job: dict[str, Any] = field(default_factory=dict)  # State of the job as a whole; plain data.
+    # Files that prepared output lies in, by the uid of its sink.
+    pending: dict[str, tuple[StoredHandle, ...]] = field(default_factory=dict)
     # When the epoch ended and how long flushes took, for those who show figures.
     times: Any = field(default=None, compare=False, repr=False)
 
     @property
     def handles(self) -> tuple[StoredHandle, ...]:
         """Every handle, in order."""
-        return tuple(handle for operator in self.operators for handle in operator.handles)
+        return all_handles(self.operators, self.pending)
 
 
 def handle_record(handle: FileHandle) -> StoredHandle:

@@ -20,6 +20,7 @@ from penstock.checkpoint.manifest import (
     OperatorRecord,
     StoredHandle,
     SubtaskRecord,
+    all_handles,
 )
 from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
@@ -40,6 +41,7 @@ class UploadPlan:
     """What has to be written, and how the manifest will name it."""
 
     operators: tuple[OperatorRecord, ...]  # Records for the manifest.
+    pending: dict[str, tuple[StoredHandle, ...]]  # The same of prepared output.
     puts: dict[str, StoredHandle]  # Files to write, by key.
     directories: tuple[str, ...]  # Directories that these are in.
     inline_bytes: int  # State inside the manifest.
@@ -64,8 +66,7 @@ class UploadPlan:
         """Shared files that the checkpoint is going to name; they must not be deleted meanwhile."""
         return frozenset(
             handle.path
-            for operator in self.operators
-            for handle in operator.handles
+            for handle in all_handles(self.operators, self.pending)
             if handle.shared and handle.path is not None
         )
 
@@ -188,14 +189,18 @@ def _plan(
         )
         for operator in snapshot.operators
     )
+    pending = {
+        uid: tuple(planner.stored(each, shared=state_shared) for each in handles)
+        for uid, handles in snapshot.pending.items()
+    }
     return UploadPlan(
         operators=operators,
+        pending=pending,
         puts=planner.puts,
         directories=tuple(sorted({key.rpartition("/")[0] for key in planner.puts})),
         inline_bytes=sum(
             len(handle.inline)
-            for operator in operators
-            for handle in operator.handles
+            for handle in all_handles(operators, pending)
             if handle.inline is not None
         ),
         new_bytes=sum(handle.size_bytes for handle in planner.puts.values()),

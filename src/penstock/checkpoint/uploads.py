@@ -154,14 +154,17 @@ def run_upload(  # noqa: PLR0913 - what to write, and who does
 
     puts = plan.puts
     if holders is not None:
-        files = {
-            storage.url_of(key): local_handle(handle)
+        # Prepared output is with who commits it: here.
+        own = {handle.name for handles in plan.pending.values() for handle in handles}
+        held = {
+            key: handle
             for key, handle in puts.items()
-            if handle.inline is None
+            if handle.inline is None and handle.name not in own
         }
+        files = {storage.url_of(key): local_handle(handle) for key, handle in held.items()}
         if files and not holders.upload(files, is_cancelled):
             raise UploadCancelledError(f"{next(iter(files))} is not needed any more.")
-        puts = {key: handle for key, handle in puts.items() if handle.inline is not None}
+        puts = {key: handle for key, handle in puts.items() if key not in held}
     run_all(executor, put, puts.items())
     for directory in plan.directories:
         try:

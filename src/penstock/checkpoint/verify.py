@@ -98,3 +98,6 @@ def _uses(loaded: LoadedSnapshot) -> Iterator[tuple[str, str]]:
         for index, subtask in enumerate(operator.subtasks):
             places = {loaded.url_of(h) for h in subtask.handles if h.path is not None}
             yield from ((place, f"{operator.uid}/{index}") for place in places)
+    for uid, handles in loaded.manifest.pending.items():
+        places = {loaded.url_of(h) for h in handles if h.path is not None}
+        yield from ((place, f"{uid} (output)") for place in places)

@@ -15,7 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.core.handles import FileHandle
+    from penstock.files.area import FileArea
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class WriterContext:
     scratch_dir: str  # A directory for pending data that the driver can read too.
     # Process of the job and attempt in it; with the epoch they name what is written in order.
     attempt: tuple[int, int] = (0, 0)
+    # Immutable files, kept as those of state are: `Committer.files` says which a committable names.
+    area: FileArea | None = None
 
 
 class SinkWriter(ABC):
@@ -64,6 +72,8 @@ class CommitContext:
     # Output that does not count in this job but belongs to a savepoint: whoever starts from that
     # commits it, so it must not be removed.
     kept: tuple[Any, ...] = ()
+    # Where the driver reads the files of committables.
+    area: FileArea | None = None
 
 
 class Committer(ABC):
@@ -80,6 +90,14 @@ class Committer(ABC):
 
     def abort(self, committables: list[Any], context: CommitContext) -> None:
         """Removes pending output that will never count."""
+
+    def files(self, committable: Any) -> Iterable[FileHandle]:
+        """Returns the files of `WriterContext.area` that a committable names.
+
+        They are part of each snapshot that names the committable, and are removed when it has been
+        committed or aborted.
+        """
+        return ()
 
     def snapshot(self) -> Any:
         """Plain data that the committer keeps between commits (an open part file), or None."""

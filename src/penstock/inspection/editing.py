@@ -153,6 +153,7 @@ def _edited(
         operators=tuple(operators),
         sources=_kept(old.sources, edit),
         sinks=_kept(old.sinks, edit),
+        pending=_kept(old.pending, edit),
     )
 
 

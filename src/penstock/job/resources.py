@@ -72,7 +72,9 @@ class JobResources:
         self._state = replace(settings.state, stays=stays)
         held = HeldFiles()
         self._files = held if stays else StateFiles(settings.state.directory)
-        self.sinks = SinkCommits(engine.graph, job_id, clock, engine.spark)
+        self.sinks = SinkCommits(
+            engine.graph, job_id, clock, engine.spark, self._files, settings.state.directory
+        )
         checkpoints = settings.checkpoints
         self._records = open_job_records(
             settings.coordination, settings.storage_options, job_id, checkpoints.directory
@@ -142,8 +144,7 @@ class JobResources:
             if self._state.stays:
                 state = with_places(state, loaded)
                 self._fetched_by_workers = loaded
-            else:
-                self.checkpoint_files.fetch(loaded)
+            self.checkpoint_files.fetch(loaded, only_output=self._state.stays)
         self.sinks.restore(loaded.manifest.sinks, loaded.manifest.job_id)
         return state
 

@@ -13,6 +13,7 @@ from penstock.checkpoint.manifest import (
     OperatorRecord,
     StateRecord,
     StoredChunk,
+    StoredHandle,
     SubtaskRecord,
 )
 from penstock.checkpoint.snapshot import JobSnapshot, handle_record, keyed_record
@@ -66,10 +67,13 @@ class JobForCheckpoints:
     def capture(self, driver: JobDriver) -> tuple[JobSnapshot, frozenset[str]]:
         """Returns the state at the end of an epoch, and the local files in it, which are pinned."""
         state = driver.state
-        snapshot = to_snapshot(self._graph, state, self.sinks.snapshot(), driver.epoch_times)
+        sinks, files = self.sinks.snapshot()
+        pending = {uid: tuple(map(handle_record, each)) for uid, each in files.items()}
+        pinned = {handle.name for each in pending.values() for handle in each}
+        snapshot = to_snapshot(self._graph, state, sinks, driver.epoch_times, pending)
         if self.parallelism:
             snapshot = replace(snapshot, job={**snapshot.job, PARALLELISM: self.parallelism})
-        return snapshot, self._pin(state.versions.values())
+        return snapshot, self._pin(state.versions.values()) | pinned
 
 
 def uid_hash(uid: str) -> str:
@@ -78,7 +82,11 @@ def uid_hash(uid: str) -> str:
 
 
 def to_snapshot(
-    graph: JobGraph, state: JobState, sinks: dict[str, Any], times: EpochTimes | None = None
+    graph: JobGraph,
+    state: JobState,
+    sinks: dict[str, Any],
+    times: EpochTimes | None = None,
+    pending: dict[str, tuple[StoredHandle, ...]] | None = None,
 ) -> JobSnapshot:
     """Returns the state of a job as a snapshot has it."""
     return JobSnapshot(
@@ -92,6 +100,7 @@ def to_snapshot(
         sinks=sinks,
         job={"is_firing": True} if state.is_firing else {},
         times=times,
+        pending=pending or {},
     )
 
 

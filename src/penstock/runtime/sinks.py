@@ -13,24 +13,30 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_point
+from penstock.files.area import FileArea
 from penstock.graph.nodes import NodeKind
 from penstock.operators.errors import function_error, traceback_of_user
 from penstock.operators.logic import OperatorLogic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from penstock.connectors.source import Source
     from penstock.core.clock import Clock
+    from penstock.core.handles import FileHandle
     from penstock.core.records import Batch
     from penstock.graph.job_graph import JobGraph
     from penstock.runtime.records import JobProgram, SubtaskReport
+    from penstock.runtime.state_files import StateFiles
 
 
 class SinkLogic(OperatorLogic):
     """Writes pending output; the driver commits it."""
 
-    def __init__(self, sink: Sink, program: JobProgram) -> None:
+    def __init__(self, sink: Sink, program: JobProgram, area: FileArea) -> None:
         self._sink = sink
         self._program = program
+        self._area = area
         self._writer: SinkWriter | None = None
 
     def begin_epoch(self, epoch: int, attempt_id: str) -> None:
@@ -67,6 +73,7 @@ class SinkLogic(OperatorLogic):
                 now_ms=context.clock.now_ms,
                 scratch_dir=self._program.state.scratch_directory,
                 attempt=(self._program.leader_epoch, self._program.attempt),
+                area=self._area,
             )
         )
 
@@ -91,11 +98,25 @@ _BETWEEN = fault_point("sink.commit.between")
 class SinkCommits:
     """All committers of a job; called by the driver and by whoever completes checkpoints."""
 
-    def __init__(self, graph: JobGraph, job_id: str, clock: Clock, spark: Any = None) -> None:
+    def __init__(
+        self,
+        graph: JobGraph,
+        job_id: str,
+        clock: Clock,
+        spark: Any = None,
+        files: StateFiles | None = None,
+        directory: str = "",
+    ) -> None:
         self._job_id = job_id
         self._clock = clock
         self._spark = spark
+        self._files = files
+        self._area = FileArea(directory) if directory else None
+        # Of what is prepared; a commit may take long, and the driver prepares meanwhile.
         self._lock = threading.RLock()
+        # Of the committers.
+        self._committing = threading.RLock()
+        self._held: set[str] = set()
         self._committers: dict[str, Committer] = {
             operator.uid: operator.spec.sink.create_committer()
             for operator in graph.operators
@@ -117,6 +138,7 @@ class SinkCommits:
                 for uid, committables in report.committables.items():
                     pending = self._pending.setdefault(uid, [])
                     pending.extend((epoch, committable) for committable in committables)
+            self._hold_files()
             self._reading.prepared(epoch, reports)
 
     def commit(self, epoch: int, checkpoint_id: int | None = None, *, final: bool = False) -> None:
@@ -124,9 +146,10 @@ class SinkCommits:
 
         Committers without new output are called too: an open part file may have to roll by time.
         """
-        with self._lock:
+        with self._committing:
             for uid, committer in self._committers.items():
-                pending = self._pending.get(uid, [])
+                with self._lock:
+                    pending = list(self._pending.get(uid, ()))
                 due = [committable for prepared, committable in pending if prepared <= epoch]
                 context = self._context(uid, epoch, checkpoint_id, final=final)
                 try:
@@ -139,21 +162,24 @@ class SinkCommits:
                     raise JobExecutionError(whole) from error
                 _BETWEEN.reach(uid)
                 if due:
-                    self._pending[uid] = [each for each in pending if each[0] > epoch]
-            self._reading.committed(epoch, by_checkpoint=checkpoint_id is not None)
+                    self._forget(uid, lambda prepared: prepared <= epoch)
+            with self._lock:
+                self._reading.committed(epoch, by_checkpoint=checkpoint_id is not None)
 
     def abort(self, reports: list[SubtaskReport], epoch: int) -> None:
         """Removes the output of an epoch that does not count."""
-        with self._lock:
+        with self._committing:
             for report in reports:
                 for uid, committables in report.committables.items():
                     if committables:
                         context = self._context(uid, epoch, None, final=False)
                         self._committers[uid].abort(committables, context)
+                        if self._files is not None:
+                            self._files.let_go(set(self._files_of(uid, committables)), held=False)
 
     def abort_after(self, epoch: int) -> None:
         """Removes output of later epochs, which a job that goes on from this one prepares again."""
-        with self._lock:
+        with self._committing, self._lock:
             self._reading.forget_after(epoch)
             for uid, pending in self._pending.items():
                 gone = [committable for prepared, committable in pending if prepared > epoch]
@@ -165,7 +191,32 @@ class SinkCommits:
                     gone = [each for each in gone if repr(each) not in promised]
                     context = self._context(uid, epoch, None, final=False)
                     self._committers[uid].abort(gone, context)
-                    self._pending[uid] = [each for each in pending if each[0] <= epoch]
+                    self._forget(uid, lambda prepared: prepared > epoch)
+
+    def _forget(self, uid: str, is_done: Callable[[int], bool]) -> None:
+        with self._lock:
+            self._pending[uid] = [each for each in self._pending[uid] if not is_done(each[0])]
+            self._hold_files()
+
+    def _files_of(self, uid: str, committables: Iterable[Any]) -> dict[str, FileHandle]:
+        """Returns the files that committables name; what is inline has none."""
+        files = self._committers[uid].files
+        named = (handle for committable in committables for handle in files(committable))
+        return {handle.name: handle for handle in named if handle.inline is None}
+
+    def _hold_files(self) -> None:
+        """Has the local files of what is prepared kept, and no others any more."""
+        if self._files is None:
+            return
+        named = {
+            name
+            for uid, pending in self._pending.items()
+            if uid in self._committers
+            for name in self._files_of(uid, (committable for _, committable in pending))
+        }
+        self._files.hold(named - self._held)
+        self._files.let_go(self._held - named)
+        self._held = named
 
     def promise(self, sinks: dict[str, Any]) -> None:
         """A savepoint with these owed commits is about to exist: what it names is never removed.
@@ -183,10 +234,13 @@ class SinkCommits:
         # Without the lock, which a committer that does not return would keep.
         return any(tuple(self._promised.values()))
 
-    def snapshot(self) -> dict[str, Any]:
-        """Returns plain data by uid: what the committer keeps, and what it still owes."""
-        with self._lock:
-            return {
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, tuple[FileHandle, ...]]]:
+        """Returns plain data by uid: what the committer keeps, and what it still owes.
+
+        And the files that the latter names, which are pinned.
+        """
+        with self._committing, self._lock:
+            sinks = {
                 uid: {
                     "committer": committer.snapshot(),
                     "pending": [list(each) for each in self._pending.get(uid, [])],
@@ -194,16 +248,24 @@ class SinkCommits:
                 }
                 for uid, committer in self._committers.items()
             }
+            files = {
+                uid: tuple(self._files_of(uid, (each for _, each in saved["pending"])).values())
+                for uid, saved in sinks.items()
+            }
+            if self._files is not None:
+                self._files.pin_again(frozenset(self._held))
+            return sinks, {uid: named for uid, named in files.items() if named}
 
     def restore(self, sinks: dict[str, Any], from_job: str) -> None:
         """Takes back the `snapshot` of a job; sinks that are new or gone do not matter."""
-        with self._lock:
+        with self._committing, self._lock:
             for uid, committer in self._committers.items():
                 saved = sinks.get(uid)
                 committer.restore(None if saved is None else saved["committer"])
                 takes = committer.owes_other_jobs or from_job == self._job_id
                 owed = saved["pending"] if saved is not None and takes else []
                 self._pending[uid] = [(epoch, committable) for epoch, committable in owed]
+            self._hold_files()
 
     def close(self) -> None:
         for committer in self._committers.values():
@@ -222,6 +284,7 @@ class SinkCommits:
             now_ms=self._clock.wall_ms(),
             spark=self._spark,
             kept=tuple(self._kept.get(uid, ())),
+            area=self._area,
         )
 
 

@@ -82,7 +82,7 @@ class StateFiles:
         return names
 
     def pin_again(self, names: frozenset[str]) -> frozenset[str]:
-        """Pins files that are pinned already once more."""
+        """Pins files once more that are pinned or held already."""
         with self._lock:
             self._pins.update(names)
         return names
@@ -114,6 +114,19 @@ class StateFiles:
 
     def abandon(self, reason: str) -> None:
         """No executor will answer any more."""
+
+    def hold(self, names: set[str]) -> None:
+        """Keeps files that no version names, as prepared output does, until `let_go`."""
+        with self._lock:
+            self._pins.update(names)
+            if self.on_new is not None and names:
+                self.on_new(names)
+
+    def let_go(self, names: set[str], *, held: bool = True) -> None:
+        """Removes files that nothing needs but, perhaps, a checkpoint that is being uploaded."""
+        with self._lock:
+            self._released |= names
+        self.unpin(frozenset(names) if held else frozenset())
 
     def unpin(self, names: frozenset[str]) -> None:
         """Lets go of files."""

@@ -17,6 +17,7 @@ from penstock.core.errors import JobExecutionError
 from penstock.core.plain_data import to_stored
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
+from penstock.files.area import FileArea
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from kafka_broker import Broker
 
-BIG = "x" * 20_000  # Too large for a committable: it goes to a file.
+BIG = "x" * 30_000  # Too large for a committable: it goes to a file.
 _jobs = itertools.count(1)
 
 
@@ -44,7 +45,7 @@ class Job:
         for key, value in properties.items():
             builder.set_property(key.replace("_", "."), value)
         self.sink: KafkaSink = pickle.loads(pickle.dumps(builder.build()))
-        self.scratch = scratch
+        self.area = FileArea(scratch)
         self.job_id = f"{next(_jobs):032x}"
         self.kafka, self.topic = kafka, topic
 
@@ -60,8 +61,9 @@ class Job:
                 epoch=epoch,
                 attempt_id=f"{self.job_id[:8]}-{attempt[0]}.{attempt[1]}-{epoch}-7",
                 now_ms=0,
-                scratch_dir=str(self.scratch),
+                scratch_dir="",
                 attempt=attempt,
+                area=self.area,
             )
         )
         writer.write(list(values), None, 0)
@@ -77,13 +79,13 @@ class Job:
         return committer
 
     def context(self, epoch: int) -> CommitContext:
-        return CommitContext(self.job_id, "sink", epoch, epoch, False, 0)
+        return CommitContext(self.job_id, "sink", epoch, epoch, False, 0, area=self.area)
 
     def visible(self) -> list[str]:
         return [value.decode() for value in self.kafka.values(self.topic)]
 
     def pending(self) -> list[Path]:
-        return list(self.scratch.rglob("*.kafka"))
+        return list(self.area.directory.glob("*.kafka*"))
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def job(kafka: Broker, topic: Callable[..., str], tmp_path: Path) -> Job:
 
 
 @pytest.mark.parametrize("text", ["", BIG])
-def test_nothing_shows_before_the_commit_and_no_file_stays_behind_it(job: Job, text: str) -> None:
+def test_nothing_shows_before_the_commit(job: Job, text: str) -> None:
     committables = job.write(1, f"a{text}") + job.write(1, f"b{text}", subtask=1)
     assert job.visible() == []
     assert len(job.pending()) == (2 if text else 0)
@@ -101,7 +103,10 @@ def test_nothing_shows_before_the_commit_and_no_file_stays_behind_it(job: Job, t
     committer = job.committer()
     committer.commit(committables, job.context(1))
     assert job.visible() == [f"a{text}", f"b{text}"]
-    assert job.pending() == []
+    named = [handle for item in committables for handle in committer.files(item)]
+    assert {handle.name for handle in named if handle.inline is None} == {
+        path.name for path in job.pending()
+    }
     committer.close()
 
 
@@ -205,7 +210,7 @@ def test_two_jobs_go_on_from_one_savepoint(
 ) -> None:
     """What the first one owes shows once, whoever is first; then each writes its own."""
     name = topic()
-    first, second = Job(kafka, name, tmp_path / "1"), Job(kafka, name, tmp_path / "2")
+    first, second = Job(kafka, name, tmp_path), Job(kafka, name, tmp_path)
     owed = first.write(1, "owed", BIG)
     theirs = second.committer()
     theirs.commit(owed, second.context(1))
@@ -218,20 +223,14 @@ def test_two_jobs_go_on_from_one_savepoint(
     assert kafka.values(name) == [b"owed", BIG.encode(), b"ours", b"theirs"]
 
 
-def test_what_was_aborted_leaves_no_file(job: Job) -> None:
-    committables = job.write(1, BIG)
-    committer = job.committer()
-    for _ in range(2):
-        committer.abort(committables, job.context(1))
-    assert job.pending() == []
-
-
 def test_pending_output_that_was_deleted_is_an_error(job: Job) -> None:
     committables = job.write(1, BIG, "a")
     for path in job.pending():
         path.unlink()
     committer = job.committer()
-    with pytest.raises(JobExecutionError, match=r"2 records for Kafka are lost.*\.kafka is not"):
+    with pytest.raises(
+        JobExecutionError, match=r"2 records that have not been published.*\.kafka\.0"
+    ):
         committer.commit(committables, job.context(1))
     committer.close()
     assert job.visible() == []

@@ -1,7 +1,7 @@
 """Exactly once without open transactions: pending output is published behind a checkpoint.
 
-1. A subtask writes the messages of an epoch to a pending file (`PendingWriter`), small ones into
-   the committable itself. Checkpoints name it; readers of Kafka see nothing.
+1. A subtask writes the messages of an epoch to pending files (`pending`), which checkpoints and
+   savepoints hold as they hold files of state. Readers of Kafka see nothing.
 2. When the epoch is final, the driver publishes what is pending (`Publishing`) in one short
    transaction, which also commits a *marker*: an offset of the sink's own consumer group, whose
    metadata say up to which committable everything has been published.
@@ -17,16 +17,11 @@ before the marker is read. So two processes that publish the same output publish
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.kafka.client import (
     Connection,
@@ -37,194 +32,23 @@ from penstock.connectors.kafka.client import (
     refused,
     translated,
 )
-from penstock.connectors.kafka.serializers import Encoded, KafkaRecordSerializationSchema
-from penstock.connectors.sink import (
-    CommitContext,
-    Committer,
-    DeliveryGuarantee,
-    SinkWriter,
-    WriterContext,
-)
+from penstock.connectors.kafka.pending import Item, KafkaSinkSettings, encoded_of, files_of
+from penstock.connectors.sink import CommitContext, Committer
 from penstock.core.errors import JobExecutionError
 from penstock.core.fault_points import fault_span
-from penstock.core.redaction import shown_value
+
+if TYPE_CHECKING:
+    from penstock.core.handles import FileHandle
+    from penstock.files.area import FileArea
 
 _log = logging.getLogger("penstock.kafka")
 
-_INLINE_BYTES: Final = 16 << 10
-"""Up to so many bytes of an epoch travel inside the committable, and so inside the checkpoint."""
 _TRANSACTION_BYTES: Final = 64 << 20
 """About so much is published in one transaction, so that none takes long."""
-_BUFFER_KBYTES: Final = 64 << 10
 _TIMEOUT_S: Final = 30.0
 _FENCED_TRIES: Final = 3
 _REMEMBERED: Final = 16
-_SUFFIX: Final = ".kafka"
 _COMMIT: Final = fault_span("kafka.commit")
-
-Item = dict[str, Any]
-"""A committable: the pending output of one subtask and epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaSinkSettings:
-    """What the program says about a sink."""
-
-    serializer: KafkaRecordSerializationSchema
-    properties: dict[str, str]
-    guarantee: DeliveryGuarantee = DeliveryGuarantee.NONE
-    prefix: str = "penstock-sink"
-    logs_failures: bool = False  # What Kafka does not take is logged, not raised.
-    writes_timestamps: bool = True  # The event time of a record is the message's timestamp.
-
-    def __repr__(self) -> str:
-        shown = {key: shown_value(key, value) for key, value in self.properties.items()}
-        return f"KafkaSinkSettings({self.guarantee.name}, {shown})"
-
-    def producer_properties(self) -> dict[str, Any]:
-        """Returns the settings of a producer."""
-        guaranteed = self.guarantee is not DeliveryGuarantee.NONE
-        idempotent = {"enable.idempotence": True} if guaranteed else {}
-        if self.properties.get("acks", "all") not in ("all", "-1"):
-            idempotent = {}
-        return {
-            # As Java's client: the same key goes to the same partition, whoever writes it.
-            "partitioner": "murmur2_random",
-            "queue.buffering.max.messages": 1_000_000,
-            "queue.buffering.max.kbytes": _BUFFER_KBYTES,
-            **idempotent,
-            **translated(self.properties),
-        }
-
-
-# -- pending output, in the worker -----------------------------------------------------------------
-
-
-class PendingWriter(SinkWriter):
-    """Writes the pending output of one subtask and epoch."""
-
-    def __init__(self, settings: KafkaSinkSettings, context: WriterContext) -> None:
-        self._settings = settings
-        self._context = context
-        self._frames = bytearray()
-        self._records = 0
-        self._topic = ""
-        self._bytes = 0
-        self._file: BinaryIO | None = None
-        self._path = Path(
-            pending_folder(context.scratch_dir, context.job_id, context.uid),
-            f"{context.attempt_id}-{context.subtask}{_SUFFIX}",
-        )
-        self._is_prepared = False
-
-    def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
-        stamps = timestamps if self._settings.writes_timestamps else None
-        encoded = self._settings.serializer.encode(values, stamps)
-        if not encoded.values:
-            return
-        if not self._records:
-            topics = encoded.topics
-            self._topic = topics if isinstance(topics, str) else topics[0]
-        self._records += len(encoded.values)
-        frame = msgspec.msgpack.encode(tuple(encoded))
-        self._frames += len(frame).to_bytes(8, "big")
-        self._frames += frame
-        if len(self._frames) > _INLINE_BYTES:
-            self._spill()
-
-    def _spill(self) -> None:
-        if self._file is None:
-            try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self._path.open("xb")
-            except OSError as error:
-                raise JobExecutionError(
-                    f"the Kafka sink cannot make the file {self._path}: {error.strerror}. Its "
-                    "directory is below io.tmp.dirs."
-                ) from None
-        self._file.write(self._frames)
-        self._bytes += len(self._frames)
-        self._frames = bytearray()
-
-    def prepare_commit(self) -> list[Any]:
-        if not self._records:
-            return []
-        if self._file is not None:
-            self._spill()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            _make_durable(self._path.parent)
-        self._is_prepared = True
-        context = self._context
-        digest = hashlib.sha256(f"{context.job_id}/{context.uid}".encode()).hexdigest()[:24]
-        return [
-            {
-                "transaction": f"{self._settings.prefix}-{digest}",
-                "place": [*context.attempt, context.epoch, context.subtask],
-                "name": f"{context.attempt_id}-{context.subtask}",
-                "topic": self._topic,
-                "records": self._records,
-                "size": self._bytes + len(self._frames),
-                "path": "" if self._file is None else str(self._path),
-                "frames": bytes(self._frames),
-            }
-        ]
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            if not self._is_prepared:
-                self._path.unlink(missing_ok=True)
-
-
-def pending_folder(scratch_dir: str, job_id: str, uid: str) -> Path:
-    """Returns where the pending output of a sink lies; jobs leave folders of this name alone."""
-    digest = hashlib.sha256(f"{job_id}/{uid}".encode()).hexdigest()[:16]
-    return Path(scratch_dir, f"sink-{digest}")
-
-
-def _make_durable(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _encoded(item: Item) -> Iterator[Encoded]:
-    """Yields what a committable names, in the order in which it was written."""
-    frames = item["frames"]
-    if item["path"]:
-        try:
-            frames = Path(item["path"]).read_bytes()
-        except FileNotFoundError:
-            raise JobExecutionError(
-                f"{item['records']} records for Kafka are lost: the pending file {item['path']} is "
-                "not there, and its records have not been published. Put the file back; it lies "
-                "below io.tmp.dirs of the job that wrote it."
-            ) from None
-    start, view = 0, memoryview(frames)
-    while start < len(frames):
-        length = int.from_bytes(view[start : start + 8], "big")
-        start += 8
-        yield Encoded(*_decoder.decode(view[start : start + length]))
-        start += length
-
-
-_Headers = list[list[tuple[str, bytes | None]] | None]
-_Frame = tuple[
-    list[str] | str,
-    list[bytes | None],
-    list[bytes | None] | None,
-    list[int] | None,
-    list[int] | None,
-    _Headers | None,
-]
-_decoder: Final = msgspec.msgpack.Decoder(_Frame)
-
-
-# -- publishing, in the driver ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,25 +88,26 @@ class Publishing(Committer):
         for item in sorted(committables, key=lambda item: tuple(item["place"])):
             owed.setdefault(item["transaction"], []).append(item)
         for transaction, items in owed.items():
-            self._publish(transaction, items)
-        _delete(committables)
+            self._publish(transaction, items, context.area)
         for transaction in self._publishers.keys() - owed.keys():
             # Of a job that this one goes on from: it is needed no more.
             self._publishers.pop(transaction).close()
 
-    def _publish(self, transaction: str, items: list[Item]) -> None:
+    def _publish(self, transaction: str, items: list[Item], area: FileArea | None) -> None:
+        assert area is not None
         publisher = self._publishers.get(transaction)
         if publisher is None:
             publisher = _Publisher(self._settings, transaction)
             self._publishers[transaction] = publisher
-        marker = publisher.publish(items, self._published.get(transaction, _NOTHING))
+        known = self._published.get(transaction, _NOTHING)
+        marker = publisher.publish(items, known, area)
         self._published.pop(transaction, None)
         self._published[transaction] = marker
         while len(self._published) > _REMEMBERED:
             del self._published[next(iter(self._published))]
 
-    def abort(self, committables: list[Any], context: CommitContext) -> None:
-        _delete(committables)
+    def files(self, committable: Any) -> list[FileHandle]:
+        return files_of(committable)
 
     def snapshot(self) -> Any:
         return {
@@ -300,12 +125,6 @@ class Publishing(Committer):
         for publisher in self._publishers.values():
             publisher.close()
         self._publishers = {}
-
-
-def _delete(items: Iterable[Item]) -> None:
-    for item in items:
-        if item["path"]:
-            Path(item["path"]).unlink(missing_ok=True)
 
 
 class _Publisher:
@@ -329,19 +148,20 @@ class _Publisher:
         self._group: Any = None
         self._marker = _NOTHING
 
-    def publish(self, items: list[Item], known: Marker) -> Marker:
+    def publish(self, items: list[Item], known: Marker, area: FileArea) -> Marker:
         """Publishes what has not been, and returns the marker behind it.
 
         Args:
             items: In their order.
             known: What the checkpoint says has been published before.
+            area: Where their files are.
         """
         kafka = library()
         for tries_left in reversed(range(_FENCED_TRIES)):
             try:
                 self._open(items, known)
                 for part in self._parts(items):
-                    self._send(part)
+                    self._send(part, area)
                 return self._marker
             except kafka.KafkaException as failed:
                 self.close()
@@ -412,12 +232,12 @@ class _Publisher:
         if part:
             yield part
 
-    def _send(self, part: list[Item]) -> None:
+    def _send(self, part: list[Item], area: FileArea) -> None:
         kafka, producer = library(), self._producer
         marker = Marker.behind(part)
         producer.begin_transaction()
         for item in part:
-            for encoded in _encoded(item):
+            for encoded in encoded_of(item, area):
                 produce_all(producer, encoded.rows())
                 producer.poll(0)
                 self._connection.check()

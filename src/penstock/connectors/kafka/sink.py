@@ -21,7 +21,8 @@ import logging
 from typing import Any, Final, Self
 
 from penstock.connectors.kafka.client import Connection, is_lasting, produce_all, refused
-from penstock.connectors.kafka.publishing import KafkaSinkSettings, PendingWriter, Publishing
+from penstock.connectors.kafka.pending import KafkaSinkSettings, PendingWriter
+from penstock.connectors.kafka.publishing import Publishing
 from penstock.connectors.kafka.serializers import Encoded, KafkaRecordSerializationSchema
 from penstock.connectors.sink import (
     CommitContext,
