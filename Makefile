@@ -6,6 +6,7 @@
 #   make test     all tests: of units, of contracts and whole jobs, with Spark and processes
 #   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats;
 #                 MASTER='local[2]' or 'local-cluster[2,1,1024]': on Spark, and its processes too)
+#   make chaos-kafka   the same for a job between two topics, and for their broker
 #   make soak     run a job for SECONDS=7200 with kills, and check every line, memory and files
 #   make check    format, lint, types, layers, tidiness: what a change must pass
 #   make bench    measure beside PyFlink, Flink SQL and PySpark (QUICK=1: small inputs)
@@ -15,7 +16,7 @@
 #   make clean    remove what was built; .venv stays (make distclean removes it too)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka unit test chaos soak check bench docs format lock clean distclean
+.PHONY: help demo demo-kafka unit test chaos chaos-kafka soak check bench docs format lock clean distclean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -48,6 +49,10 @@ test: unit
 chaos: $(READY)
 	nice $(BIN)/python tests/chaos/campaign.py --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(MASTER),--master '$(MASTER)')
+
+chaos-kafka: $(READY)
+	nice $(BIN)/python tests/chaos/kafka_campaign.py --kills $(or $(KILLS),100) \
+	    $(if $(SEED),--seed $(SEED)) $(if $(MASTER),--master '$(MASTER)')
 
 soak: $(READY)
 	nice $(BIN)/python tests/chaos/soak.py $(or $(DIRECTORY),$(shell mktemp -du)) \

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
 
 class ForkedJobs:
-    """Starts jobs like `kill_oracle.start`, with the same arguments."""
+    """Starts jobs like `kill_oracle.start`, with the same arguments.
 
-    def __init__(self) -> None:
+    Args:
+        program: The module whose `main` runs the job.
+    """
+
+    def __init__(self, program: str = "kill_job") -> None:
+        self._program = program
         # The server imports by itself, and sees our path in the environment only.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["kill_job", "rocksdict", "penstock.job.local_job"])
+        self._context.set_forkserver_preload([program, "rocksdict", "penstock.job.local_job"])
 
     def __call__(
         self,
@@ -39,7 +44,9 @@ class ForkedJobs:
     ) -> ForkedJob:
         more = json.dumps({key.replace("__", "."): value for key, value in settings.items()})
         arguments = (directory, end, master, backend, start_from, more)
-        process = self._context.Process(target=_run, args=(faults, steered, arguments))
+        process = self._context.Process(
+            target=_run, args=(self._program, faults, steered, arguments)
+        )
         process.start()
         return ForkedJob(process)
 
@@ -64,7 +71,7 @@ class ForkedJob:
         return self._process.exitcode
 
 
-def _run(faults: str, steered: str, arguments: tuple[Any, ...]) -> None:
+def _run(program: str, faults: str, steered: str, arguments: tuple[Any, ...]) -> None:
     """Runs in the new process."""
     os.setsid()
     log = os.open(arguments[0] / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -72,7 +79,7 @@ def _run(faults: str, steered: str, arguments: tuple[Any, ...]) -> None:
     os.dup2(log, 2)
     os.environ["KILL_JOB_STEERED"] = steered
     _arm(faults)
-    sys.modules["kill_job"].main(*arguments)
+    sys.modules[program].main(*arguments)
 
 
 def _arm(faults: str) -> None:

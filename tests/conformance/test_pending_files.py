@@ -19,6 +19,9 @@ from penstock.inspection.verify import verify_snapshots
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# A job in this process is cancelled by an exception in its thread, perhaps before a file is closed.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 END = 200
 SIZES = {"inline": "20 kb", "files": "100"}
 
@@ -167,7 +170,12 @@ def test_a_lost_file_of_owed_output_is_found_before_it_is_needed(tmp_path: Path)
     assert {user for each in snapshot["problems"] for user in each["used_by"]} == {"out (output)"}
 
 
-def test_what_was_committed_and_what_failed_attempts_left_goes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_was_committed_goes_and_what_a_failed_attempt_left(
+    tmp_path: Path, fails: bool
+) -> None:
+    if not fails:
+        Faults.hit.add("poison-150")
     client = start(tmp_path, "100", execution__checkpointing__incremental="true")
     Tap.limit = END
     wait_for(lambda: len(Parcels.all()) >= END, "all of it")
@@ -177,5 +185,7 @@ def test_what_was_committed_and_what_failed_attempts_left_goes(tmp_path: Path) -
     for _ in range(2):
         client.trigger_checkpoint().result(200)
     wait_for(lambda: not left(tmp_path), "the local files to go")
-    wait_for(lambda: not stored(tmp_path), "the shared files to go")
+    if not fails:
+        # A checkpoint that failed with its attempt may leave shared files, to the sweep.
+        wait_for(lambda: not stored(tmp_path), "the shared files to go")
     cancel(client)

@@ -8,7 +8,7 @@ local handle; nothing is remembered from an attempt that did not complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -41,13 +41,14 @@ class UploadPlan:
     """What has to be written, and how the manifest will name it."""
 
     operators: tuple[OperatorRecord, ...]  # Records for the manifest.
-    pending: dict[str, tuple[StoredHandle, ...]]  # The same of prepared output.
     puts: dict[str, StoredHandle]  # Files to write, by key.
     directories: tuple[str, ...]  # Directories that these are in.
     inline_bytes: int  # State inside the manifest.
     new_bytes: int  # State in new files.
     reused_files: int  # How many files of the parent are named again.
     reused_bytes: int
+    # Files of prepared output, by the uid of its sink.
+    pending: dict[str, tuple[StoredHandle, ...]] = field(default_factory=dict)
 
     @property
     def figures(self) -> CheckpointFigures:

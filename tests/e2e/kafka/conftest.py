@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from kafka_broker import Broker
+
+# The oracle of kills lies there; pytest adds the directories of those tests only that it runs.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 _numbers = itertools.count(1)
 

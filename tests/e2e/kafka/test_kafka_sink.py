@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka_kit import environment
 
-from penstock.common import ByteArraySchema, Configuration, SimpleStringSchema, WatermarkStrategy
+from penstock.common import ByteArraySchema, SimpleStringSchema, WatermarkStrategy
 from penstock.core.errors import JobExecutionError, ProgramError
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
     KafkaProducerRecord,
@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from penstock.datastream.connectors.kafka import KafkaSinkBuilder
 
 GUARANTEES = list(DeliveryGuarantee)
-
-
-def environment(directory: Path | None = None) -> StreamExecutionEnvironment:
-    configuration = Configuration()
-    configuration.set_string("penstock.spark.master", "in-process")
-    if directory is not None:
-        configuration.set_string("execution.checkpointing.interval", "50 ms")
-        configuration.set_string("execution.checkpointing.dir", str(directory))
-    return StreamExecutionEnvironment.get_execution_environment(configuration)
 
 
 def schema_of(topic: str) -> Any:

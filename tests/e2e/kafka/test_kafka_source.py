@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka_kit import environment
 
-from penstock.common import Configuration, SimpleStringSchema, WatermarkStrategy
+from penstock.common import SimpleStringSchema, WatermarkStrategy
 from penstock.core.errors import JobExecutionError, ProgramError
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from penstock.datastream.connectors.kafka import KafkaSourceBuilder
 
 EARLIEST, LATEST = KafkaOffsetsInitializer.earliest(), KafkaOffsetsInitializer.latest()
-
-
-def environment(**settings: str) -> StreamExecutionEnvironment:
-    configuration = Configuration()
-    configuration.set_string("penstock.spark.master", "in-process")
-    for key, value in settings.items():
-        configuration.set_string(key.replace("__", "-").replace("_", "."), value)
-    return StreamExecutionEnvironment.get_execution_environment(configuration)
 
 
 def reading(kafka: Broker, topic: str, *more: str) -> KafkaSourceBuilder:

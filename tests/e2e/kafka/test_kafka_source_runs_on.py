@@ -8,11 +8,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka_kit import environment
 
-from penstock.common import Configuration, SimpleStringSchema, WatermarkStrategy
+from penstock.common import SimpleStringSchema, WatermarkStrategy
 from penstock.connectors.source import Discovery
 from penstock.core.errors import JobExecutionError
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
 from zookeeper_quorum import free_ports
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafka_broker import Broker
+    from penstock.datastream import StreamExecutionEnvironment
     from penstock.datastream.connectors.kafka import KafkaSourceBuilder
 
 PATIENCE_S = 120
@@ -40,15 +41,6 @@ def words_of(kafka: Broker, topic: str) -> KafkaSourceBuilder:
         .set_topics(topic)
         .set_value_only_deserializer(SimpleStringSchema())
     )
-
-
-def environment(directory: Path | None = None) -> StreamExecutionEnvironment:
-    configuration = Configuration()
-    configuration.set_string("penstock.spark.master", "in-process")
-    if directory is not None:
-        configuration.set_string("execution.checkpointing.interval", "100 ms")
-        configuration.set_string("execution.checkpointing.dir", str(directory))
-    return StreamExecutionEnvironment.get_execution_environment(configuration)
 
 
 def records(env: StreamExecutionEnvironment, builder: KafkaSourceBuilder) -> Any:

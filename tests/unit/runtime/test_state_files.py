@@ -82,3 +82,24 @@ def test_new_files_are_told(tmp_path: Path) -> None:
     state.released(of(version("a", "b")), of(version("b", "c"), version("d")))
     state.released(of(version("b", "c"), version("d")), of(version("d")))
     assert told == [{"c", "d"}, set()]
+
+
+def test_prepared_output_stays_until_it_is_let_go_and_no_upload_reads_it(tmp_path: Path) -> None:
+    state = files(tmp_path, "a", "p", "q")
+    new: list[set[str]] = []
+    state.on_new = new.append
+    state.hold({"p", "q"})
+    state.hold(set())
+    assert new == [{"p", "q"}]
+    pinned = state.pin_again(frozenset({"p"}))
+    state.keep_only([version("a")])
+    state.let_go({"p", "q"})
+    assert left(tmp_path) == "ap"
+    state.unpin(pinned)
+    assert left(tmp_path) == "a"
+
+
+def test_output_of_an_aborted_epoch_goes_at_once(tmp_path: Path) -> None:
+    state = files(tmp_path, "a", "p")
+    state.let_go({"p"}, held=False)
+    assert left(tmp_path) == "a"

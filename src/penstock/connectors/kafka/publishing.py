@@ -48,6 +48,7 @@ _TRANSACTION_BYTES: Final = 64 << 20
 _TIMEOUT_S: Final = 30.0
 _FENCED_TRIES: Final = 3
 _REMEMBERED: Final = 16
+_SEND: Final = fault_span("kafka.send")
 _COMMIT: Final = fault_span("kafka.commit")
 
 
@@ -236,11 +237,12 @@ class _Publisher:
         kafka, producer = library(), self._producer
         marker = Marker.behind(part)
         producer.begin_transaction()
-        for item in part:
-            for encoded in encoded_of(item, area):
-                produce_all(producer, encoded.rows())
-                producer.poll(0)
-                self._connection.check()
+        with _SEND:
+            for item in part:
+                for encoded in encoded_of(item, area):
+                    produce_all(producer, encoded.rows())
+                    producer.poll(0)
+                    self._connection.check()
         offsets = [
             kafka.TopicPartition(topic, 0, marker.place[-2], _metadata(marker))
             for topic in marker.topics
