@@ -70,11 +70,9 @@ class JobResources:
         """What the present attempt was restored from, where workers fetch it."""
         stays = engine.keeps_state_apart(settings.shares_directory)
         self._state = replace(settings.state, stays=stays)
-        held = HeldFiles()
+        held = HeldFiles(settings.state.directory)
         self._files = held if stays else StateFiles(settings.state.directory)
-        self.sinks = SinkCommits(
-            engine.graph, job_id, clock, engine.spark, self._files, settings.state.directory
-        )
+        self.sinks = SinkCommits(engine.graph, job_id, clock, engine.spark, self._files)
         checkpoints = settings.checkpoints
         self._records = open_job_records(
             settings.coordination, settings.storage_options, job_id, checkpoints.directory

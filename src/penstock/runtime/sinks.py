@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_point
-from penstock.files.area import FileArea
 from penstock.graph.nodes import NodeKind
 from penstock.operators.errors import function_error, traceback_of_user
 from penstock.operators.logic import OperatorLogic
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.core.handles import FileHandle
     from penstock.core.records import Batch
+    from penstock.files.area import FileArea
     from penstock.graph.job_graph import JobGraph
     from penstock.runtime.records import JobProgram, SubtaskReport
     from penstock.runtime.state_files import StateFiles
@@ -105,13 +105,11 @@ class SinkCommits:
         clock: Clock,
         spark: Any = None,
         files: StateFiles | None = None,
-        directory: str = "",
     ) -> None:
         self._job_id = job_id
         self._clock = clock
         self._spark = spark
         self._files = files
-        self._area = FileArea(directory) if directory else None
         # Of what is prepared; a commit may take long, and the driver prepares meanwhile.
         self._lock = threading.RLock()
         # Of the committers.
@@ -284,7 +282,7 @@ class SinkCommits:
             now_ms=self._clock.wall_ms(),
             spark=self._spark,
             kept=tuple(self._kept.get(uid, ())),
-            area=self._area,
+            area=None if self._files is None else self._files.area,
         )
 
 

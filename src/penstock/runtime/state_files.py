@@ -51,11 +51,13 @@ class StateFiles:
 
     Attributes:
         on_new: Is told the names of files that the job's state has begun to name.
+        area: The directory, to read from.
     """
 
     def __init__(self, directory: str) -> None:
         self.on_new: Callable[[set[str]], None] | None = None
         self._directory = Path(directory)
+        self.area = FileArea(directory) if directory else None
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
         self._released: set[str] = set()
@@ -153,8 +155,8 @@ class StateFiles:
 class HeldFiles(StateFiles):
     """State files that stay with the executors that wrote them."""
 
-    def __init__(self) -> None:
-        super().__init__("")
+    def __init__(self, directory: str = "") -> None:
+        super().__init__(directory)
         self._names: dict[SubtaskKey, frozenset[str]] = {}
         self._holders: dict[str, set[SubtaskKey]] = {}
         """The subtasks that had a file in their version; one of them uploads it."""

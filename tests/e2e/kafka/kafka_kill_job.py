@@ -7,9 +7,11 @@ It is the n-th process of one job, and finds its own latest checkpoint as under 
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,7 @@ def ignore_markers() -> None:
 def main(
     directory: Path, parallelism: int, master: str, backend: str, start: str, more: str
 ) -> None:
+    faulthandler.register(signal.SIGUSR1)  # A job that stands still says where.
     number = int(start.removeprefix("own:"))
     set_launcher(functools.partial(start_job, job_id=JOB_ID, leader_epoch=number))
     configuration = Configuration()

@@ -190,8 +190,14 @@ class KafkaRun:
                 or max(checkpoints(self.directory), default=0) >= known + number
             ),
             PATIENCE_S,
-        ), log_of(self.directory)
+        ), self._stands_still(job)
         assert may_end or job.poll() is None, f"the job ended: {log_of(self.directory)}"
+
+    def _stands_still(self, job: Any) -> str:
+        """Returns what the log says, with the place of each thread of the process."""
+        os.kill(job.pid, signal.SIGUSR1)
+        time.sleep(1.0)
+        return log_of(self.directory)
 
     @staticmethod
     def _waited(is_so: Any, patience_s: float) -> bool:

@@ -37,8 +37,8 @@ def test_rescaled_moved_and_changed(own_broker: Broker, tmp_path: Path) -> None:
         settings = configuration(
             home / "checkpoints",
             io_tmp_dirs=str(home / "tmp"),
-            execution_state__recovery_path=start,
             execution_checkpointing_data__inline__threshold="1 kb",
+            **({"execution_state__recovery_path": start} if start else {}),
         )
         # The last one is another program: the names and the shape changed, the uids did not.
         env = build(settings, broker.address, parallelism, padding=500, is_changed=number == 2)

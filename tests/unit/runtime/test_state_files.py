@@ -92,7 +92,7 @@ def test_prepared_output_stays_until_it_is_let_go_and_no_upload_reads_it(tmp_pat
     state.hold(set())
     assert new == [{"p", "q"}]
     pinned = state.pin_again(frozenset({"p"}))
-    state.keep_only([version("a")])
+    state.keep_only(of(version("a")))
     state.let_go({"p", "q"})
     assert left(tmp_path) == "ap"
     state.unpin(pinned)
