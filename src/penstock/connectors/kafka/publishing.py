@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,11 +42,12 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
     from penstock.files.area import FileArea
 
-_log = logging.getLogger("penstock.kafka")
-
 _TRANSACTION_BYTES: Final = 64 << 20
 """About so much is published in one transaction, so that none takes long."""
 _TIMEOUT_S: Final = 30.0
+_OFFSETS_S: Final = 10.0
+_GRACE_S: Final = 5.0
+_FENCED: Final = ("_FENCED", "_FATAL", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
 _FENCED_TRIES: Final = 3
 _REMEMBERED: Final = 16
 _SEND: Final = fault_span("kafka.send")
@@ -168,7 +170,7 @@ class _Publisher:
                 self.close()
                 error = failed.args[0]
                 # Another process publishes the same output: the marker tells how far it came.
-                is_fenced = error.name() in ("_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
+                is_fenced = error.name() in _FENCED
                 if not is_fenced or not tries_left:
                     raise self._failed(error) from failed
             except BaseException:
@@ -247,10 +249,35 @@ class _Publisher:
             kafka.TopicPartition(topic, 0, marker.place[-2], _metadata(marker))
             for topic in marker.topics
         ]
-        producer.send_offsets_to_transaction(offsets, self._group, _TIMEOUT_S)
+        self._in_time(producer.send_offsets_to_transaction, offsets, self._group, _OFFSETS_S)
         with _COMMIT:
-            producer.commit_transaction(_TIMEOUT_S)
+            self._in_time(producer.commit_transaction, _TIMEOUT_S)
         self._marker = marker
+
+    def _in_time(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Calls the client, whose own time-out, the last argument, does not always hold.
+
+        When a group's coordinator goes away, librdkafka may wait for it for ever (its issue 5511).
+        Then this producer is left to itself; the next one ends its transaction and fences it.
+        """
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(call(*arguments))
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="penstock-kafka-publish", daemon=True).start()
+        try:
+            done.result(arguments[-1] + _GRACE_S)
+        except TimeoutError:
+            self._producer = None
+            raise JobExecutionError(
+                f"Kafka at {self._brokers} has not answered for {arguments[-1] + _GRACE_S:.0f} s "
+                f"about the transaction '{self._transaction}'. Its output is kept, and is "
+                "published once."
+            ) from None
 
     def close(self) -> None:
         """Drops the producer; its open transaction ends with the next `init_transactions`."""
