@@ -7,12 +7,14 @@ restore it is committed again, which committers take as already done.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_point
+from penstock.files.area import FileArea
 from penstock.graph.nodes import NodeKind
 from penstock.operators.errors import function_error, traceback_of_user
 from penstock.operators.logic import OperatorLogic
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.core.handles import FileHandle
     from penstock.core.records import Batch
-    from penstock.files.area import FileArea
     from penstock.graph.job_graph import JobGraph
     from penstock.runtime.records import JobProgram, SubtaskReport
     from penstock.runtime.state_files import StateFiles
@@ -36,7 +37,9 @@ class SinkLogic(OperatorLogic):
     def __init__(self, sink: Sink, program: JobProgram, area: FileArea) -> None:
         self._sink = sink
         self._program = program
-        self._area = area
+        # Where the driver, which commits, does not see the directory, bytes travel in handles.
+        stays = program.state.stays
+        self._area = FileArea(area.directory, sys.maxsize) if stays else area
         self._writer: SinkWriter | None = None
 
     def begin_epoch(self, epoch: int, attempt_id: str) -> None:

@@ -9,7 +9,6 @@ another one, state, timers and logics are restored in place, and what an aborted
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,7 +17,6 @@ from penstock.core.copies import snapshot, unchanged
 from penstock.core.fault_points import fault_span
 from penstock.core.keygroups import key_group_range
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
-from penstock.files.area import FileArea
 from penstock.graph.nodes import NodeKind
 from penstock.operators.errors import describe_exception
 from penstock.operators.logic import OperatorContext, OperatorLogic
@@ -114,11 +112,7 @@ class Subtask:
         if operator.kind is NodeKind.SOURCE:
             return SourceLogic(operator.spec)
         if operator.kind is NodeKind.SINK:
-            area = self._area
-            if self._program.state.stays:
-                # The driver, which commits, does not see this directory: bytes travel in handles.
-                area = FileArea(area.directory, sys.maxsize)
-            return SinkLogic(cast("SinkSpec", operator.spec).sink, self._program, area)
+            return SinkLogic(cast("SinkSpec", operator.spec).sink, self._program, self._area)
         return cast("OperatorLogic", operator.spec.build())
 
     def _wire(self) -> None:
