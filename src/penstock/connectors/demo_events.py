@@ -127,34 +127,22 @@ class DemoEventSource(GeneratedSource):
         count: How many lines; None = without end.
         rate_per_second: Lines a second over all splits; None = as fast as possible. With a rate,
             event time follows the clock: it starts when the split is first read.
-        seed: See `DemoEvents`, as for the rest.
-        events_per_second: Speed of event time without a rate.
-        lag_ms: How far event time lags behind.
-        disorder_ms: Further delay of single events.
-        ids: Number of distinct ids.
         num_splits: Splits, read side by side; None = as many as subtasks.
+        settings: As for `DemoEvents`; with a rate, it is the speed of event time too.
     """
 
-    def __init__(  # noqa: PLR0913 - one argument per property of the data
+    def __init__(
         self,
         count: int | None = None,
         *,
         rate_per_second: float | None = None,
-        seed: int = 0,
-        events_per_second: float = 10_000,
-        lag_ms: int = 120_000,
-        disorder_ms: int = 50_000,
-        ids: int = 1_000_000,
         num_splits: int | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__(count, rate_per_second, num_splits)
-        self._settings: dict[str, Any] = {
-            "seed": seed,
-            "events_per_second": rate_per_second or events_per_second,
-            "lag_ms": lag_ms,
-            "disorder_ms": disorder_ms,
-            "ids": ids,
-        }
+        self._settings = settings
+        if rate_per_second:
+            self._settings = {**settings, "events_per_second": rate_per_second}
         DemoEvents(**self._settings)  # Wrong arguments fail here, in the program.
 
     def create_reader(self) -> SourceReader:

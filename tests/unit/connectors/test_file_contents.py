@@ -193,3 +193,8 @@ def test_a_scheme_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(ConfigurationError, match="needs the package fsspec"):
         text("ftp://host/in")
+
+
+def test_an_unknown_part_of_a_dialect_is_refused() -> None:
+    with pytest.raises(ProgramError, match="got quote=; of the dialect there are delimiter, quo"):
+        StreamFormat.csv_format(quote="'")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from penstock.connectors.source import Discovery, Split
 from penstock.core.errors import JobExecutionError
+from penstock.job.snapshot import to_snapshot
+from penstock.runtime.job_state import JobState
 from penstock.runtime.source_progress import SourceProgress
 
 
@@ -59,3 +64,14 @@ def test_positions_go_on() -> None:
 def test_an_unknown_split_is_an_error() -> None:
     with pytest.raises(JobExecutionError, match="was not given"):
         found(Split("a", None)).dealt(1).read(0, {"b": 1}, [])
+
+
+def test_a_snapshot_soon_after_a_restore_has_every_position() -> None:
+    """A job with fewer subtasks than before takes two of the three splits that were begun."""
+    splits = tuple(Split(name, None) for name in "abcd")
+    progress = SourceProgress(waiting=splits, resumed={"a": 5, "b": 6, "c": 7}).dealt(1)
+    assert ids(progress) == {0: ["a", "b"]}
+    graph: Any = SimpleNamespace(stages=())
+    saved = to_snapshot(graph, JobState(3, {}, {"source": progress}), {}).sources["source"]
+    assert [(split[0], at) for split, at in saved["assigned"]] == [("a", 5), ("b", 6), ("c", 7)]
+    assert [split[0] for split in saved["waiting"]] == ["d"]

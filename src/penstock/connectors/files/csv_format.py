@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from penstock.connectors.files.range_reader import ByteWindow
     from penstock.core.columns import ColumnName
 
+_DIALECT: Final = {"delimiter": ",", "quotechar": '"', "escapechar": None}
 _HEADER_LIMIT: Final = 256 * 1024
 _PROBE: Final = "\x1f"
 """A record of one field, put behind a block: when it comes back alone, all before it was whole."""
@@ -55,12 +56,10 @@ class CsvFormat(StreamFormat):
             and order the columns.
         records: `dict`, `tuple`, `row`, or a function that takes a dict.
         types: What to call with a column's text, by name, such as `{"price": float}`.
-        delimiter: As for `csv.reader`.
-        quotechar: As for `csv.reader`.
-        escapechar: As for `csv.reader`; quotes can then not be counted, so large files are cut with
-            `multiline=False` only.
         multiline: Whether quoted fields may contain newlines; see the module.
         charset_name: Any charset of Python.
+        dialect: `delimiter`, `quotechar` and `escapechar` as for `csv.reader`. With an escapechar
+            quotes cannot be counted, so large files are cut with `multiline=False` only.
     """
 
     def __init__(  # noqa: PLR0913 - one argument per property of the files
@@ -70,11 +69,9 @@ class CsvFormat(StreamFormat):
         columns: Sequence[str] | None = None,
         records: str | Callable[[dict[str, Any]], Any] = "dict",
         types: Mapping[str, Callable[[str], Any]] | None = None,
-        delimiter: str = ",",
-        quotechar: str = '"',
-        escapechar: str | None = None,
         multiline: bool = True,
         charset_name: str = "UTF-8",
+        **dialect: str | None,
     ) -> None:
         if not header and columns is None and (records != "tuple" or types):
             raise ProgramError(
@@ -87,11 +84,11 @@ class CsvFormat(StreamFormat):
         self.records = records
         self.types = dict(types or {})
         self.multiline = multiline
-        self.dialect: dict[str, Any] = {
-            "delimiter": delimiter,
-            "quotechar": quotechar,
-            "escapechar": escapechar,
-        }
+        if unknown := [name for name in dialect if name not in _DIALECT]:
+            raise ProgramError(
+                f"csv_format() got {unknown[0]}=; of the dialect there are {', '.join(_DIALECT)}."
+            )
+        self.dialect: dict[str, Any] = {**_DIALECT, **dialect}
         csv.reader((), **self.dialect)
         self.arrow: tuple[ColumnName, ...] | None = None
         """The fields that reads give as Arrow columns, or None: they give records."""
