@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.common import ExecutionMode, RestartStrategies, Types
-from penstock.common.serialization import JsonRowDeserializationSchema, SimpleStringEncoder
+from penstock.common.serialization import SimpleStringEncoder
 from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.datastream import (
     ExternalizedCheckpointCleanup,
@@ -168,8 +168,6 @@ def test_processing_time_says_that_windows_say_it(
 
 
 def test_what_is_gone_says_what_to_use(env: Env) -> None:
-    with pytest.raises(UnsupportedError, match="json_line_format"):
-        JsonRowDeserializationSchema.builder()
     with pytest.raises(UnsupportedError, match="set_runtime_mode"):
         env.get_config().set_execution_mode(ExecutionMode.BATCH)
     with pytest.raises(UnsupportedError, match="pickled"):
