@@ -8,6 +8,7 @@ short Spark job for all that are new.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
 import sys
@@ -96,6 +97,8 @@ class Look:
             pass
         paths = [SparkFiles.get(name) for name in self._setup.path]
         sys.path[:0] = [path for path in paths if path not in sys.path]
+        # What tasks need must be there, too.
+        importlib.import_module("penstock.spark.worker_tasks")
         unseen = tuple(path for path in self._files if not os.path.exists(path))
         yield Found(os.uname().nodename, sys.executable, __version__, unseen)
 
