@@ -20,8 +20,8 @@ from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.common import Encoder
 from penstock.connectors.file_sink.parts import FileCommitter
-from penstock.core.clock import SystemClock
 from penstock.core.errors import JobExecutionError, PenstockError
+from penstock.core.times import SystemClock
 from penstock.datastream.connectors import FileSink, PythonSource
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor

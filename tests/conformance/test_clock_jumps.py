@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from recovery_kit import Faults, collected, environment, failing_at, same
 
-from penstock.core.clock import SystemClock
+from penstock.core.times import SystemClock
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 

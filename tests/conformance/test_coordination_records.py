@@ -15,7 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.core.versioned import Committed, Rejected, VersionedRecord
 from penstock.files.errors import StorageError
 from penstock.files.local import LocalStorage

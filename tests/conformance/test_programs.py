@@ -18,8 +18,8 @@ from programs import PROGRAMS, Expected, Program
 from programs.kit import TestClock
 from programs.ways import WAYS, Way
 
-from penstock.core.clock import SystemClock
 from penstock.core.errors import JobExecutionError
+from penstock.core.times import SystemClock
 from penstock.runtime import in_process
 
 if TYPE_CHECKING:

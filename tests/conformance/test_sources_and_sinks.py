@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 from sink_rows import SINKS, Target
 from source_rows import SOURCES
 
-from penstock.core.plain_data import to_stored
+from penstock.core.codec import to_stored
 
 HUGE = 1 << 40
 

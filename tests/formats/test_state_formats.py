@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.clock import EpochClock
 from penstock.core.handles import FileHandle, KeyedStateVersion
 from penstock.core.row import Row
+from penstock.core.times import EpochClock
 from penstock.core.types import Types
 from penstock.files.area import FileArea
 from penstock.operators.windows.windows import TimeWindow

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sim_state_model import Model, change, compare
 
-from penstock.core.clock import EpochClock
 from penstock.core.keygroups import key_group, subtask_of
+from penstock.core.times import EpochClock
 from penstock.state.keyed import FUNCTION
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.common.time import Time
 from penstock.core import keygroups
-from penstock.core.clock import EpochClock
+from penstock.core.times import EpochClock
 from penstock.files import area
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend

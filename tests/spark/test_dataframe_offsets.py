@@ -16,7 +16,7 @@ from penstock.datastream.connectors import FileSink
 from penstock.datastream.connectors.file_system import OnCheckpointRollingPolicy
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from penstock.runtime.source_progress import SourceProgress
+from penstock.runtime.job_state import SourceProgress
 from penstock.spark.session import get_session
 from penstock.spark.streaming_feed import StreamingFeed
 

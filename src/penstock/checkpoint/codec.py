@@ -17,8 +17,7 @@ import msgspec
 
 from penstock.checkpoint.manifest import FORMAT_VERSION, Manifest
 from penstock.checkpoint.paths import created_by
-from penstock.core.envelope import DamagedError, seal, unseal
-from penstock.core.plain_data import from_extension, to_stored
+from penstock.core.codec import DamagedError, from_extension, seal, to_stored, unseal
 from penstock.files.contract import check_key
 from penstock.files.errors import StorageError
 

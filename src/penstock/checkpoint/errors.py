@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.files.errors import FilesError
 
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.uploads import Holders
-    from penstock.core.clock import Clock
+    from penstock.core.times import Clock
     from penstock.core.versioned import Outcome
 
 Uploaded = UploadPlan | UploadedSavepoint

@@ -34,7 +34,7 @@ from penstock.checkpoint.paths import (
 from penstock.checkpoint.pointer import CheckpointIdCounter, decode_pointer
 from penstock.checkpoint.publisher import DeletionReport
 from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.core.errors import PenstockError
 from penstock.files.errors import FilesError, ObjectMissingError
 from penstock.files.local import TEMPORARY_PREFIX
@@ -43,7 +43,7 @@ from penstock.files.urls import canonical_url, split_url
 
 if TYPE_CHECKING:
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.core.clock import Clock
+    from penstock.core.times import Clock
     from penstock.files.contract import Entry, Storage
     from penstock.files.urls import Storages
 

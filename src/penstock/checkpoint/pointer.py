@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.checkpoint.errors import FencedError
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown, VersionedRecord
 from penstock.files.errors import UnknownOutcomeError

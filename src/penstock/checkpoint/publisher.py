@@ -23,7 +23,7 @@ from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import CLAIM, METADATA, created_by
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.files.contract import Content
 from penstock.files.errors import FilesError, ObjectExistsError, ObjectMissingError
 from penstock.files.urls import split_url

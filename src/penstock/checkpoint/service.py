@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.settings import CheckpointSettings
     from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.core.clock import Clock
+    from penstock.core.times import Clock
 
 _log = logging.getLogger("penstock.checkpoint")
 _LONGEST_WAIT_S: Final = 0.2

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.duration import format_millis
 from penstock.core.errors import ConfigurationError
 from penstock.core.job import JobStatus
+from penstock.core.times import format_millis
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

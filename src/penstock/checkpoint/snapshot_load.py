@@ -11,7 +11,7 @@ from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, Sn
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory
 from penstock.checkpoint.pointer import PointerEntry
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.files.errors import ContentError, ObjectMissingError
 from penstock.files.urls import split_url
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.coordination.instructions import Upload
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.upload_plan import UploadPlan
-    from penstock.core.clock import Clock
+    from penstock.core.times import Clock
 
 
 IN_PROGRESS: Final = "IN_PROGRESS"

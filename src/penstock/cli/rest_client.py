@@ -22,7 +22,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from penstock.cli.report import NoManagerError, RequestFailedError
-from penstock.core.clock import jittered
+from penstock.core.times import jittered
 from penstock.rest.token_file import TLS_ADVICE as TLS_IN_CLEAR
 from penstock.rest.token_file import has_proved, is_loopback
 

@@ -15,7 +15,7 @@ import click
 from penstock.cli.named import read_snapshot, snapshot_path
 from penstock.cli.report import FoundError, WrongUsageError, did_you_mean, printable, table
 from penstock.cli.verb import Verb, asked, service_options
-from penstock.core.duration import size_text, span_text
+from penstock.core.times import size_text, span_text
 
 FORMATS: Final = ("table", "json", "csv", "parquet")
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.common.input_dependency_constraint import InputDependencyConstraint
 from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
-from penstock.core.duration import to_millis
 from penstock.core.errors import UnsupportedError
 from penstock.core.refused_names import names_of, refuses_methods
+from penstock.core.times import to_millis
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

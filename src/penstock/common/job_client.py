@@ -299,7 +299,7 @@ class JobClient:
         return found
 
     def _repr_html_(self) -> str:
-        from penstock.core.clock import SystemClock
+        from penstock.core.times import SystemClock
         from penstock.job.progress import checkpoints_html, digest_of, job_html
 
         table = job_html(digest_of(self._job, SystemClock().wall_ms()))  # type: ignore[arg-type]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.duration import format_millis, to_millis
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of
+from penstock.core.times import format_millis, to_millis
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

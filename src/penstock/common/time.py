@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.core.duration import Duration, Instant, Time
 from penstock.core.refused_names import names_of
+from penstock.core.times import Duration, Instant, Time
 
 __all__ = ["Duration", "Instant", "Time"]
 

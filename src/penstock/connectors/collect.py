@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
-from penstock.core import pickling
+from penstock.core import codec
 from penstock.core.errors import ProgramError
 
 _RECEIVERS: Final[dict[str, CollectedResults]] = {}
@@ -126,7 +126,7 @@ class _CollectWriter(SinkWriter):
     def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
         # Pickled at once: a function may change a record after it has been written.
         try:
-            self._chunks.append(pickling.dumps(values))
+            self._chunks.append(codec.dumps(values))
         except Exception as error:
             raise ProgramError(
                 f"the records of execute_and_collect() cannot be sent to the program: {error}. "

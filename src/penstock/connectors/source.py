@@ -19,14 +19,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.columns import NotColumnar
-from penstock.core.records import mean_bytes
+from penstock.core.records import NotColumnar, mean_bytes
 from penstock.core.times import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.core.columns import ColumnBatch, ColumnName
+    from penstock.core.records import ColumnBatch, ColumnName
     from penstock.core.types import TypeInformation
 
 

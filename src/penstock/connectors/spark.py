@@ -17,7 +17,7 @@ from penstock.core.errors import EnvironmentError_, JobExecutionError, ProgramEr
 from penstock.files.private import make_durable, replace_file
 
 if TYPE_CHECKING:
-    from penstock.core.columns import ColumnName
+    from penstock.core.records import ColumnName
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,8 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
-from penstock.core.errors import ProgramError
-from penstock.core.naming import shorten
+from penstock.core.errors import ProgramError, shorten
 from penstock.core.times import NO_TIMESTAMP
 
 

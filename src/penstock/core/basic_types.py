@@ -10,9 +10,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar, Final
 
-from penstock.core.duration import Instant
-from penstock.core.errors import UnsupportedError
-from penstock.core.naming import shorten
+from penstock.core.errors import UnsupportedError, shorten
+from penstock.core.times import Instant
 
 Converter = Callable[[Any], Any]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core import options
-from penstock.core.duration import parse_bytes, parse_millis
 from penstock.core.errors import ConfigurationError, ProgramError
+from penstock.core.times import parse_bytes, parse_millis
 
 if TYPE_CHECKING:
     import builtins

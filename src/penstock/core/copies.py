@@ -25,8 +25,8 @@ from itertools import chain
 from operator import is_
 from typing import Any, Final
 
-from penstock.core.duration import Duration, Instant, Time
 from penstock.core.row import Row, copied_row
+from penstock.core.times import Duration, Instant, Time
 
 IMMUTABLE: Final[frozenset[type]] = frozenset(
     (

@@ -18,6 +18,10 @@ attempt would run the same program in the same place, and read the same input ag
 
 from __future__ import annotations
 
+import reprlib
+from importlib import metadata
+from typing import Any, Final
+
 
 class PenstockError(Exception):
     """Base of everything Penstock raises."""
@@ -74,7 +78,7 @@ class UserFunctionError(JobExecutionError):
         operator_name: Name of the operator that called the function.
         uid: Uid of that operator.
         subtask: Index of the subtask.
-        epoch: Epoch in which it happened.
+        epoch: Epoch in which it happened; set where the driver raises it.
         record: Shortened text of the record, or None outside a record.
         cause_type: Qualified name of the user's exception.
     """
@@ -86,7 +90,6 @@ class UserFunctionError(JobExecutionError):
         operator_name: str = "",
         uid: str = "",
         subtask: int = 0,
-        epoch: int = 0,
         record: str | None = None,
         cause_type: str = "",
     ) -> None:
@@ -94,7 +97,7 @@ class UserFunctionError(JobExecutionError):
         self.operator_name = operator_name
         self.uid = uid
         self.subtask = subtask
-        self.epoch = epoch
+        self.epoch = 0
         self.record = record
         self.cause_type = cause_type
 
@@ -109,3 +112,42 @@ def is_lasting(error: BaseException) -> bool:
     if isinstance(error, UserFunctionError):
         return error.cause_type in _LASTING_CAUSES
     return isinstance(error, _LASTING)
+
+
+RECORD_CHARACTERS: Final = 200
+
+_repr: Final = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = RECORD_CHARACTERS
+_repr.maxtuple = _repr.maxlist = _repr.maxdict = _repr.maxset = _repr.maxfrozenset = 40
+
+
+def shorten(value: Any, most: int = RECORD_CHARACTERS) -> str:
+    """Returns the text of a value, cut to so many characters, whatever its `__repr__` does."""
+    try:
+        text = _repr.repr(value)
+    except Exception as error:
+        return f"<{type(value).__qualname__}, whose __repr__ raised {type(error).__name__}>"
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def name_of(function: Any) -> str:
+    """Returns the name that the program gave to a function."""
+    return str(getattr(function, "__qualname__", repr(function))).rpartition(".<locals>.")[2]
+
+
+def nothing_returned(function: Any, what: str) -> ProgramError:
+    """Returns the error for a function that gave None where it must give `what`."""
+    return ProgramError(
+        f"{name_of(function)} returned None instead of {what}. Is a return missing?"
+    )
+
+
+def install_extra(extra: str) -> str:
+    """Returns the command that installs what an extra of this package names.
+
+    By the packages themselves, since the extra's own name works only where an index has Penstock.
+    """
+    wanted = f"extra == '{extra}'"
+    lines = [each.partition(";") for each in metadata.requires("penstock") or ()]
+    named = [f"'{package.strip()}'" for package, _, when in lines if when.strip() == wanted]
+    return f"pip install {' '.join(named)}"

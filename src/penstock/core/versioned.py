@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from penstock.core.envelope import DamagedError, seal, unseal
+from penstock.core.codec import DamagedError, seal, unseal
 from penstock.core.errors import PenstockError, StateError
 
 RECORD_MAGIC: Final = b"\x93PENSREC"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of
+from penstock.core.times import to_millis
 from penstock.datastream.data_stream import DataStream
 from penstock.operators.async_function import NO_RETRY_STRATEGY
 from penstock.operators.async_wait import AsyncWaitSpec

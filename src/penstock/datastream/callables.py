@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import KeyGroups
 from penstock.core.types import (
     PickledBytesTypeInfo,
     TupleTypeInfo,
@@ -19,6 +18,7 @@ from penstock.core.types import (
     Types,
     checked_type,
 )
+from penstock.graph.nodes import KeyGroups
 from penstock.operators.adapters import as_key_selector, check_callable
 from penstock.operators.functions import (
     Function,

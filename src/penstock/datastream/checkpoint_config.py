@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from penstock.core.duration import Duration, to_millis
 from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.refused_names import names_of
+from penstock.core.times import Duration, to_millis
 from penstock.datastream.checkpoint_storage import CheckpointStorage, storage_of
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
+from penstock.core.times import to_millis
 from penstock.datastream.callables import as_process_join_function, key_groups
 from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.windowed_stream import WindowSettings
 from penstock.operators.adapters import as_instance
-from penstock.operators.connected import (
-    BroadcastProcessSpec,
-    CoFlatMapSpec,
-    CoMapSpec,
-    CoProcessSpec,
-    KeyedBroadcastProcessSpec,
-    KeyedCoProcessSpec,
-)
 from penstock.operators.functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
@@ -31,6 +23,14 @@ from penstock.operators.functions import (
     KeyedCoProcessFunction,
 )
 from penstock.operators.interval_join import IntervalJoinSpec
+from penstock.operators.process import (
+    BroadcastProcessSpec,
+    CoFlatMapSpec,
+    CoMapSpec,
+    CoProcessSpec,
+    KeyedBroadcastProcessSpec,
+    KeyedCoProcessSpec,
+)
 from penstock.operators.results import as_output_tag
 from penstock.operators.runtime_context import CheckpointedFunction
 from penstock.operators.windows.contents import PairContents

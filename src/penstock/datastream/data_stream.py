@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import Broadcast, Partitioning
 from penstock.core.refused_names import names_of
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.callables import (
@@ -33,7 +32,7 @@ from penstock.datastream.missing_methods import RefusedMethods, earlier_keywords
 from penstock.datastream.sinks import CloseableIterator, EndOfStream
 from penstock.datastream.stream_view import DataStreamSink, PartitionedStream
 from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
-from penstock.graph.nodes import Input, NodeKind
+from penstock.graph.nodes import Broadcast, Input, NodeKind, Partitioning
 from penstock.operators.convert import with_output_type
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
@@ -46,7 +45,7 @@ from penstock.operators.windows.assigners import (
 )
 
 if TYPE_CHECKING:
-    from penstock.core.partitioning import KeyGroups
+    from penstock.graph.nodes import KeyGroups
     from penstock.operators.functions import (
         FilterFunction,
         FlatMapFunction,

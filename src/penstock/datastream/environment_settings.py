@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
-from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.times import to_millis
 from penstock.datastream.checkpoint_config import CheckpointConfig, checked_enum
 from penstock.datastream.execution_mode import RuntimeExecutionMode, TimeCharacteristic
 from penstock.datastream.missing_methods import Hints, earlier_keywords

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.configuration import Rank
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import Forward, KeyGroups
 from penstock.core.redaction import shown_value
 from penstock.core.row import Row
+from penstock.graph.nodes import Forward, KeyGroups
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

@@ -19,18 +19,17 @@ from penstock.operators.adapters import (
     open_function,
     refuse_operator_state,
 )
-from penstock.operators.connected import (
+from penstock.operators.convert import ConvertOutputSpec, SortedInputsSpec
+from penstock.operators.functions import KeyedProcessFunction
+from penstock.operators.process import (
     CoFlatMapSpec,
     CoMapSpec,
     KeyedBroadcastProcessSpec,
     KeyedCoProcessSpec,
+    KeyedProcessSpec,
 )
-from penstock.operators.convert import ConvertOutputSpec
-from penstock.operators.functions import KeyedProcessFunction
-from penstock.operators.process import KeyedProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec, aggregation
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
-from penstock.operators.sorted_inputs import SortedInputsSpec
 from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.state.descriptors import ValueStateDescriptor
 

@@ -10,12 +10,11 @@ from penstock.connectors.collect import PrintSink, format_row
 from penstock.connectors.sink import Sink
 from penstock.connectors.user_sink import FunctionSink, SinkFunction
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import Forward
 from penstock.core.row import Row
 from penstock.core.types import PickledBytesTypeInfo, RowTypeInfo, TypeInformation, Types
 from penstock.datastream.notebook import as_table
 from penstock.datastream.stream_view import DataStreamSink, StreamView
-from penstock.graph.nodes import NodeKind
+from penstock.graph.nodes import Forward, NodeKind
 from penstock.operators.adapters import check_methods
 from penstock.operators.functions import Function
 

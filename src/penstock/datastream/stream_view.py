@@ -5,22 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import (
+from penstock.core.times import to_millis
+from penstock.core.types import TypeInformation, Types
+from penstock.datastream.missing_methods import Hints
+from penstock.datastream.notebook import graph_svg
+from penstock.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.graph.nodes import (
+    Chaining,
     Custom,
     Forward,
     Global,
+    Input,
+    Node,
+    NodeKind,
     Partitioning,
     Rebalance,
     Rescale,
     Shuffle,
 )
-from penstock.core.types import TypeInformation, Types
-from penstock.datastream.missing_methods import Hints
-from penstock.datastream.notebook import graph_svg
-from penstock.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.graph.nodes import Chaining, Input, Node, NodeKind
 from penstock.operators.adapters import as_key_selector, as_partitioner
 from penstock.operators.convert import with_output_type
 from penstock.operators.simple import MapSpec

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import KeyGroups
+from penstock.core.times import to_millis
 from penstock.core.types import Types
 from penstock.datastream.callables import (
     as_all_window_function,
@@ -17,6 +16,7 @@ from penstock.datastream.callables import (
     one_key,
 )
 from penstock.datastream.missing_methods import Hints, earlier_keywords
+from penstock.graph.nodes import KeyGroups
 from penstock.operators.results import as_output_tag
 from penstock.operators.windows.aggregates import CountAggregate, FieldContents
 from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents

@@ -21,8 +21,8 @@ import click
 
 from penstock.cli.report import table
 from penstock.common import Configuration
-from penstock.core.clock import SystemClock
 from penstock.core.configuration import Rank
+from penstock.core.times import SystemClock
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
 from penstock.job.progress import digest_of, shown_progress

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.core.errors import PenstockError
 
 

@@ -15,8 +15,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, cast
 
-from penstock.core.errors import ConfigurationError
-from penstock.core.naming import install_extra
+from penstock.core.errors import ConfigurationError, install_extra
 from penstock.files.contract import (
     PIECE_BYTES,
     Capabilities,

@@ -16,8 +16,7 @@ import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from penstock.core.errors import ConfigurationError
-from penstock.core.naming import install_extra
+from penstock.core.errors import ConfigurationError, install_extra
 from penstock.files.contract import (
     PIECE_BYTES,
     Capabilities,

@@ -17,8 +17,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from penstock.core.errors import ConfigurationError
-from penstock.core.naming import install_extra
+from penstock.core.errors import ConfigurationError, install_extra
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 from penstock.files.contract import Capabilities, Entry, Storage, behind_the_end, check_key
 from penstock.files.errors import (

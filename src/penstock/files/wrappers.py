@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.core.clock import jittered
+from penstock.core.times import jittered
 from penstock.files.contract import Entry, Storage, check_key
 from penstock.files.errors import (
     FilesError,

@@ -26,9 +26,9 @@ from penstock.checkpoint.savepoints import (
 from penstock.checkpoint.snapshot import JobSnapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.uploads import InlinePolicy, local_files
-from penstock.core.clock import SystemClock
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM, MIN_MAX_PARALLELISM
+from penstock.core.times import SystemClock
 from penstock.files.area import FileArea
 from penstock.files.urls import configured_storages
 from penstock.inspection.operator_editing import (

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.manifest import OperatorRecord
 from penstock.checkpoint.snapshot import local_keyed_state
-from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError, StateError
 from penstock.core.keygroups import key_group, key_group_range, subtask_of
-from penstock.core.times import MIN_WATERMARK
+from penstock.core.times import MIN_WATERMARK, EpochClock
 from penstock.job.snapshot import state_records, subtask_record, uid_hash
 from penstock.runtime.records import OperatorVersion
 from penstock.state.backend import create_backend

@@ -20,8 +20,7 @@ from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
-from penstock.core.errors import EnvironmentError_
-from penstock.core.naming import install_extra
+from penstock.core.errors import EnvironmentError_, install_extra
 from penstock.core.row import Row
 from penstock.files.area import FileArea
 from penstock.files.urls import configured_storages

@@ -11,7 +11,7 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.orphans import list_orphans
 from penstock.checkpoint.paths import METADATA, checkpoint_number
 from penstock.checkpoint.verify import VerifyReport, verify_snapshot
-from penstock.core.clock import SystemClock
+from penstock.core.times import SystemClock
 from penstock.files.errors import FilesError
 from penstock.files.urls import canonical_url, configured_storages, split_url
 

@@ -24,9 +24,9 @@ from penstock.checkpoint.pointer import open_records
 from penstock.checkpoint.settings import RetentionPolicy, StorageKind, is_kept
 from penstock.checkpoint.snapshot_load import loaded_of
 from penstock.checkpoint.start_point import own_start
-from penstock.core.clock import SystemClock
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
+from penstock.core.times import SystemClock
 from penstock.files.urls import Storages
 from penstock.job.attempt_directories import remove_earlier_attempts
 from penstock.job.settings import read_settings

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.spark import SparkSink
-from penstock.core import pickling
+from penstock.core import codec
 from penstock.core.errors import EnvironmentError_
 from penstock.job.settings import IN_PROCESS, JobSettings
 from penstock.runtime.lowering import SinkSpec, lower, with_settings
@@ -121,7 +121,7 @@ class Engine:
 def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
     """Starts Spark, unless the job runs in this process."""
     if settings.master == IN_PROCESS:
-        pickling.register_by_value_pickler(_pickled_by_value)
+        codec.register_by_value_pickler(_pickled_by_value)
         engine = Engine(with_settings(_lowered(graph, settings), settings.storage_options))
         if not settings.dependencies.are_none:
             from penstock.spark.dependencies import Here

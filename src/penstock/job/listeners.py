@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointFailed
-from penstock.core.clock import SystemClock
 from penstock.core.errors import ProgramError
+from penstock.core.times import SystemClock
 from penstock.job.progress import JobDigest, digest_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.checkpoint.coordination.facts import Fact
     from penstock.job.record import Job
-    from penstock.runtime.driver import EpochSummary
+    from penstock.runtime.job_state import EpochSummary
     from penstock.spark.query_events import QueryEvents
 
 OF_SPARK: Final = ("onQueryStarted", "onQueryProgress", "onQueryIdle", "onQueryTerminated")

@@ -45,10 +45,9 @@ if TYPE_CHECKING:
     from penstock.graph.job_graph import JobGraph
     from penstock.graph.nodes import StreamGraph
     from penstock.job.settings import JobSettings
-    from penstock.runtime.driver import EpochSummary, JobDriver
-    from penstock.runtime.job_state import JobState
+    from penstock.runtime.driver import JobDriver
+    from penstock.runtime.job_state import EpochSummary, JobState, SourceProgress
     from penstock.runtime.overdue import OverdueEpoch
-    from penstock.runtime.source_progress import SourceProgress
 
     Listener = Callable[[EpochSummary], None]
 

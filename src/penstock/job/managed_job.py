@@ -39,8 +39,8 @@ from penstock.jobmanager.job_records import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from penstock.core.clock import Clock
     from penstock.core.configuration import Configuration
+    from penstock.core.times import Clock
     from penstock.graph.nodes import StreamGraph
     from penstock.job.local_job import Listener, LocalJob
     from penstock.jobmanager.job_directory import JobDirectory

@@ -20,9 +20,7 @@ from enum import Enum
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, cast
 
-from penstock.core.clock import SystemClock
-from penstock.core.duration import size_text, span_text
-from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
+from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, SystemClock, size_text, span_text
 
 if TYPE_CHECKING:
     from penstock.checkpoint.statistics import CheckpointRecord

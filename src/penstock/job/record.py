@@ -16,10 +16,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.core.job import JobStatus
 from penstock.core.redaction import without_secrets
+from penstock.core.times import SystemClock
 from penstock.job.settings import IN_PROCESS
 from penstock.jobmanager.job_records import JobRecord
 from penstock.operators.errors import describe_exception
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from penstock.core.job import JobExecutionResult
     from penstock.graph.job_graph import JobGraph, Stage
     from penstock.job.settings import JobSettings
-    from penstock.runtime.driver import EpochSummary
     from penstock.runtime.job_metrics import SubtaskTotals
+    from penstock.runtime.job_state import EpochSummary
     from penstock.runtime.overdue import OverdueEpoch
 
 

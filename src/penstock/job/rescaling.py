@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.errors import JobExecutionError
 from penstock.core.job import JobStatus
-from penstock.graph.compile import rescaled, spread
+from penstock.graph.job_graph import rescaled, spread
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint

@@ -36,12 +36,11 @@ from penstock.runtime.state_files import HeldFiles, StateFiles
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.core.clock import Clock
+    from penstock.core.times import Clock
     from penstock.graph.job_graph import JobGraph
     from penstock.job.engine import Engine
     from penstock.job.settings import JobSettings
-    from penstock.runtime.driver import EpochSummary
-    from penstock.runtime.job_state import JobState
+    from penstock.runtime.job_state import EpochSummary, JobState
 
 _log = logging.getLogger("penstock.job")
 _RESTORE = fault_span("job.restore")

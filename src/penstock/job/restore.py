@@ -19,21 +19,18 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.snapshot import local_handle, local_keyed_state
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.connectors.source import Split
-from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
 from penstock.core.keygroups import key_group_range
+from penstock.core.times import EpochClock
 from penstock.files.area import FileArea
 from penstock.files.urls import canonical_url, configured_storages
-from penstock.graph.compile import compile_graph
+from penstock.graph.job_graph import compile_graph
 from penstock.graph.nodes import NodeKind
 from penstock.job.restore_fit import Fit, OperatorFit, Probed, fit, undeclared
-from penstock.operators.logic import OperatorContext
-from penstock.operators.metrics import MetricGroup
-from penstock.operators.timers import OperatorTimers
+from penstock.operators.logic import MetricGroup, OperatorContext, OperatorTimers
 from penstock.runtime.chain import ChainOutput
-from penstock.runtime.job_state import JobState
+from penstock.runtime.job_state import JobState, SourceProgress
 from penstock.runtime.records import OperatorVersion, SubtaskVersion
-from penstock.runtime.source_progress import SourceProgress
 from penstock.state.backend import create_backend
 from penstock.state.evolution import PICKLE
 from penstock.state.heap import HASHMAP

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
     from penstock.runtime.driver import JobDriver
-    from penstock.runtime.job_state import JobState
+    from penstock.runtime.job_state import JobState, SourceProgress
     from penstock.runtime.records import EpochTimes, OperatorVersion
     from penstock.runtime.sinks import SinkCommits
-    from penstock.runtime.source_progress import SourceProgress
     from penstock.runtime.state_files import StateFiles
     from penstock.state.evolution import StateFacts
 

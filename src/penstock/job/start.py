@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.settings import RetentionPolicy, StorageKind
 from penstock.connectors.source import Boundedness
-from penstock.core.duration import format_millis
 from penstock.core.job import JobStatus
-from penstock.graph.compile import compile_graph
+from penstock.core.times import format_millis
+from penstock.graph.job_graph import compile_graph
 from penstock.graph.nodes import NodeKind
 from penstock.job.local_job import LocalJob
 from penstock.job.record import in_one_line

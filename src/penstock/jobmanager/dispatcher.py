@@ -33,8 +33,8 @@ from penstock.jobmanager.job_records import CommandKind, RefusedError, attempt_e
 from penstock.jobmanager.supervised_job import SupervisedJob
 
 if TYPE_CHECKING:
-    from penstock.core.clock import Clock
     from penstock.core.job import JobStatus
+    from penstock.core.times import Clock
     from penstock.jobmanager.job_records import (
         Command,
         JobRecord,

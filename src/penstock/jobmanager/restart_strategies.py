@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from penstock.core.duration import format_millis
 from penstock.core.errors import ConfigurationError
+from penstock.core.times import format_millis
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

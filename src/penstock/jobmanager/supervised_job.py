@@ -31,7 +31,7 @@ from penstock.jobmanager.processes import exit_text
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 
 if TYPE_CHECKING:
-    from penstock.core.clock import Clock
+    from penstock.core.times import Clock
     from penstock.jobmanager.job_directory import JobDirectory
     from penstock.jobmanager.processes import Child, Launcher
 

@@ -12,8 +12,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.errors import ConfigurationError
-from penstock.core.naming import install_extra
+from penstock.core.errors import ConfigurationError, install_extra
 from penstock.inspection.pages import SnapshotPages
 from penstock.job.embedded_dispatcher import EmbeddedDispatcher
 

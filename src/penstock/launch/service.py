@@ -21,10 +21,9 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.clock import SystemClock
-from penstock.core.errors import ConfigurationError, EnvironmentError_
-from penstock.core.naming import install_extra
+from penstock.core.errors import ConfigurationError, EnvironmentError_, install_extra
 from penstock.core.redaction import SecretlessFormatter
+from penstock.core.times import SystemClock
 from penstock.core.tls import rest_scheme
 from penstock.files.urls import canonical_url
 from penstock.inspection.pages import SnapshotPages

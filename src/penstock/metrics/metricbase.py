@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 
 from penstock.core.refused_names import names_of
-from penstock.operators.metrics import Counter, Distribution, Meter, MetricGroup
+from penstock.operators.logic import Counter, Distribution, Meter, MetricGroup
 
 __all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
 

@@ -15,8 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from penstock.core.errors import ProgramError
-from penstock.core.naming import name_of, shorten
+from penstock.core.errors import ProgramError, name_of, shorten
 from penstock.operators import functions as base
 from penstock.operators.functions import Function
 from penstock.operators.runtime_context import CheckpointedFunction

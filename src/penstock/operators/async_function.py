@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic
 
-from penstock.core.errors import ProgramError
-from penstock.core.naming import shorten
+from penstock.core.errors import ProgramError, shorten
 from penstock.core.type_variables import IN, OUT
 from penstock.operators.functions import Function
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final
 
-from penstock.core.errors import ProgramError
-from penstock.core.naming import shorten
+from penstock.core.errors import ProgramError, shorten
 from penstock.core.records import Batch
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.operators.adapters import as_instance

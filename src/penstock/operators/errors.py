@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import penstock
-from penstock.core.errors import PenstockError, UserFunctionError
-from penstock.core.naming import shorten
+from penstock.core.errors import PenstockError, UserFunctionError, shorten
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:

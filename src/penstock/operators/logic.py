@@ -16,22 +16,228 @@ A logic may keep what it likes in attributes as a cache, as long as step 2 reset
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.times import MIN_WATERMARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock.core.clock import EpochClock
     from penstock.core.records import Batch
-    from penstock.operators.metrics import MetricGroup
-    from penstock.operators.timers import OperatorTimers
+    from penstock.core.times import EpochClock
     from penstock.state.keyed import KeyedState
     from penstock.state.operator_state import OperatorState
+    from penstock.state.timers import TimerTable
+
+# Timers of keyed operators, in both time domains.
+#
+# A million timers that are due at once would make one epoch of many seconds. Where nothing that
+# comes behind them is at hand, the subtask bounds the time of firing (`slice_ends`), as Flink's
+# interruptible timers make room for barriers. What is left fires in the next epochs, before any
+# record; the watermark waits for it.
+
+
+OnTimer = Callable[[int, Any, Any], None]
+
+TIMERS_AT_ONCE: Final = 4096
+"""Timers that are looked up together."""
+
+TIMERS_BETWEEN_LOOKS: Final = 16
+"""Timers that fire before the next look at the clock."""
+
+
+class OperatorTimers:
+    """Fires the timers of one operator; the timers themselves are keyed state."""
+
+    def __init__(self, state: KeyedState, clock: EpochClock) -> None:
+        self._state = state
+        self._clock = clock
+        self._watermark = MIN_WATERMARK
+        self.fired = 0
+        """Timers that fired since the last epoch began."""
+        self.slice_ends: float | None = None
+        """By `time.perf_counter`, when firing stops although more is due; None for never."""
+
+    def current_watermark(self) -> int:
+        return self._watermark
+
+    def current_processing_time(self) -> int:
+        return self._clock.now_ms
+
+    def next_processing_timer(self) -> int | None:
+        return self._state.processing_timers.next_time()
+
+    def restore_watermark(self, watermark: int) -> None:
+        """Sets the watermark without firing, after a restore."""
+        self._watermark = watermark
+
+    def is_slice_over(self) -> bool:
+        """Returns whether what is due is to wait for the next epoch."""
+        return self.slice_ends is not None and time.perf_counter() >= self.slice_ends
+
+    def advance_watermark(self, watermark: int, on_timer: OnTimer) -> bool:
+        """Fires event timers; returns whether nothing up to the watermark is left."""
+        self._watermark = watermark
+        return self._fire(self._state.event_timers, watermark, on_timer)
+
+    def advance_processing_time(self, now_ms: int, on_timer: OnTimer) -> None:
+        self._fire(self._state.processing_timers, now_ms, on_timer)
+
+    def _fire(self, table: TimerTable, until_ms: int, on_timer: OnTimer) -> bool:
+        """Fires in time order, timers registered meanwhile included, while due."""
+        state = self._state
+        while (time_ms := table.next_time()) is not None and time_ms <= until_ms:
+            due = table.due(time_ms, TIMERS_AT_ONCE)
+            state.prefetch([key for key, _ in due])
+            for count, (key, namespace) in enumerate(due):
+                if count and count % TIMERS_BETWEEN_LOOKS == 0 and self.is_slice_over():
+                    self.fired += count
+                    state.namespace = None
+                    return False
+                # False: an earlier timer of this very instant deleted it.
+                if table.remove(time_ms, key, namespace):
+                    state.key = key
+                    state.namespace = namespace
+                    on_timer(time_ms, key, namespace)
+            self.fired += len(due)
+        state.namespace = None
+        return True
+
+
+# Metrics of one operator in one subtask: the built-in counts and the user's own.
+#
+# What counts up is reported as its growth in one epoch, and the driver sums it: a retried epoch is
+# not counted twice, and a subtask that moves to another worker does not begin anew. The users' own
+# view (`get_count()`) is that of the worker.
+
+
+class Counter:
+    """A number that users raise and lower."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._before = 0
+
+    def inc(self, n: int = 1) -> None:
+        self._count += n
+
+    def dec(self, n: int = 1) -> None:
+        self._count -= n
+
+    def get_count(self) -> int:
+        return self._count
+
+    def begin_epoch(self) -> None:
+        self._before = self._count
+
+    def report(self) -> Any:
+        return self._count - self._before
+
+
+class Distribution:
+    """Sum, count, minimum and maximum of the values given to it in this epoch."""
+
+    def __init__(self) -> None:
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        self.count = 0
+        self.sum = 0
+        self.min: int | None = None
+        self.max: int | None = None
+
+    def update(self, value: int) -> None:
+        self.count += 1
+        self.sum += value
+        self.min = value if self.min is None else min(self.min, value)
+        self.max = value if self.max is None else max(self.max, value)
+
+    def report(self) -> Any:
+        return {"count": self.count, "sum": self.sum, "min": self.min, "max": self.max}
+
+
+class Meter:
+    """Counts events; the driver knows the time and makes a rate of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._before = 0
+
+    def mark_event(self, value: int = 1) -> None:
+        self._count += value
+
+    def get_count(self) -> int:
+        return self._count
+
+    def begin_epoch(self) -> None:
+        self._before = self._count
+
+    def report(self) -> Any:
+        return {"events": self._count - self._before}
+
+
+OF_SOURCES: Final = ""
+"""Group of what a source measures: its names begin with a dot, and are shown as Flink's own."""
+
+
+class MetricGroup:
+    """Named metrics of one operator, with nested groups."""
+
+    def __init__(self, scope: tuple[str, ...] = ()) -> None:
+        self.scope = scope
+        self.metrics: dict[str, Any] = {}
+        self.groups: dict[str, MetricGroup] = {}
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """Returns the nested group `name`, or `name.extra`; made at the first call."""
+        label = name if extra is None else f"{name}.{extra}"
+        group = self.groups.get(label)
+        if group is None:
+            group = self.groups[label] = MetricGroup((*self.scope, label))
+        return group
+
+    def counter(self, name: str) -> Counter:
+        return self.metrics.setdefault(name, Counter())  # type: ignore[no-any-return]
+
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        return self.metrics.setdefault(name, Meter())  # type: ignore[no-any-return]
+
+    def distribution(self, name: str) -> Distribution:
+        return self.metrics.setdefault(name, Distribution())  # type: ignore[no-any-return]
+
+    def gauge(self, name: str, obj: Callable[[], int]) -> None:
+        self.metrics[name] = obj
+
+    def get_all_variables(self) -> dict[str, str]:
+        return {}
+
+    def begin_epoch(self) -> None:
+        """What is counted from here on belongs to a new epoch."""
+        for metric in self.metrics.values():
+            if isinstance(metric, Counter | Meter | Distribution):
+                metric.begin_epoch()
+        for group in self.groups.values():
+            group.begin_epoch()
+
+    def report(self) -> dict[str, Any]:
+        """Returns what the epoch's report carries, by dotted name: plain data.
+
+        A counter is its growth, a meter `{"events": growth}`, a distribution its four numbers, a
+        gauge `{"value": what it says}`.
+        """
+        values: dict[str, Any] = {}
+        for name, metric in self.metrics.items():
+            label = ".".join((*self.scope, name))
+            if isinstance(metric, Counter | Meter | Distribution):
+                values[label] = metric.report()
+            else:
+                values[label] = {"value": metric()}
+        for group in self.groups.values():
+            values.update(group.report())
+        return values
 
 
 class Output(Protocol):

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.core.errors import ProgramError
-from penstock.core.naming import nothing_returned
+from penstock.core.errors import ProgramError, nothing_returned
 from penstock.core.records import Batch
 from penstock.operators.adapters import as_reduce
 from penstock.operators.errors import user_code

@@ -24,9 +24,7 @@ from penstock.state.descriptors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.operators.logic import OperatorContext, OperatorLogic
-    from penstock.operators.metrics import MetricGroup
-    from penstock.operators.timers import OperatorTimers
+    from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
     from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
     from penstock.state.keyed import KeyedState
 

@@ -10,7 +10,7 @@ from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.operators.watermark_tracker import WatermarkTracker
 
 if TYPE_CHECKING:
-    from penstock.core.columns import ColumnBatch
+    from penstock.core.records import ColumnBatch
 
 
 # Merges the watermarks and states of several inputs into one.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.columns import ColumnBatch, NotColumnar
 from penstock.core.errors import ProgramError
-from penstock.core.records import Batch
+from penstock.core.records import Batch, ColumnBatch, NotColumnar
 from penstock.core.times import MAX_WATERMARK
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.watermark_strategy import WatermarkStrategy

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
-from penstock.core.times import MIN_WATERMARK
+from penstock.core.times import MIN_WATERMARK, to_millis
 
 
 class TimestampAssigner(ABC):

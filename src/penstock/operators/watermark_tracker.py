@@ -20,9 +20,8 @@ from functools import cache
 from itertools import repeat
 from typing import Any, Final
 
-from penstock.core.columns import ColumnBatch, NotColumnar
-from penstock.core.errors import ProgramError
-from penstock.core.naming import shorten
+from penstock.core.errors import ProgramError, shorten
+from penstock.core.records import ColumnBatch, NotColumnar
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.operators.errors import user_code
 from penstock.operators.watermark_strategy import (

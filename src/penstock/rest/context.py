@@ -19,9 +19,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError, ProgramError
 from penstock.core.redaction import without_secrets
+from penstock.core.times import SystemClock
 from penstock.job import documents
 from penstock.job.documents.current import current_job
 from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
@@ -30,7 +30,7 @@ from penstock.jobmanager.job_records import RefusedError
 if TYPE_CHECKING:
     from fastapi import FastAPI, Response
 
-    from penstock.core.clock import Clock
+    from penstock.core.times import Clock
     from penstock.jobmanager.dispatching import Dispatcher
     from penstock.rest.event_hub import EventHub
     from penstock.rest.settings import RestSettings

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.connectors.source import Budget
@@ -20,7 +20,16 @@ from penstock.core.fault_points import fault_span
 from penstock.operators.errors import function_error
 from penstock.runtime.admission import Admission
 from penstock.runtime.job_metrics import work_by_level
-from penstock.runtime.job_state import InconsistentEpoch, JobState, check_reports
+from penstock.runtime.job_state import (
+    EpochSummary,
+    InconsistentEpoch,
+    JobState,
+    MicroBatches,
+    RunningEpoch,
+    SourceProgress,
+    SplitAlignment,
+    check_reports,
+)
 from penstock.runtime.level_task import raise_error
 from penstock.runtime.records import (
     EpochPlan,
@@ -31,14 +40,13 @@ from penstock.runtime.records import (
     SubtaskPlan,
     SubtaskReport,
 )
-from penstock.runtime.source_progress import MicroBatches, SourceProgress, SplitAlignment
 from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.core.clock import Clock
     from penstock.core.job import SnapshotWish
+    from penstock.core.times import Clock
     from penstock.graph.job_graph import Stage
     from penstock.runtime.records import Delivery, Errand
     from penstock.runtime.sinks import SinkCommits
@@ -72,37 +80,6 @@ class Checkpoints(Protocol):
 
     def offer(self, driver: JobDriver, *, stopped: bool) -> None:
         """Takes the state at the end of an epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class EpochSummary:
-    """What listeners are told after each epoch.
-
-    Attributes:
-        epoch: Its number.
-        duration_ms: From planning to the commit of the sinks.
-        records_read: Over all sources.
-        backlog: Whether more could have been read.
-        reports: The reports themselves.
-        phases_ms: What the duration is made of: `plan`, `run` (on the engine, tries in vain
-            included), `fold` and `commit`.
-    """
-
-    epoch: int
-    duration_ms: int
-    records_read: int
-    backlog: bool
-    reports: list[SubtaskReport] = field(repr=False)
-    phases_ms: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class RunningEpoch:
-    """An epoch under way."""
-
-    epoch: int
-    started_ms: int  # Wall time.
-    ran_ms: Callable[[], int]  # How long it has run by now.
 
 
 class JobDriver:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.errors import ProgramError
-from penstock.core.naming import shorten
-from penstock.core.partitioning import PartialAggregates
-from penstock.core.pickling import are_small
+from penstock.core.codec import are_small
+from penstock.core.errors import ProgramError, shorten
 from penstock.core.records import BATCH_RECORDS, Batch, mean_bytes
 from penstock.core.times import NO_TIMESTAMP
+from penstock.graph.nodes import PartialAggregates
 from penstock.operators.windows.partials import PartialAggregator
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind
-from penstock.runtime.partitioners import ByKeyGroup, Partitioner
+from penstock.runtime.partitioners import ByKeyGroup, ChannelSelector
 
 if TYPE_CHECKING:
     from penstock.graph.job_graph import Edge
@@ -38,7 +37,7 @@ class ExchangeWriter:
     def __init__(
         self,
         edge: Edge,
-        partitioner: Partitioner,
+        partitioner: ChannelSelector,
         targets: int,
         channel: int,
         most_bytes: int = MOST_FRAME_BYTES,
@@ -185,7 +184,9 @@ def reading_order(edge: Edge) -> tuple[bool, int, int]:
 class PartialWriter(ExchangeWriter):
     """Sends partial aggregates of one edge's records from one subtask."""
 
-    def __init__(self, edge: Edge, partitioner: Partitioner, targets: int, channel: int) -> None:
+    def __init__(
+        self, edge: Edge, partitioner: ChannelSelector, targets: int, channel: int
+    ) -> None:
         super().__init__(edge, partitioner, targets, channel)
         assert isinstance(edge.partitioning, PartialAggregates)
         self._aggregator = PartialAggregator(edge.partitioning.aggregation)
@@ -216,7 +217,9 @@ class PartialWriter(ExchangeWriter):
             super().write(batch)
 
 
-def make_writer(edge: Edge, partitioner: Partitioner, targets: int, channel: int) -> ExchangeWriter:
+def make_writer(
+    edge: Edge, partitioner: ChannelSelector, targets: int, channel: int
+) -> ExchangeWriter:
     """Makes the sending side of an edge."""
     aggregates = isinstance(edge.partitioning, PartialAggregates)
     kind = PartialWriter if aggregates else ExchangeWriter

@@ -11,9 +11,8 @@ from array import array
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from penstock.core import pickling
-from penstock.core.errors import ProgramError
-from penstock.core.naming import shorten
+from penstock.core import codec
+from penstock.core.errors import ProgramError, shorten
 from penstock.core.records import Batch
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 
@@ -68,8 +67,8 @@ class BatchCodec:
         self._repeats = self._small = False
 
     def encode(self, batch: Batch, *, small: bool | None = None) -> bytes:
-        """Returns the payload; `small` is what `pickling.are_small` says of the values."""
-        self._small = pickling.are_small(batch.values) if small is None else small
+        """Returns the payload; `small` is what `codec.are_small` says of the values."""
+        self._small = codec.are_small(batch.values) if small is None else small
         timestamps = batch.timestamps
         times = None if timestamps is None else _packed(timestamps, batch.values)
         numbers = batch.keys
@@ -94,9 +93,9 @@ class BatchCodec:
 
     def _dump(self, values: list[Any], times: Any, keys: Any, order: Any, numbers: Any) -> bytes:
         content = (values, times, keys, order, numbers)
-        if self._small and not self._repeats and pickling.are_small(keys or ()):
+        if self._small and not self._repeats and codec.are_small(keys or ()):
             try:
-                payload = pickling.dumps_without_memo(content)
+                payload = codec.dumps_without_memo(content)
             except Exception:
                 # One of them is of another kind than those that were looked at.
                 pass
@@ -104,7 +103,7 @@ class BatchCodec:
                 self._repeats = len(payload) > _LARGE_BYTES
                 return payload
         try:
-            return pickling.dumps(content)
+            return codec.dumps(content)
         except Exception as error:
             raise _not_picklable([*values, *(keys or ())], error) from None
 
@@ -116,7 +115,7 @@ _LARGE_BYTES: Final = 8 << 20
 def _not_picklable(items: list[Any], error: Exception) -> ProgramError:
     for item in items:
         try:
-            pickling.dumps(item)
+            codec.dumps(item)
         except Exception as cause:
             return ProgramError(
                 f"the record {shorten(item)} cannot be sent to the next operator: {cause}. Emit "

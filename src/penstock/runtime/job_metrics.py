@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
-    from penstock.runtime.driver import EpochSummary
+    from penstock.runtime.job_state import EpochSummary
     from penstock.runtime.records import OperatorMetrics, SubtaskKey, SubtaskReport
 
 WINDOW_MS: Final = 10_000

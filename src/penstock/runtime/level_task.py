@@ -217,5 +217,9 @@ def _describe(
 def raise_error(report: ErrorReport) -> None:
     """Raises the error of a report in the driver."""
     if report.error_type == "UserFunctionError":
-        raise UserFunctionError(report.message, **report.fields)
+        fields = dict(report.fields)
+        epoch = fields.pop("epoch")
+        error = UserFunctionError(report.message, **fields)
+        error.epoch = epoch
+        raise error
     raise getattr(errors, report.error_type, errors.JobExecutionError)(report.message)

@@ -19,11 +19,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.columns import ColumnName, NotColumnar
 from penstock.core.errors import ProgramError, UnsupportedError
-from penstock.core.partitioning import KeyGroups, PartialAggregates
-from penstock.graph.compile import compile_graph
-from penstock.graph.nodes import Input, Node, NodeKind
+from penstock.core.records import ColumnName, NotColumnar
+from penstock.graph.job_graph import compile_graph
+from penstock.graph.nodes import Input, KeyGroups, Node, NodeKind, PartialAggregates
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.watermark_strategy import TimestampColumn, WatermarkStrategy

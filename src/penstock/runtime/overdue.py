@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from penstock.core.naming import shorten
+from penstock.core.errors import shorten
 from penstock.files.private import replace_file
 from penstock.operators.errors import failing_record, is_ours
 from penstock.operators.logic import OperatorLogic
@@ -35,7 +35,7 @@ from penstock.state.tables import NO_KEY
 if TYPE_CHECKING:
     from types import FrameType
 
-    from penstock.runtime.driver import JobDriver
+    from penstock.runtime.job_state import RunningEpoch
     from penstock.runtime.records import EpochPlan, JobProgram, SubtaskKey
 
 TIMES: Final = 10
@@ -202,6 +202,16 @@ WATCH: Final = TaskWatch()
 # -- in the process of the driver ----------------------------------------------------------------
 
 
+class Watched(Protocol):
+    """What runs epochs, such as `JobDriver`."""
+
+    @property
+    def program(self) -> JobProgram: ...
+
+    @property
+    def running(self) -> RunningEpoch | None: ...
+
+
 class EpochWatch:
     """Looks at the epochs of one attempt while it runs.
 
@@ -210,7 +220,7 @@ class EpochWatch:
         show: Takes what is overdue, or None once it is no more.
     """
 
-    def __init__(self, driver: JobDriver, show: Callable[[OverdueEpoch | None], None]) -> None:
+    def __init__(self, driver: Watched, show: Callable[[OverdueEpoch | None], None]) -> None:
         program = driver.program
         self._driver = driver
         self._target_ms = program.target_ms

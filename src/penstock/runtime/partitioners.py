@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.errors import ProgramError
+from penstock.core.errors import ProgramError, shorten
 from penstock.core.keygroups import key_group, numpy_if_there, owners_of, subtask_of
-from penstock.core.naming import shorten
-from penstock.core.partitioning import (
+from penstock.core.records import Batch
+from penstock.graph.nodes import (
     Broadcast,
     Custom,
     Forward,
@@ -27,7 +27,6 @@ from penstock.core.partitioning import (
     Rescale,
     Shuffle,
 )
-from penstock.core.records import Batch
 from penstock.operators.errors import user_code
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class KeyBook(dict[Any, int]):
         self.is_plain = True
 
 
-class Partitioner(ABC):
+class ChannelSelector(ABC):
     """Splits batches among targets."""
 
     def begin_epoch(self, epoch: int, channel: int) -> None:
@@ -112,7 +111,7 @@ class Partitioner(ABC):
         """Yields targets and their records, in order."""
 
 
-class ToOne(Partitioner):
+class ToOne(ChannelSelector):
     """Everything to one target."""
 
     def __init__(self, target: int) -> None:
@@ -122,7 +121,7 @@ class ToOne(Partitioner):
         return ((self._target, batch),)
 
 
-class ToAll(Partitioner):
+class ToAll(ChannelSelector):
     """Everything to every target."""
 
     def __init__(self, targets: int) -> None:
@@ -132,7 +131,7 @@ class ToAll(Partitioner):
         return ((target, batch) for target in range(self._targets))
 
 
-class RoundRobin(Partitioner):
+class RoundRobin(ChannelSelector):
     """Record by record over a range of targets, starting where epoch and subtask say."""
 
     def __init__(self, targets: list[int]) -> None:
@@ -153,7 +152,7 @@ class RoundRobin(Partitioner):
         self._next = (self._next + len(batch)) % count
 
 
-class ByFunction(Partitioner):
+class ByFunction(ChannelSelector):
     """By a target number per record."""
 
     def __init__(self, targets: int, name: str) -> None:
@@ -341,7 +340,7 @@ def make_partitioner(  # noqa: PLR0911, PLR0913 - one line per kind
     targets: int,
     max_parallelism: int,
     name: str,
-) -> Partitioner:
+) -> ChannelSelector:
     """Makes the partitioner of one sending subtask."""
     match partitioning:
         case KeyGroups(selector=selector, key_type=key_type):

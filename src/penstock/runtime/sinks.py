@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.connectors.source import Source
-    from penstock.core.clock import Clock
     from penstock.core.handles import FileHandle
     from penstock.core.records import Batch
+    from penstock.core.times import Clock
     from penstock.graph.job_graph import JobGraph
     from penstock.runtime.records import JobProgram, SubtaskReport
     from penstock.runtime.state_files import StateFiles

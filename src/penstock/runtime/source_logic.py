@@ -22,11 +22,9 @@ from penstock.connectors.source import (
     ReadResult,
     Split,
 )
-from penstock.core.columns import ColumnBatch, NotColumnar
-from penstock.core.records import BATCH_RECORDS, Batch
+from penstock.core.records import BATCH_RECORDS, Batch, ColumnBatch, NotColumnar
 from penstock.core.times import MAX_WATERMARK
-from penstock.operators.logic import OperatorLogic
-from penstock.operators.metrics import OF_SOURCES
+from penstock.operators.logic import OF_SOURCES, OperatorLogic
 from penstock.operators.source_watermarks import SourceWatermarks
 
 if TYPE_CHECKING:

@@ -12,17 +12,14 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.core.clock import EpochClock
 from penstock.core.copies import snapshot, unchanged
 from penstock.core.fault_points import fault_span
 from penstock.core.keygroups import key_group_range
-from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
+from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, EpochClock
 from penstock.graph.nodes import NodeKind
 from penstock.operators.errors import describe_exception
-from penstock.operators.logic import OperatorContext, OperatorLogic
-from penstock.operators.metrics import MetricGroup
+from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
 from penstock.operators.source_watermarks import WatermarkValve
-from penstock.operators.timers import OperatorTimers
 from penstock.runtime.chain import ChainInput, ChainOutput, repeat_progress
 from penstock.runtime.exchange import make_writer, reading_order
 from penstock.runtime.frames import Frame, FrameKind, decode_batch

@@ -33,7 +33,7 @@ from penstock.core.errors import JobExecutionError, ProgramError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from penstock.core.columns import ColumnName
+    from penstock.core.records import ColumnName
 
 SMALL_ROWS: Final = 20_000
 """A batch is expected to be small if the one before had at most so many rows."""

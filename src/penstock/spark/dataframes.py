@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.graph.job_graph import JobGraph, Stage
-    from penstock.runtime.source_progress import SourceProgress
+    from penstock.runtime.job_state import SourceProgress
 
 
 class BoundedRows:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.connectors.source import Split
-    from penstock.runtime.source_progress import SourceProgress
+    from penstock.runtime.job_state import SourceProgress
 
 _STATEFUL: Final = frozenset(
     {

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
-from penstock.core import pickling
+from penstock.core import codec
 from penstock.files.area import HomeArea
 from penstock.runtime.level_task import SubtaskCache, TaskPlace, run_level_task
 from penstock.runtime.records import Delivery
@@ -44,7 +44,7 @@ _PROGRAMS: dict[tuple[str, int], JobProgram] = {}
 """The job attempt that this worker process served last."""
 
 # Records and state may hold instances of classes that only functions of the program know.
-pickling.register_by_value_pickler(cloudpickle.dumps)
+codec.register_by_value_pickler(cloudpickle.dumps)
 
 # When a worker's garbage collector runs.
 #

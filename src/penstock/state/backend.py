@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.clock import EpochClock
 from penstock.core.errors import ConfigurationError
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM
+from penstock.core.times import EpochClock
 from penstock.state.delta_chain import FoldPolicy, StateContext
 from penstock.state.heap import HASHMAP, HeapListTable, HeapMapTable, HeapValueTable
 from penstock.state.keyed import KeyedState

@@ -20,9 +20,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.basic_types import BasicType
-from penstock.core.duration import format_millis, to_millis
 from penstock.core.errors import StateError
 from penstock.core.row import Row
+from penstock.core.times import format_millis, to_millis
 from penstock.core.types import (
     ListTypeInfo,
     MapTypeInfo,

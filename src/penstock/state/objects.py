@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.copies import IMMUTABLE, snapshot
-from penstock.core.errors import ProgramError
-from penstock.core.naming import nothing_returned
+from penstock.core.errors import ProgramError, nothing_returned
 from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
 from penstock.state.tables import ABSENT, ListTable, MapTable
 

@@ -8,7 +8,7 @@ windows travel as extension types, so that what comes back is equal and of the s
 else (enums, dataclasses, classes of a user) has no such form: then the whole column is pickled, and
 says so.
 
-    ext 1 to 6   as in `core.plain_data`
+    ext 1 to 6   as in `core.codec`
     ext 10 Decimal · 11 date · 12 time · 13 datetime · 14 timedelta · 15 UUID · 16 Row · 17 Instant
     ext 20 and up   classes of other packages, see `register`
     a pickled column is {"count": the number of its values, "pickle": the bytes}
@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.core import pickling
-from penstock.core.duration import Instant
+from penstock.core import codec
+from penstock.core.codec import read_extension, to_stored
 from penstock.core.errors import ProgramError, StateError
-from penstock.core.plain_data import read_extension, to_stored
 from penstock.core.row import Row, RowKind
+from penstock.core.times import Instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +118,7 @@ def pickle_bytes(value: Any, what: str) -> bytes:
         StateError: It cannot be pickled; the text names `what`.
     """
     try:
-        return pickling.dumps(_packed(value, _DEPTH))
+        return codec.dumps(_packed(value, _DEPTH))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise StateError(
             f"{what} holds a value that cannot be pickled: {error}. Keep plain data in state, and "
@@ -144,13 +144,13 @@ def _packed(value: Any, depth: int) -> Any:
     if depth == 0 or kind not in (list, tuple):
         return value
     if kind is list and len(value) >= _LONG:
-        return _pack(value) if pickling.are_small(value) else value
+        return _pack(value) if codec.are_small(value) else value
     return kind([_packed(part, depth - 1) for part in value])
 
 
 def _pack(values: list[Any]) -> Any:
     try:
-        return _Packed(pickling.dumps_without_memo(values))
+        return _Packed(codec.dumps_without_memo(values))
     except Exception:
         # Not all are like those that were looked at.
         return values

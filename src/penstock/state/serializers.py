@@ -31,9 +31,9 @@ from penstock.core.composite_types import (
     MapTypeInfo,
     PrimitiveArrayTypeInfo,
 )
-from penstock.core.duration import Instant
 from penstock.core.errors import ProgramError, StateError
 from penstock.core.row import Row, RowKind
+from penstock.core.times import Instant
 from penstock.core.types import (
     DateTypeInfo,
     RowTypeInfo,

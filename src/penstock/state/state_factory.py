@@ -31,8 +31,8 @@ from penstock.state.tables import ABSENT, ListTable, MapTable, Table, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.core.clock import EpochClock
     from penstock.core.copies import Copier
+    from penstock.core.times import EpochClock
     from penstock.state.api import State
     from penstock.state.objects import Scope
     from penstock.state.tables import ValueTable

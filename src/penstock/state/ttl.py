@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.duration import to_millis
 from penstock.core.errors import ProgramError
+from penstock.core.times import to_millis
 
 if TYPE_CHECKING:
     from penstock.state.tables import Columns, Conversion

@@ -21,21 +21,12 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.clock import EpochClock
 from penstock.core.copies import snapshots
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import key_group_range
 from penstock.core.records import Batch
-from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, EpochClock
 from penstock.files.area import FileArea
-from penstock.operators.connected import (
-    BroadcastProcessSpec,
-    CoFlatMapSpec,
-    CoMapSpec,
-    CoProcessSpec,
-    KeyedBroadcastProcessSpec,
-    KeyedCoProcessSpec,
-)
 from penstock.operators.functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
@@ -51,13 +42,20 @@ from penstock.operators.functions import (
     ProcessFunction,
     ReduceFunction,
 )
-from penstock.operators.logic import OperatorContext, OperatorSpec
-from penstock.operators.metrics import MetricGroup
-from penstock.operators.process import KeyedProcessSpec, ProcessSpec
+from penstock.operators.logic import MetricGroup, OperatorContext, OperatorSpec, OperatorTimers
+from penstock.operators.process import (
+    BroadcastProcessSpec,
+    CoFlatMapSpec,
+    CoMapSpec,
+    CoProcessSpec,
+    KeyedBroadcastProcessSpec,
+    KeyedCoProcessSpec,
+    KeyedProcessSpec,
+    ProcessSpec,
+)
 from penstock.operators.reduce import ReduceSpec
 from penstock.operators.results import OutputTag
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
-from penstock.operators.timers import OperatorTimers
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
 

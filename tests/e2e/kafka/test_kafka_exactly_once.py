@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from penstock.common import SimpleStringSchema
 from penstock.connectors.kafka import publishing
 from penstock.connectors.sink import CommitContext, Committer, WriterContext
+from penstock.core.codec import to_stored
 from penstock.core.errors import JobExecutionError
-from penstock.core.plain_data import to_stored
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
 from penstock.files.area import FileArea

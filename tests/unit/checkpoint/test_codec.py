@@ -28,9 +28,8 @@ from penstock.checkpoint.manifest import (
     StoredChunk,
     SubtaskRecord,
 )
-from penstock.core.envelope import DamagedError, NewerFormatError, seal
+from penstock.core.codec import DamagedError, NewerFormatError, from_extension, seal, to_stored
 from penstock.core.errors import ProgramError
-from penstock.core.plain_data import from_extension, to_stored
 
 PLACE = "/ckpt/job/chk-3/_metadata"
 

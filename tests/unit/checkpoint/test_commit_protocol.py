@@ -20,12 +20,17 @@ from commit_driver import LAYOUT, LIVE, Driver, check_recovery, content_of, swee
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.paths import created_by
 from penstock.checkpoint.publisher import delete_snapshot
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.files.errors import FilesError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
-from penstock.testing.faulty_storage import Fault, FaultyStorage, SimulatedCrash
-from penstock.testing.simulated_disk import PowerCut, SimulatedDisk
+from penstock.testing.simulated_disk import (
+    Fault,
+    FaultyStorage,
+    PowerCut,
+    SimulatedCrash,
+    SimulatedDisk,
+)
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import StoredHandle

@@ -12,7 +12,7 @@ from penstock.checkpoint.coordination.facts import (
     FailureReason,
 )
 from penstock.checkpoint.statistics import CheckpointJournal
-from penstock.core.clock import SystemClock
+from penstock.core.times import SystemClock
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,13 @@ from penstock.checkpoint.pointer import (
     PointerRecord,
     rejection_text,
 )
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.core.versioned import Cell, Committed, Rejected, decode_record
 from penstock.files.errors import UnknownOutcomeError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
-from penstock.testing.faulty_storage import Fault, FaultyStorage
-from penstock.testing.simulated_disk import SimulatedDisk
+from penstock.testing.simulated_disk import Fault, FaultyStorage, SimulatedDisk
 
 
 def entry(number: int, **fields: bool) -> PointerEntry:

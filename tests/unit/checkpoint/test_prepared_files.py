@@ -10,7 +10,7 @@ from checkpoint_samples import JOB
 
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
-from penstock.core.clock import SystemClock
+from penstock.core.times import SystemClock
 from penstock.files.errors import StorageError
 from penstock.files.local import LocalStorage
 from penstock.files.urls import Storages

@@ -20,7 +20,7 @@ from penstock.checkpoint.verify import verify_snapshot
 from penstock.files.errors import StorageError, UnknownOutcomeError
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
-from penstock.testing.faulty_storage import Fault, FaultyStorage
+from penstock.testing.simulated_disk import Fault, FaultyStorage
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from penstock.checkpoint.publisher import (
 from penstock.checkpoint.savepoints import claim_snapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.checkpoint.verify import verify_snapshot
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.files.contract import Content
 from penstock.files.errors import ContentError, ObjectMissingError, StorageError
 from penstock.files.local import LocalStorage
@@ -157,7 +157,7 @@ def test_a_forged_manifest_cannot_delete_elsewhere(storages: Storages, tmp_path:
     data = encode_manifest(written.manifest)
     body = msgspec.msgpack.decode(data[10:-40])
     from penstock.checkpoint.codec import METADATA_MAGIC
-    from penstock.core.envelope import seal
+    from penstock.core.codec import seal
 
     handles = body["operators"][0]["subtasks"][0]["keyed"]["base"]
     handle = next(one for one in handles if "path" in one)

@@ -40,7 +40,7 @@ from penstock.checkpoint.uploads import (
 from penstock.core.handles import FileHandle
 from penstock.files.errors import ContentError, StorageError
 from penstock.files.memory import MemoryStorage
-from penstock.testing.faulty_storage import Fault, FaultyStorage
+from penstock.testing.simulated_disk import Fault, FaultyStorage
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from command_line import penstock
 
-from penstock.core.clock import SystemClock
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
+from penstock.core.times import SystemClock
 from penstock.core.tls import server_files
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.processes import DriverLauncher

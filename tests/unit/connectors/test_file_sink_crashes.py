@@ -15,8 +15,7 @@ from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
-from penstock.testing.faulty_storage import Fault, FaultyStorage, SimulatedCrash
-from penstock.testing.simulated_disk import SimulatedDisk
+from penstock.testing.simulated_disk import Fault, FaultyStorage, SimulatedCrash, SimulatedDisk
 
 if TYPE_CHECKING:
     from pathlib import Path

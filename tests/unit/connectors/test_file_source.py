@@ -14,8 +14,8 @@ from penstock.connectors.files.source import (
     FileSplitAssignerProvider,
 )
 from penstock.connectors.source import Boundedness, Budget
-from penstock.core.duration import Duration
 from penstock.core.errors import JobExecutionError, ProgramError
+from penstock.core.times import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

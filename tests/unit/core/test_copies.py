@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.copies import snapshot, snapshots
-from penstock.core.duration import Duration, Instant
 from penstock.core.row import Row, RowKind
+from penstock.core.times import Duration, Instant
 from penstock.operators.results import OutputTag
 
 Pair = namedtuple("Pair", "left right")

@@ -6,7 +6,8 @@ import datetime
 
 import pytest
 
-from penstock.core.duration import (
+from penstock.core.errors import ProgramError
+from penstock.core.times import (
     Duration,
     Instant,
     Time,
@@ -17,7 +18,6 @@ from penstock.core.duration import (
     span_text,
     to_millis,
 )
-from penstock.core.errors import ProgramError
 
 
 @pytest.mark.parametrize(

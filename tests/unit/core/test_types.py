@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.duration import Instant
 from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.row import Row, RowKind
+from penstock.core.times import Instant
 from penstock.core.types import RowTypeInfo, TypeInformation, Types
 
 PERSON = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])

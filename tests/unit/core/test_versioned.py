@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.envelope import DamagedError, NewerFormatError, seal
+from penstock.core.codec import DamagedError, NewerFormatError, seal
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import (
     RECORD_MAGIC,

@@ -21,7 +21,7 @@ import pytest
 
 from penstock import common, datastream
 from penstock.common import Types, WatermarkStrategy
-from penstock.core.clock import EpochClock
+from penstock.core.times import EpochClock
 from penstock.datastream import (
     AllWindowedStream,
     BroadcastConnectedStream,

@@ -10,16 +10,6 @@ from program_nodes import node_of
 
 from penstock.common import Row, Types, WatermarkStrategy
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import (
-    Broadcast,
-    Custom,
-    Forward,
-    Global,
-    KeyGroups,
-    Rebalance,
-    Rescale,
-    Shuffle,
-)
 from penstock.datastream import (
     DataStream,
     KeyedProcessFunction,
@@ -28,7 +18,19 @@ from penstock.datastream import (
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from penstock.graph.nodes import Input, Node, NodeKind
+from penstock.graph.nodes import (
+    Broadcast,
+    Custom,
+    Forward,
+    Global,
+    Input,
+    KeyGroups,
+    Node,
+    NodeKind,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec

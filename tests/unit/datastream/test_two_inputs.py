@@ -10,7 +10,6 @@ from program_nodes import node_of, spec_of
 
 from penstock.common import Time, Types
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import Broadcast, Forward, KeyGroups
 from penstock.datastream import (
     BroadcastProcessFunction,
     CheckpointedFunction,
@@ -32,7 +31,9 @@ from penstock.datastream.state import (
 from penstock.datastream.window import (
     TumblingEventTimeWindows,
 )
-from penstock.operators.connected import (
+from penstock.graph.nodes import Broadcast, Forward, KeyGroups
+from penstock.operators.interval_join import IntervalJoinSpec
+from penstock.operators.process import (
     BroadcastProcessSpec,
     CoFlatMapSpec,
     CoMapSpec,
@@ -40,7 +41,6 @@ from penstock.operators.connected import (
     KeyedBroadcastProcessSpec,
     KeyedCoProcessSpec,
 )
-from penstock.operators.interval_join import IntervalJoinSpec
 from penstock.operators.windows.contents import PairContents
 from penstock.operators.windows.functions import (
     CoGroupPairs,

@@ -10,7 +10,6 @@ from program_nodes import node_of, spec_of
 
 from penstock.common import Duration, Time, Types
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import KeyGroups
 from penstock.datastream import (
     AggregateFunction,
     AllWindowFunction,
@@ -31,6 +30,7 @@ from penstock.datastream.window import (
     TriggerResult,
     TumblingEventTimeWindows,
 )
+from penstock.graph.nodes import KeyGroups
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.windows.aggregates import CountAggregate, FieldContents
 from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents

@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ProgramError
-from penstock.core.partitioning import Broadcast, Forward, KeyGroups, Rebalance
-from penstock.graph.compile import compile_graph, rescaled, spread
-from penstock.graph.nodes import Chaining, Input, Node, NodeKind, StreamGraph
+from penstock.graph.job_graph import compile_graph, rescaled, spread
+from penstock.graph.nodes import (
+    Broadcast,
+    Chaining,
+    Forward,
+    Input,
+    KeyGroups,
+    Node,
+    NodeKind,
+    Rebalance,
+    StreamGraph,
+)
 
 
 def node(

@@ -14,8 +14,8 @@ from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.publisher import prepare_directories, write_metadata
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.checkpoint.snapshot_load import completed_from
-from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
+from penstock.core.times import SystemClock
 from penstock.job.ended_jobs import clean_up
 from penstock.jobmanager.job_directory import JobDirectory
 

@@ -7,8 +7,8 @@ import threading
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
+from penstock.core.times import SystemClock
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.job_records import JobRecord, Submission
 

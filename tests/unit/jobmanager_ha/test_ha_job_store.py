@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.core.errors import StateError
 from penstock.core.job import JobStatus
 from penstock.files.errors import StorageError

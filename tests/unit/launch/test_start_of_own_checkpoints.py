@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.pointer import Pointer
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
-from penstock.core.clock import SystemClock
+from penstock.core.times import SystemClock
 
 
 def effects(directory: Path, leader_epoch: int) -> CheckpointFiles:

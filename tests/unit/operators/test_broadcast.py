@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.operators.connected import BroadcastProcessSpec, KeyedBroadcastProcessSpec
 from penstock.operators.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.operators.process import BroadcastProcessSpec, KeyedBroadcastProcessSpec
 from penstock.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import ProgramError
-from penstock.operators.connected import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
 from penstock.operators.functions import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedCoProcessFunction,
 )
+from penstock.operators.process import CoFlatMapSpec, CoMapSpec, CoProcessSpec, KeyedCoProcessSpec
 from penstock.operators.results import OutputTag
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock.demo
-from penstock.core.errors import ProgramError, UserFunctionError
-from penstock.core.naming import RECORD_CHARACTERS, shorten
+from penstock.core.errors import RECORD_CHARACTERS, ProgramError, UserFunctionError, shorten
 from penstock.launch.program_process import run_program
 from penstock.operators.errors import describe_exception, user_code
 from penstock.operators.functions import KeyedProcessFunction, MapFunction

@@ -7,8 +7,8 @@ import operator
 
 import pytest
 
-from penstock.core.duration import Duration
 from penstock.core.errors import ProgramError
+from penstock.core.times import Duration
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.watermark_strategy import (
     TimestampAssigner,

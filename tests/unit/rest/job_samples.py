@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from penstock.core.job import JobStatus
-from penstock.core.partitioning import KeyGroups
 from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
-from penstock.graph.nodes import NodeKind
+from penstock.graph.nodes import KeyGroups, NodeKind
 from penstock.job.record import EngineFacts, JobFacts
 from penstock.jobmanager.job_records import JobRecord
 from penstock.runtime.job_metrics import JobMetrics, JobTotals, OperatorTotals, SubtaskTotals

@@ -9,7 +9,7 @@ from penstock.common import Configuration, Duration, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import PythonSource
 from penstock.runtime import source_logic
-from penstock.runtime.source_progress import SplitAlignment
+from penstock.runtime.job_state import SplitAlignment
 
 if TYPE_CHECKING:
     import pytest

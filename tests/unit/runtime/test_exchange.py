@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.keygroups import key_group
-from penstock.core.partitioning import (
+from penstock.core.records import Batch
+from penstock.graph.job_graph import Edge
+from penstock.graph.nodes import (
     Broadcast,
     Custom,
     Forward,
@@ -24,8 +26,6 @@ from penstock.core.partitioning import (
     Rescale,
     Shuffle,
 )
-from penstock.core.records import Batch
-from penstock.graph.job_graph import Edge
 from penstock.runtime import partitioners
 from penstock.runtime.exchange import ExchangeWriter
 from penstock.runtime.frames import BatchCodec, Frame, FrameKind, decode_batch

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.handles import FileHandle, KeyedStateVersion
-from penstock.core.partitioning import Rebalance
 from penstock.core.times import MIN_WATERMARK
 from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
-from penstock.graph.nodes import NodeKind
-from penstock.operators.metrics import MetricGroup
-from penstock.runtime.driver import EpochSummary
+from penstock.graph.nodes import NodeKind, Rebalance
+from penstock.operators.logic import MetricGroup
 from penstock.runtime.job_metrics import JobMetrics
+from penstock.runtime.job_state import EpochSummary
 from penstock.runtime.records import (
     OperatorMetrics,
     OperatorVersion,

@@ -15,10 +15,10 @@ import pytest
 
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, Split
-from penstock.core.clock import EpochClock
+from penstock.core.times import EpochClock
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.job.start import start_job
-from penstock.operators.metrics import MetricGroup
+from penstock.operators.logic import MetricGroup
 from penstock.runtime.records import SourceAssignment, SubtaskReport
 from penstock.runtime.source_logic import READ_MS, ReadSize, SourceLogic
 

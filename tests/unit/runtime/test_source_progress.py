@@ -10,8 +10,7 @@ import pytest
 from penstock.connectors.source import Discovery, Split
 from penstock.core.errors import JobExecutionError
 from penstock.job.snapshot import to_snapshot
-from penstock.runtime.job_state import JobState
-from penstock.runtime.source_progress import SourceProgress
+from penstock.runtime.job_state import JobState, SourceProgress
 
 
 def ids(progress: SourceProgress) -> dict[int, list[str]]:

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from penstock.connectors.source import Boundedness, Budget
 from penstock.connectors.spark import SparkSource
 from penstock.core.errors import ProgramError, UnsupportedError
-from penstock.runtime.source_progress import SourceProgress
+from penstock.runtime.job_state import SourceProgress
 from penstock.spark.dataframes import BoundedRows
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("rocksdict")
 PROGRAM = """
 import sys
 
-from penstock.core.clock import EpochClock
+from penstock.core.times import EpochClock
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import (

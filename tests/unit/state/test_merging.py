@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.clock import EpochClock
 from penstock.core.handles import FileHandle
+from penstock.core.times import EpochClock
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.delta_chain import merge, run_to_merge

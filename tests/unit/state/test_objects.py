@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError, StateError
+from penstock.core.times import EpochClock
 from penstock.core.types import Types
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.duration import Instant
 from penstock.core.errors import StateError
 from penstock.core.row import Row, RowKind
+from penstock.core.times import Instant
 from penstock.core.types import TypeInformation, Types
 from penstock.state.plain_serializer import decode_body, encode_body
 from penstock.state.schema import is_data, parse_schema, schema_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.core.clock import EpochClock
+from penstock.core.times import EpochClock
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.rocksdb.fold import MOST_LAYERS, stretch_cuts, stretches_to_compact

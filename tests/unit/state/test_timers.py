@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.core.clock import EpochClock
 from penstock.core.keygroups import key_group
-from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, EpochClock
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend, read_entries
 from penstock.state.timers import TimerTable

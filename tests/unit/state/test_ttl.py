@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.core.clock import EpochClock
 from penstock.core.errors import ProgramError
+from penstock.core.times import EpochClock
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.descriptors import (

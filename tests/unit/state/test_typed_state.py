@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.core.clock import EpochClock
 from penstock.core.copies import unchanged
-from penstock.core.duration import Time
 from penstock.core.errors import StateError
 from penstock.core.row import Row
+from penstock.core.times import EpochClock, Time
 from penstock.core.types import Types
 from penstock.files.area import FileArea
 from penstock.operators.windows.windows import TimeWindow

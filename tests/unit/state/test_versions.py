@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.core import pickling
-from penstock.core.clock import EpochClock
+from penstock.core import codec
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.keygroups import key_group
+from penstock.core.times import EpochClock
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend, read_entries
 from penstock.state.descriptors import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
@@ -346,7 +346,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_pickled_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pickling, "_by_value", [])
+    monkeypatch.setattr(codec, "_by_value", [])
     state = make(name, FileArea(tmp_path))
     state.key = 1
     state.get_state(ValueStateDescriptor("v")).update(lambda: None)
@@ -355,6 +355,6 @@ def test_what_cannot_be_pickled_is_named(
 
 
 def test_a_registered_pickler_takes_what_pickle_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pickling, "_by_value", [])
-    pickling.register_by_value_pickler(lambda value: pickle.dumps(repr(type(value))))
+    monkeypatch.setattr(codec, "_by_value", [])
+    codec.register_by_value_pickler(lambda value: pickle.dumps(repr(type(value))))
     assert "function" in pickle.loads(pickle_bytes(lambda: None, "state"))

@@ -34,8 +34,8 @@ from penstock.checkpoint.coordination.checkpoints import Phase, claimed
 from penstock.checkpoint.coordination.state import CoordinatorState, Life, retry_delay_ms
 from penstock.checkpoint.coordination.steps import publish
 from penstock.checkpoint.settings import ENDINGS, is_kept
-from penstock.core.duration import format_millis
 from penstock.core.job import JobStatus
+from penstock.core.times import format_millis
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, PendingCheckpoint

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.coordination.checkpoints import TriggerRequest
 from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason, TriggerDeclined
-from penstock.core.duration import format_millis
+from penstock.core.times import format_millis
 
 if TYPE_CHECKING:
     from penstock.checkpoint.settings import CheckpointSettings

@@ -16,7 +16,7 @@ from penstock.connectors.files.formats import check_fields, size_before
 from penstock.connectors.files.inputs import PLAIN, Inputs
 from penstock.connectors.files.range_reader import OpenFile, RangeReader
 from penstock.connectors.source import Budget, ReadResult, Split
-from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
+from penstock.core.records import ColumnBatch, ColumnName, LazyRows, NotColumnar
 
 if TYPE_CHECKING:
     from penstock.connectors.files.csv_format import CsvFormat

@@ -38,7 +38,7 @@ from penstock.core.errors import InputError, ProgramError, UnsupportedError
 if TYPE_CHECKING:
     from penstock.connectors.files.inputs import InputFile
     from penstock.connectors.files.range_reader import ByteWindow
-    from penstock.core.columns import ColumnName
+    from penstock.core.records import ColumnName
 
 _DIALECT: Final = {"delimiter": ",", "quotechar": '"', "escapechar": None}
 _HEADER_LIMIT: Final = 256 * 1024

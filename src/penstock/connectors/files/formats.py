@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
-from penstock.core.columns import ColumnName, NotColumnar
 from penstock.core.errors import InputError, ProgramError
+from penstock.core.records import ColumnName, NotColumnar
 from penstock.core.row import Row
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any, Final
 from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
 from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
-from penstock.core.columns import ColumnBatch, ColumnName, LazyRows, NotColumnar
 from penstock.core.errors import InputError, JobExecutionError
+from penstock.core.records import ColumnBatch, ColumnName, LazyRows, NotColumnar
 
 _LEAST_ROWS: Final = 64
 """A read takes at least so many rows, however wide they are."""

@@ -25,7 +25,7 @@ from penstock.core.errors import InputError, JobExecutionError, ProgramError
 from penstock.files.urls import storage_settings
 
 if TYPE_CHECKING:
-    from penstock.core.columns import ColumnName
+    from penstock.core.records import ColumnName
 
 CUT_BYTES: Final = 16 * 1024 * 1024
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.connectors.formats.fields import Convert, columns_of, mismatched
 from penstock.connectors.serialization import DeserializationSchema, SerializationSchema
 from penstock.core.composite_types import RowTypeInfo
-from penstock.core.errors import EnvironmentError_, ProgramError
-from penstock.core.naming import install_extra
+from penstock.core.errors import EnvironmentError_, ProgramError, install_extra
 from penstock.core.row import Row, rows_of
 from penstock.core.types import Types
 

@@ -13,8 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from penstock.core.errors import EnvironmentError_, InputError, ProgramError
-from penstock.core.naming import install_extra
+from penstock.core.errors import EnvironmentError_, InputError, ProgramError, install_extra
 from penstock.core.redaction import without_secrets
 
 _log = logging.getLogger("penstock.kafka")

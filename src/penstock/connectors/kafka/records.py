@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.connectors.kafka.client import library
 from penstock.connectors.serialization import DeserializationSchema
 from penstock.core.copies import IMMUTABLE, snapshot
-from penstock.core.errors import InputError, JobExecutionError, ProgramError
-from penstock.core.naming import shorten
+from penstock.core.errors import InputError, JobExecutionError, ProgramError, shorten
 from penstock.core.times import NO_TIMESTAMP
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from itertools import repeat
 from typing import Any, NamedTuple, Self
 
 from penstock.connectors.serialization import SerializationSchema
-from penstock.core.errors import ProgramError
-from penstock.core.naming import shorten
+from penstock.core.errors import ProgramError, shorten
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP
 
 Header = tuple[str, bytes | None]

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.job import JobStatus
-from penstock.core.partitioning import KeyGroups, PartialAggregates
 from penstock.core.redaction import without_secrets
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
+from penstock.graph.nodes import KeyGroups, PartialAggregates
 from penstock.job.documents.current import (
     execution_result,
     failure_entry,

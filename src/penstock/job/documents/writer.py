@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.core.clock import SystemClock
 from penstock.core.job import JobStatus
 from penstock.core.redaction import shown_value
+from penstock.core.times import SystemClock
 from penstock.job import documents
 from penstock.job.documents.checkpoints import (
     checkpoint_config_view,
@@ -39,9 +39,9 @@ from penstock.job.record import MOST_FAILURES
 
 if TYPE_CHECKING:
     from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
-    from penstock.core.clock import Clock
     from penstock.core.configuration import Configuration
     from penstock.core.job import JobExecutionResult
+    from penstock.core.times import Clock
     from penstock.job.record import Job, JobFacts
 
     View = Callable[[int], Any]

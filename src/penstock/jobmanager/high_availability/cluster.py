@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.core.clock import jittered
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
+from penstock.core.times import jittered
 from penstock.files.errors import ObjectMissingError
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError, UnknownJobError
@@ -27,7 +27,7 @@ from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import JobRecord
 
 if TYPE_CHECKING:
-    from penstock.core.clock import Clock
+    from penstock.core.times import Clock
     from penstock.jobmanager.dispatcher import JobDispatcher
     from penstock.jobmanager.high_availability.coordination import HaServices
     from penstock.jobmanager.high_availability.job_store import JobEntry

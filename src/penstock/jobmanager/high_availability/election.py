@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.core.envelope import DamagedError
+from penstock.core.codec import DamagedError
 from penstock.core.errors import ConfigurationError
 from penstock.core.versioned import Committed, Rejected
 

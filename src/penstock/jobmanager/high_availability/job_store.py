@@ -23,7 +23,7 @@ import msgspec
 
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import fence
-from penstock.core.envelope import DamagedError, seal, unseal
+from penstock.core.codec import DamagedError, seal, unseal
 from penstock.core.errors import StateError
 from penstock.core.job import JobStatus, application_status
 from penstock.core.versioned import Rejected, Unknown

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.core.clock import jittered
-from penstock.core.envelope import MAGIC_BYTES, DamagedError, seal, unseal
-from penstock.core.errors import ConfigurationError, EnvironmentError_
-from penstock.core.naming import install_extra
+from penstock.core.codec import MAGIC_BYTES, DamagedError, seal, unseal
+from penstock.core.errors import ConfigurationError, EnvironmentError_, install_extra
+from penstock.core.times import jittered
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
 from penstock.files.contract import Content
 from penstock.files.errors import FilesError, ObjectMissingError, StorageError, UnknownOutcomeError

@@ -21,7 +21,7 @@ from penstock.operators.windows.contents import Contents, ContentsSpec, FoldedCo
 from penstock.operators.windows.functions import WindowFunction
 
 if TYPE_CHECKING:
-    from penstock.core.columns import ColumnName
+    from penstock.core.records import ColumnName
     from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.windows import TimeWindow
 

@@ -43,9 +43,7 @@ from penstock.state.keyed import FUNCTION, TRIGGER
 from penstock.state.objects import reduce_callable
 
 if TYPE_CHECKING:
-    from penstock.operators.logic import OperatorContext, OperatorLogic
-    from penstock.operators.metrics import MetricGroup
-    from penstock.operators.timers import OperatorTimers
+    from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
     from penstock.state.api import KeyedStateStore
     from penstock.state.keyed import KeyedState
 

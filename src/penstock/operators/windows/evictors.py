@@ -15,7 +15,7 @@ from penstock.operators.windows.triggers import delta_function
 from penstock.operators.windows.windows import to_ms
 
 if TYPE_CHECKING:
-    from penstock.operators.metrics import MetricGroup
+    from penstock.operators.logic import MetricGroup
 
 
 class TimestampedValue(NamedTuple):

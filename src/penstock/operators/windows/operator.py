@@ -9,8 +9,8 @@ record by record:
 3. Timers call the trigger again; at the cleanup time everything of the window goes.
 
 `spec.py` chooses a `WindowPath` where whole batches give the same results: `aligned.py` for
-tumbling and sliding windows, `sessions.py`, and `counting.py`. The first two fire with `firing.py`,
-which does not ask the trigger.
+tumbling and sliding windows, `sessions.py`, and `counting.py`. The first two fire with
+`TimedFiring`, which does not ask the trigger.
 
 Invariant: while the trigger or a function runs, the keyed state's key and namespace are those of
 the window. Contents of a merging window lie under its state window instead, by explicit arguments.
@@ -23,8 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.core.errors import PenstockError, ProgramError
-from penstock.core.naming import shorten
+from penstock.core.errors import PenstockError, ProgramError, shorten
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
 from penstock.operators.adapters import as_instance, check_methods, close_function, open_function
 from penstock.operators.errors import function_error, user_code

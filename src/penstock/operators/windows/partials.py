@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.columns import ColumnBatch, ColumnName, NotColumnar
-from penstock.core.records import Batch
+from penstock.core.records import Batch, ColumnBatch, ColumnName, NotColumnar
 from penstock.core.times import NO_TIMESTAMP
 from penstock.operators.errors import user_code
 from penstock.operators.logic import OperatorLogic, OperatorSpec

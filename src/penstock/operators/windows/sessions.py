@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.core.errors import PenstockError
-from penstock.core.naming import shorten
+from penstock.core.errors import PenstockError, shorten
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
 from penstock.operators.errors import function_error
+from penstock.operators.windows.aligned import TimedFiring
 from penstock.operators.windows.assigners import missing_timestamp
-from penstock.operators.windows.firing import TimedFiring
 from penstock.operators.windows.grouping import group_by_key, look_up, write_all
 from penstock.operators.windows.merging import MERGING_TABLE
 from penstock.operators.windows.operator import WindowPath

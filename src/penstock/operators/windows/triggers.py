@@ -19,7 +19,7 @@ from penstock.operators.windows.windows import to_ms
 from penstock.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 
 if TYPE_CHECKING:
-    from penstock.operators.metrics import MetricGroup
+    from penstock.operators.logic import MetricGroup
     from penstock.state.descriptors import StateDescriptor
 
 

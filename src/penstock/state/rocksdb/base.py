@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.errors import ConfigurationError
-from penstock.core.naming import install_extra
+from penstock.core.errors import ConfigurationError, install_extra
 from penstock.state.rocksdb.fold import STEP_ROWS, stretches_to_compact
 from penstock.state.rocksdb.rows import end_of_prefix
 

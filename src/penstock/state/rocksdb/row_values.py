@@ -19,7 +19,7 @@ import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.core import pickling
+from penstock.core import codec
 from penstock.core.errors import StateError
 from penstock.state.plain_serializer import (
     Pickles,
@@ -116,7 +116,7 @@ class RowValues:
             tail = bytes((self.usual_flags(timed=timed),))
             try:
                 if self._serializer is None and self._pickles is Pickles.ALLOW:
-                    return [pickle.dumps(value, pickling.PROTOCOL) + tail for value in values]
+                    return [pickle.dumps(value, codec.PROTOCOL) + tail for value in values]
                 if self._serializer is not None and not timed:
                     wire = self._serializer.to_wire(list(values))
                     return [encode_body(item, self._what) + tail for item in wire]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.clock import EpochClock
 from penstock.core.records import Batch
+from penstock.core.times import EpochClock
 from penstock.files.area import FileArea
-from penstock.operators.logic import OperatorContext, OperatorLogic
-from penstock.operators.metrics import MetricGroup
-from penstock.operators.timers import OperatorTimers
+from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
 from penstock.operators.windows.operator import WindowLogic
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
