@@ -145,6 +145,8 @@ class _DriverSide:
         return Discovery(tuple(found), state, complete=is_complete)
 
     def _unanswered(self, state: Any, error: Any, now_ms: int) -> Discovery:
+        # What the client has heard of a wrong password it says only to those who poll.
+        self._consumer.poll(0)
         self._connection.check()
         if is_lasting(error):
             raise refused(self._settings.what, error)
