@@ -135,7 +135,7 @@ def test_a_client_that_never_returns_is_left_to_itself(log: Log, tmp_path: Path)
     publishes = committer()
     log.hangs = 1
     items, context = written(tmp_path, 1, "a", "b")
-    with pytest.raises(JobExecutionError, match=r"has not answered.*published once"):
+    with pytest.raises(JobExecutionError, match=r"has not confirmed.*no answer.*published once"):
         publishes.commit(items, context)
     assert log.committed == []
     publishes.commit(items, context)

@@ -274,9 +274,9 @@ class _Publisher:
         except TimeoutError:
             self._producer = None
             raise JobExecutionError(
-                f"Kafka at {self._brokers} has not answered for {arguments[-1] + _GRACE_S:.0f} s "
-                f"about the transaction '{self._transaction}'. Its output is kept, and is "
-                "published once."
+                f"Kafka at {self._brokers} has not confirmed the transaction "
+                f"'{self._transaction}': no answer for {arguments[-1] + _GRACE_S:.0f} s. Its "
+                "output is kept, and is published once."
             ) from None
 
     def close(self) -> None:
