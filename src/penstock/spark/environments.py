@@ -17,8 +17,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark import SparkFiles
-
 from penstock.core.errors import EnvironmentError_
 from penstock.version import __version__
 
@@ -95,6 +93,9 @@ class Look:
     def __call__(self, position: int, elements: Iterable[Any]) -> Iterator[Found]:
         for _ in elements:
             pass
+        # Here, since settings of sessions are shown without Spark.
+        from pyspark import SparkFiles
+
         paths = [SparkFiles.get(name) for name in self._setup.path]
         sys.path[:0] = [path for path in paths if path not in sys.path]
         # What tasks need must be there, too.
