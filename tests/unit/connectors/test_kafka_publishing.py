@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+DAY = 24 * 3_600_000
+
+
 class Log:
     """A broker of one topic, and what was said to it."""
 
@@ -31,6 +36,8 @@ class Log:
         self.never = threading.Event()
         self.hangs = 0
         self.fences: list[str] = []
+        self.kept_ms: int | None = 7 * DAY
+        self.asked = 0
 
 
 class Producer:
@@ -100,21 +107,29 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     log = Log()
     monkeypatch.setattr(Connection, "producer", lambda _: Producer(log))
     monkeypatch.setattr(Connection, "consumer", lambda _: Consumer(log))
+    monkeypatch.setattr(Connection, "offsets_retention_ms", lambda _: asked(log))
     monkeypatch.setattr(publishing, "_OFFSETS_S", 0.01)
     monkeypatch.setattr(publishing, "_GRACE_S", 0.01)
     return log
 
 
-def written(directory: Path, epoch: int, *values: str) -> tuple[list[Any], CommitContext]:
+def asked(log: Log) -> int | None:
+    log.asked += 1
+    return log.kept_ms
+
+
+def written(
+    directory: Path, epoch: int, *values: str, at_ms: int = 0, now_ms: int = 0
+) -> tuple[list[Any], CommitContext]:
     area = FileArea(directory)
     schema = KafkaRecordSerializationSchema.builder().set_topic("out")
     settings = _settings(schema.set_value_serialization_schema(SimpleStringSchema()).build())
     writer = PendingWriter(
         settings,
-        WriterContext("a" * 32, "out", 0, 1, epoch, f"{epoch}", 0, "", area=area),
+        WriterContext("a" * 32, "out", 0, 1, epoch, f"{epoch}", at_ms, "", area=area),
     )
     writer.write(list(values), None, 0)
-    context = CommitContext("a" * 32, "out", epoch, epoch, False, 0, area=area)
+    context = CommitContext("a" * 32, "out", epoch, epoch, False, now_ms, area=area)
     return writer.prepare_commit(), context
 
 
@@ -161,3 +176,76 @@ def test_a_twin_that_never_gives_way_is_an_error(log: Log, tmp_path: Path) -> No
     with pytest.raises(JobExecutionError, match="has not confirmed the transaction"):
         committer().commit(*written(tmp_path, 1, "a"))
     assert log.committed == []
+
+
+# -- markers that are gone ---------------------------------------------------------------------
+
+
+def test_the_first_output_of_a_job_needs_no_marker(log: Log, tmp_path: Path) -> None:
+    committer().commit(*written(tmp_path, 1, "a", at_ms=5, now_ms=9_000))
+    assert log.committed == [b"a"]
+    assert log.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("age", "kept", "is_published"),
+    [
+        (6 * DAY, 7 * DAY, True),
+        (7 * DAY, 7 * DAY, False),
+        (DAY // 2, None, True),
+        (DAY, None, False),
+    ],
+)
+def test_first_output_that_waited_for_long_may_have_been_published(
+    log: Log, tmp_path: Path, age: int, kept: int | None, is_published: bool
+) -> None:
+    """A marker that was written with it is there if it is younger than brokers keep offsets."""
+    log.kept_ms = kept
+    owed = written(tmp_path, 1, "a", "b", at_ms=1_000, now_ms=1_000 + age)
+    if is_published:
+        committer().commit(*owed)
+    else:
+        with pytest.raises(JobExecutionError, match=r"lost the marker .* 2 records") as failed:
+            committer().commit(*owed)
+        # What the text advises does what it says.
+        was_published, was_not = re.findall(r"metadata '(.*?)'|with '(\[.*?)'", str(failed.value))
+        log.marker = was_published[0]
+        committer().commit(*owed)
+        assert log.committed == []
+        log.marker = was_not[1]
+        committer().commit(*owed)
+        assert log.committed == [b"a", b"b"]
+        return
+    assert log.committed == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(("quiet", "is_published"), [(8 * DAY, True), (DAY, False)])
+def test_a_marker_expires_while_nothing_is_written(
+    log: Log, tmp_path: Path, quiet: int, is_published: bool
+) -> None:
+    """New output is younger than any marker that went by itself; else somebody removed it."""
+    publishes = committer()
+    publishes.commit(*written(tmp_path, 1, "a"))
+    log.marker = ""
+    again = committer()
+    again.restore(publishes.snapshot())
+    owed = written(tmp_path, 2, "b", at_ms=quiet, now_ms=quiet + 5)
+    if is_published:
+        again.commit(*owed)
+    else:
+        with pytest.raises(JobExecutionError, match="or the group was deleted"):
+            again.commit(*owed)
+    assert log.committed == ([b"a", b"b"] if is_published else [b"a"])
+
+
+def test_nothing_is_in_doubt_if_the_checkpoint_knows_that_it_was_published(
+    log: Log, tmp_path: Path
+) -> None:
+    publishes = committer()
+    owed = written(tmp_path, 1, "a")
+    publishes.commit(*owed)
+    log.marker = ""
+    again = committer()
+    again.restore(publishes.snapshot())
+    again.commit(owed[0], dataclasses.replace(owed[1], now_ms=100 * DAY))
+    assert log.committed == [b"a"]

@@ -50,6 +50,7 @@ _LOGIN: Final = re.compile(r"""\b(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'(
 _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _SAID_EVERY_S: Final = 30.0
 _FULL_S: Final = 0.1
+_ASKED_S: Final = 10.0
 
 
 def library() -> Any:
@@ -119,6 +120,20 @@ class Connection:
     def producer(self) -> Any:
         """Creates a producer."""
         return self._create("Producer")
+
+    def offsets_retention_ms(self) -> int | None:
+        """Asks a broker how long it keeps offsets of a group; None if it does not say."""
+        kafka = library()
+        admin = importlib.import_module("confluent_kafka.admin")
+        try:
+            client = admin.AdminClient(self.settings)
+            broker = next(iter(client.list_topics(timeout=_ASKED_S).brokers))
+            resource = admin.ConfigResource(admin.ResourceType.BROKER, str(broker))
+            [answer] = client.describe_configs([resource], request_timeout=_ASKED_S).values()
+            return int(answer.result(_ASKED_S)["offsets.retention.minutes"].value) * 60_000
+        except (kafka.KafkaException, TimeoutError, KeyError, StopIteration) as error:
+            _log.info("The brokers do not tell their offsets.retention.minutes: %s", error)
+            return None
 
     def _create(self, kind: str) -> Any:
         kafka = library()

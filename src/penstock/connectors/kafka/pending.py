@@ -111,6 +111,7 @@ class PendingWriter(SinkWriter):
             {
                 "transaction": self._transaction,
                 "place": [*context.attempt, context.epoch, context.subtask],
+                "written_ms": context.now_ms,
                 "name": self._name,
                 "topic": self._topic,
                 "records": self._records,

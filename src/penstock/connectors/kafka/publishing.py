@@ -7,6 +7,10 @@
    metadata say up to which committable everything has been published.
 3. What is repeated after a failure finds the marker, and publishes only what lies behind it.
 
+Brokers remove markers that are older than their `offsets.retention.minutes`. Where none is found,
+what is younger than that cannot have been published, or its marker would be there. What is older is
+in doubt, and so is all if a marker is gone that should be there: the job stops.
+
 A transaction is never open longer than it takes to send what is pending, so nothing expires while
 the job is away, and readers wait for nobody. Its id is that of job and sink, and belongs to the
 output: a job that goes on from another one's savepoint publishes what that one owed under the id of
@@ -21,7 +25,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.kafka.client import (
@@ -47,6 +51,11 @@ _TRANSACTION_BYTES: Final = 64 << 20
 _TIMEOUT_S: Final = 30.0
 _OFFSETS_S: Final = 10.0
 _GRACE_S: Final = 5.0
+_SURELY_KEPT_MS: Final = 600_000
+"""Brokers look for old offsets every ten minutes."""
+_KEPT_IF_UNKNOWN_MS: Final = 24 * 3_600_000
+"""Kafka's default is a week, and was a day before 2.0."""
+_CLOCKS_AGREE: Final = 0.9
 _FENCED: Final = ("_FENCED", "_FATAL", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
 _FENCED_TRIES: Final = 3
 _REMEMBERED: Final = 16
@@ -61,6 +70,7 @@ class Marker:
     place: tuple[int, ...]  # Process of the job, attempt, epoch, subtask: they only rise.
     name: str
     topics: tuple[str, ...] = ()  # Those whose first partition has it as an offset of the group.
+    written_ms: int = 0  # When the last committable was written; the marker is younger.
 
     def covers(self, item: Item) -> bool:
         """Whether a committable has been published."""
@@ -72,10 +82,12 @@ class Marker:
         """Returns the marker behind committables."""
         # A topic for each, so that whatever publishes one of them again finds the marker.
         topics = tuple(sorted({item["topic"] for item in items}))
-        return Marker(tuple(items[-1]["place"]), items[-1]["name"], topics)
+        last = items[-1]
+        return Marker(tuple(last["place"]), last["name"], topics, last["written_ms"])
 
 
 _NOTHING: Final = Marker((), "")
+_BEFORE_ALL: Final = Marker((0,), "")
 
 
 class Publishing(Committer):
@@ -91,19 +103,19 @@ class Publishing(Committer):
         for item in sorted(committables, key=lambda item: tuple(item["place"])):
             owed.setdefault(item["transaction"], []).append(item)
         for transaction, items in owed.items():
-            self._publish(transaction, items, context.area)
+            self._publish(transaction, items, context)
         for transaction in self._publishers.keys() - owed.keys():
             # Of a job that this one goes on from: it is needed no more.
             self._publishers.pop(transaction).close()
 
-    def _publish(self, transaction: str, items: list[Item], area: FileArea | None) -> None:
-        assert area is not None
+    def _publish(self, transaction: str, items: list[Item], context: CommitContext) -> None:
+        assert context.area is not None
         publisher = self._publishers.get(transaction)
         if publisher is None:
             publisher = _Publisher(self._settings, transaction)
             self._publishers[transaction] = publisher
         known = self._published.get(transaction, _NOTHING)
-        marker = publisher.publish(items, known, area)
+        marker = publisher.publish(items, known, context.area, context.now_ms)
         self._published.pop(transaction, None)
         self._published[transaction] = marker
         while len(self._published) > _REMEMBERED:
@@ -114,14 +126,14 @@ class Publishing(Committer):
 
     def snapshot(self) -> Any:
         return {
-            transaction: [list(each.place), each.name, list(each.topics)]
+            transaction: [list(each.place), each.name, list(each.topics), each.written_ms]
             for transaction, each in self._published.items()
         }
 
     def restore(self, state: Any) -> None:
         self._published = {
-            transaction: Marker(tuple(place), name, tuple(topics))
-            for transaction, (place, name, topics) in (state or {}).items()
+            transaction: Marker(tuple(place), name, tuple(topics), written_ms)
+            for transaction, (place, name, topics, written_ms) in (state or {}).items()
         }
 
     def close(self) -> None:
@@ -151,18 +163,19 @@ class _Publisher:
         self._group: Any = None
         self._marker = _NOTHING
 
-    def publish(self, items: list[Item], known: Marker, area: FileArea) -> Marker:
+    def publish(self, items: list[Item], known: Marker, area: FileArea, now_ms: int) -> Marker:
         """Publishes what has not been, and returns the marker behind it.
 
         Args:
             items: In their order.
             known: What the checkpoint says has been published before.
             area: Where their files are.
+            now_ms: Wall time.
         """
         kafka = library()
         for tries_left in reversed(range(_FENCED_TRIES)):
             try:
-                self._open(items, known)
+                self._open(items, known, now_ms)
                 for part in self._parts(items):
                     self._send(part, area)
                 return self._marker
@@ -186,26 +199,41 @@ class _Publisher:
             f"{error.str()} ({error.name()}). Its output is kept, and is published once."
         )
 
-    def _open(self, items: list[Item], known: Marker) -> None:
+    def _open(self, items: list[Item], known: Marker, now_ms: int) -> None:
         if self._producer is None:
             self._producer = self._connection.producer()
             # Ends what another process has begun, so that the marker says what became of it.
             self._producer.init_transactions(_TIMEOUT_S)
             self._marker = self._read_marker({*known.topics, *(item["topic"] for item in items)})
-            if self._marker == _NOTHING != known:
-                self._lost_marker(items, known)
+            if self._marker == _NOTHING:
+                self._check_doubt(items, known, now_ms)
+                self._marker = known
+            else:
+                places = {tuple(item["place"]): int(item["written_ms"]) for item in items}
+                written_ms = places.get(self._marker.place, known.written_ms)
+                self._marker = replace(self._marker, written_ms=written_ms)
 
-    def _lost_marker(self, items: list[Item], known: Marker) -> None:
-        if all(map(known.covers, items)):
-            self._marker = known
+    def _check_doubt(self, items: list[Item], known: Marker, now_ms: int) -> None:
+        """Raises if output may have been published under a marker that is gone."""
+        new = [item for item in items if not known.covers(item)]
+        if not new:
+            return
+        is_new = known == _NOTHING
+        oldest_ms = now_ms - min(item["written_ms"] for item in new)
+        if is_new and oldest_ms < _SURELY_KEPT_MS:
+            return
+        kept_ms = self._reading.offsets_retention_ms() or _KEPT_IF_UNKNOWN_MS
+        kept_ms = int(kept_ms * _CLOCKS_AGREE)
+        if oldest_ms < kept_ms and (is_new or now_ms - known.written_ms >= kept_ms):
             return
         raise JobExecutionError(
             f"Kafka has lost the marker of transaction '{self._transaction}', so nobody knows "
-            f"whether {sum(item['records'] for item in items)} records of the checkpoint have been "
+            f"whether {sum(item['records'] for item in new)} records of the checkpoint have been "
             "published. It is an offset of the consumer group of that name, and the broker's "
             "offsets.retention.minutes were over, or the group was deleted. Look into the topic. "
             "If the records are there, commit an offset of the group with the metadata "
-            f"'{_metadata(Marker.behind(items))}'; if not, with '{_metadata(known)}'."
+            f"'{_metadata(Marker.behind(items))}'; if not, with "
+            f"'{_metadata(_BEFORE_ALL if is_new else known)}'."
         )
 
     def _read_marker(self, topics: set[str]) -> Marker:
