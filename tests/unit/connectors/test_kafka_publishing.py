@@ -15,6 +15,7 @@ from penstock.connectors.kafka import publishing
 from penstock.connectors.kafka.client import Connection
 from penstock.connectors.kafka.pending import KafkaSinkSettings, PendingWriter
 from penstock.connectors.kafka.serializers import KafkaRecordSerializationSchema
+from penstock.connectors.kafka.sink import KafkaSink
 from penstock.connectors.sink import CommitContext, DeliveryGuarantee, WriterContext
 from penstock.core.errors import JobExecutionError
 from penstock.files.area import FileArea
@@ -249,3 +250,48 @@ def test_nothing_is_in_doubt_if_the_checkpoint_knows_that_it_was_published(
     again.restore(publishes.snapshot())
     again.commit(owed[0], dataclasses.replace(owed[1], now_ms=100 * DAY))
     assert log.committed == [b"a"]
+
+
+# -- without a guarantee -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.NONE, DeliveryGuarantee.AT_LEAST_ONCE])
+def test_what_was_not_delivered_is_said_when_the_sink_closes(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    guarantee: DeliveryGuarantee,
+) -> None:
+    """Unless the job sends it again; a stream that has gone quiet never writes again."""
+
+    class Refusing:
+        def __init__(self, settings: dict[str, Any]) -> None:
+            self.settings = settings
+
+        def produce(self, topic: str, *_: Any, **__: Any) -> None:
+            self.topic = lambda: topic
+
+        def poll(self, timeout: float) -> None:
+            pass
+
+        def flush(self, timeout: float) -> int:
+            self.settings["on_delivery"](_error("INVALID_RECORD"), self)
+            return 2
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(Connection, "producer", lambda each: Refusing(each.settings))
+    schema = KafkaRecordSerializationSchema.builder().set_topic("out")
+    settings = dataclasses.replace(
+        _settings(schema.set_value_serialization_schema(SimpleStringSchema()).build()),
+        guarantee=guarantee,
+    )
+    sink = KafkaSink(settings)
+    writer = sink.create_writer(WriterContext("a" * 32, "out", 0, 1, 1, "1", 0, ""))
+    writer.write(["a", "b", "c"], None, 0)
+    sink.close()
+    if guarantee is DeliveryGuarantee.NONE:
+        assert "did not take a record for topic 'out'" in caplog.text
+        assert "2 records were not sent to Kafka at nowhere:1" in caplog.text
+    else:
+        assert caplog.text == ""

@@ -38,6 +38,7 @@ _log = logging.getLogger("penstock.kafka")
 
 _FLUSH_S: Final = 1.0
 _PREFIX_BYTES: Final = 6_400
+_WANTS_MORE: Final = "DeliveryGuarantee.AT_LEAST_ONCE fails the job instead, and sends it again."
 
 
 class KafkaSink(Sink):
@@ -90,6 +91,7 @@ class _Output:
     def __init__(self, settings: KafkaSinkSettings) -> None:
         self._brokers = settings.properties["bootstrap.servers"]
         self._logs_failures = settings.logs_failures
+        self._is_last_word = settings.guarantee is DeliveryGuarantee.NONE
         self._connection = Connection(
             {
                 **settings.producer_properties(),
@@ -130,7 +132,20 @@ class _Output:
             )
 
     def close(self) -> None:
-        self._producer.flush(_FLUSH_S)
+        left = self._producer.flush(_FLUSH_S)
+        if self._is_last_word:
+            # Nothing writes again, so nothing else would say it.
+            if self._failure is not None:
+                topic, error = self._failure
+                _log.error(
+                    "Kafka at %s did not take a record for topic '%s': %s. %s",
+                    *(self._brokers, topic, error, _WANTS_MORE),
+                )
+            if left:
+                _log.error(
+                    "%d records were not sent to Kafka at %s before the sink was closed. %s",
+                    *(left, self._brokers, _WANTS_MORE),
+                )
         self._producer.close()
 
 
