@@ -273,7 +273,7 @@ def test_of_a_large_broadcast_map_the_changes_are_written(tmp_path: Path) -> Non
     area = FileArea(tmp_path, 0)
     own = OperatorState()
     rules = own.get_broadcast_state(MAP)
-    count = 20_000
+    count = 4_000
     rules.put_all({f"rule {n}": {"threshold": n} for n in range(count)})
     files = commit(own, area, "whole")
     whole = files[0].size_bytes
