@@ -97,11 +97,11 @@ def test_a_restore_that_fails_is_a_failure_like_others(
     fetched = []
     fetch = CheckpointFiles.fetch
 
-    def failing(effects: Any, loaded: Any) -> None:
+    def failing(effects: Any, loaded: Any, **rest: Any) -> None:
         fetched.append(loaded.manifest.checkpoint_id)
         if len(fetched) <= 3:
             raise StorageError("the storage does not answer")
-        fetch(effects, loaded)
+        fetch(effects, loaded, **rest)
 
     monkeypatch.setattr(CheckpointFiles, "fetch", failing)
     client = build(

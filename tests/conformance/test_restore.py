@@ -28,6 +28,9 @@ from penstock.datastream.connectors import FileSink
 
 BACKENDS = ["hashmap", "rocksdb"]
 
+# A job in this process is cancelled by an exception in its thread, which may meet a finalizer.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:

@@ -37,10 +37,10 @@ class Gate:
         self.opened = threading.Event()
         inner = getattr(CheckpointFiles, name)
 
-        def held(effects: Any, *arguments: Any) -> Any:
+        def held(effects: Any, *arguments: Any, **rest: Any) -> Any:
             self.reached.set()
             assert self.opened.wait(SECONDS)
-            return inner(effects, *arguments)
+            return inner(effects, *arguments, **rest)
 
         patch.setattr(CheckpointFiles, name, held)
 
