@@ -12,6 +12,7 @@ import itertools
 import logging
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -71,8 +72,9 @@ class Host:
                 if path.startswith(f"{hidden}/"):
                     # Programs are the same on all hosts, wherever they lie here.
                     inside = own / path.removeprefix(f"{hidden}/")
-                    lines += [f"mkdir -p {inside}", f"mount --rbind {path} {inside}"]
-            lines.append(f"mount --rbind {own} {hidden}")
+                    lines.append(shlex.join(["mkdir", "-p", str(inside)]))
+                    lines.append(shlex.join(["mount", "--rbind", path, str(inside)]))
+            lines.append(shlex.join(["mount", "--rbind", str(own), hidden]))
         lines.append('exec "$@"')
         with log.open("ab") as output:
             process = subprocess.Popen(
