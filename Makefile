@@ -5,7 +5,8 @@
 #   make unit     the unit tests, in less than a minute
 #   make test     all tests: of units, of contracts and whole jobs, with Spark and processes
 #   make chaos    kill jobs at random, KILLS=100 times, and check every record (SEED=1 repeats;
-#                 MASTER='local[2]' or 'local-cluster[2,1,1024]': on Spark, and its processes too)
+#                 MASTER='local[2]' or 'local-cluster[2,1,1024]': on Spark, and its processes too;
+#                 MASTER=hosts: on hosts made of network namespaces, with cuts; needs root)
 #   make chaos-kafka   the same for a job between two topics, and for their broker
 #   make soak     run a job for SECONDS=7200 with kills, and check every line, memory and files
 #   make check    format, lint, types, layers, tidiness: what a change must pass
@@ -24,6 +25,8 @@ CODE := src tests bench examples docs
 ifneq ($(PYTHON),)
 export PYTHON
 endif
+# Otherwise each of the processes that collect the tests would compile all of them.
+export PYTHONDONTWRITEBYTECODE =
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -41,10 +44,11 @@ demo-kafka: $(READY)
 unit: $(READY)
 	$(BIN)/pytest -n 3 --dist worksteal -m "not spark and not e2e" tests/unit
 
-# Two more runs, because a JVM wants both cores for itself. The limits are for a machine under load.
+# Three runs; in the last one, tests of a file share the JVM or the server that it starts. The limits
+# are for a machine under load.
 test: unit
 	$(BIN)/pytest -n 2 -m "not spark and not e2e" --ignore=tests/unit --session-timeout=1800
-	$(BIN)/pytest -m "spark or e2e" --session-timeout=3000
+	$(BIN)/pytest -n 2 --dist loadgroup -m "spark or e2e" --session-timeout=3000
 
 chaos: $(READY)
 	nice $(BIN)/python tests/chaos/campaign.py --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED)) \
@@ -52,7 +56,8 @@ chaos: $(READY)
 
 chaos-kafka: $(READY)
 	nice $(BIN)/python tests/chaos/kafka_campaign.py --kills $(or $(KILLS),100) \
-	    $(if $(SEED),--seed $(SEED)) $(if $(MASTER),--master '$(MASTER)')
+	    $(if $(SEED),--seed $(SEED)) $(if $(MASTER),--master '$(MASTER)') \
+	    $(if $(SECONDS),--seconds $(SECONDS))
 
 soak: $(READY)
 	nice $(BIN)/python tests/chaos/soak.py $(or $(DIRECTORY),$(shell mktemp -du)) \

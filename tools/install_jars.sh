@@ -1,7 +1,7 @@
 #!/bin/sh
 # install_jars.sh NAME: copies the jars of the server of tools/NAME/pom.xml into .bench/NAME, with
-# Maven, for the tests against it: `kafka`, also for `make demo-kafka`, and `hdfs`. What cannot be
-# had is named in one sentence.
+# Maven, for the tests against it: `kafka`, also for `make demo-kafka`, `hdfs`, `yarn` and `opensearch`. What
+# cannot be had is named in one sentence.
 set -eu
 
 cd "$(dirname "$0")/.."
