@@ -68,7 +68,7 @@ class CollectedResults:
         return self._max_buffered is not None and self._buffered >= self._max_buffered
 
     def finish(self, error: BaseException | None = None) -> None:
-        """The job ended; whoever iterates sees the rest, then the error if there is one."""
+        """The job ended; iterators give the rest, then the error if there is one."""
         with self._changed:
             self._is_finished = True
             self._error = error
@@ -151,7 +151,7 @@ class _CollectCommitter(Committer):
             return
         receiver = _RECEIVERS.get(self._name)
         if receiver is None:
-            return  # The program closed its iterator; nobody waits for the rest.
+            return  # The program closed its iterator and does not want the rest.
         for chunks in receiver.delivered.new(committables):
             for chunk in chunks:
                 receiver.put(pickle.loads(chunk))

@@ -19,6 +19,7 @@ contract; how far one read goes may differ from run to run.
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Generator, Iterable
 from typing import Any, ClassVar, Final
@@ -35,6 +36,8 @@ from penstock.connectors.source import (
 from penstock.core.copies import IMMUTABLE, never_copy, snapshot
 from penstock.core.errors import ProgramError
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+
+_log = logging.getLogger("penstock.operators")
 
 
 class Timestamped:
@@ -168,6 +171,7 @@ class _PythonReader(SourceReader):
     def __init__(self, source: PythonSource) -> None:
         self._source = source
         self._is_open = False
+        self._behind: set[str] = set()  # Splits that end before the position of the job.
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
         source, name = self._source, split.data
@@ -181,6 +185,14 @@ class _PythonReader(SourceReader):
                 "Return the offset behind the last record, or set bounded = False."
             )
         limit = source.latest_offset(name)
+        if limit is not None and limit < position and name not in self._behind:
+            self._behind.add(name)
+            _log.warning(
+                "%s.latest_offset(%r) is %s, but the job has read up to %s: it reads nothing "
+                "until the offset is higher. If the input was replaced, start the job without its "
+                "snapshot.",
+                *(type(source).__name__, name, limit, position),
+            )
         if limit is None or (final is not None and final < limit):
             limit = final
         end = position + budget.max_records * max(1, source.offsets_per_record)

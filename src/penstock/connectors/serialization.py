@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from penstock.connectors.files.formats import checked_charset
 from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError
-from penstock.core.types import Types
-
-if TYPE_CHECKING:
-    from penstock.core.types import TypeInformation
+from penstock.core.types import TypeInformation, Types
 
 
 class SerializationSchema(ABC):

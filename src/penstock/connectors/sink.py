@@ -12,14 +12,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.core.handles import FileHandle
     from penstock.files.area import FileArea
 
@@ -40,6 +38,9 @@ class WriterContext:
     attempt: tuple[int, int] = (0, 0)
     # Immutable files, kept as those of state are: `Committer.files` says which a committable names.
     area: FileArea | None = None
+    # Within one line, processes of the job follow each other, each from a checkpoint of the one
+    # before. A run that starts from elsewhere under the same job id has another line.
+    line: str = ""
 
 
 class SinkWriter(ABC):
@@ -69,11 +70,18 @@ class CommitContext:
     now_ms: int  # Wall time.
     # The SparkSession when there is one (for sinks that write DataFrames), else None.
     spark: Any = None
-    # Output that does not count in this job but belongs to a savepoint: whoever starts from that
+    # Output that does not count in this job but belongs to a savepoint: a job that starts from that
     # commits it, so it must not be removed.
     kept: tuple[Any, ...] = ()
     # Where the driver reads the files of committables.
     area: FileArea | None = None
+    # That of `WriterContext`. A savepoint may name output of an earlier one.
+    line: str = ""
+
+    @property
+    def run(self) -> str:
+        """How the ids of attempts begin that belong to this line of the job."""
+        return f"{self.job_id[:8]}{self.line}-"
 
 
 class Committer(ABC):

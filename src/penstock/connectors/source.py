@@ -19,13 +19,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.records import NotColumnar, mean_bytes
+from penstock.core.records import ColumnBatch, ColumnName, NotColumnar, mean_bytes
 from penstock.core.times import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.core.records import ColumnBatch, ColumnName
     from penstock.core.types import TypeInformation
 
 
@@ -277,6 +276,10 @@ class Source(ABC):
         next one when all splits of the one before have been read.
         """
         return False
+
+    def searches_after_reading(self, state: Any) -> bool:
+        """Whether `discover` is called with this state once all known splits have been read."""
+        return self.has_micro_batches
 
     @property
     def emits_watermarks(self) -> bool:

@@ -69,9 +69,9 @@ class SparkSink(Sink):
         output_format: A format of `DataFrameWriter`, such as `parquet` or `delta`.
         path: Where the format writes; None for formats that take a table or an address by option.
         options: Options of the format.
-        mode: Save mode of the writer.
         partition_by: Columns by which the format partitions.
-        schema: A `pyarrow.Schema` or names of columns; None = inferred from the records.
+        schema: A `pyarrow.Schema`, a `StructType` of PySpark, or names of columns; None = inferred
+            from the records.
     """
 
     def __init__(  # noqa: PLR0913 - one argument per part of a DataFrameWriter call
@@ -81,7 +81,6 @@ class SparkSink(Sink):
         output_format: str | None = None,
         path: str | None = None,
         options: Mapping[str, Any] | None = None,
-        mode: str = "append",
         partition_by: tuple[str, ...] = (),
         schema: Schema = None,
     ) -> None:
@@ -89,17 +88,16 @@ class SparkSink(Sink):
             raise ProgramError(
                 "to_spark needs either a function(df, epoch_id) or a format such as 'parquet'."
             )
-        if mode != "append":
-            raise ProgramError(
-                f"mode {mode!r}: a stream can only append. For anything else give a function, "
-                "which may write each DataFrame as it likes."
-            )
         self._function = function
         self._format = output_format
         self._path = path
         self._options = dict(options or {})
         self._partition_by = tuple(partition_by)
         self._schema = checked_schema(schema)
+        if type(schema).__module__.startswith("pyspark."):
+            from pyspark.sql.pandas.types import to_arrow_schema
+
+            self._schema = to_arrow_schema(schema, timezone="UTC")
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return _SparkWriter(context, self._schema)

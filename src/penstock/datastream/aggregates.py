@@ -18,8 +18,6 @@ from penstock.operators.windows.aggregates import (
     WindowRow,
 )
 
-__all__ = ["all_of", "avg_of", "count", "max_of", "min_of", "sum_of", "window_row"]
-
 
 def count() -> CountAggregate:
     """Counts the records of a window."""

@@ -8,14 +8,11 @@ from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of
 from penstock.core.times import to_millis
 from penstock.datastream.data_stream import DataStream
-from penstock.operators.async_function import NO_RETRY_STRATEGY
+from penstock.operators.async_function import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
 from penstock.operators.async_wait import AsyncWaitSpec
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
-    from penstock.operators.async_function import AsyncFunction, AsyncRetryStrategy
-
-__all__ = ["AsyncDataStream"]
 
 __getattr__ = names_of(__name__)
 

@@ -33,21 +33,6 @@ from penstock.operators.windows.functions import (
     WindowFunction,
 )
 
-__all__ = [
-    "Projection",
-    "as_all_window_function",
-    "as_keyed_process_function",
-    "as_process_all_window_function",
-    "as_process_function",
-    "as_process_join_function",
-    "as_process_window_function",
-    "as_window_function",
-    "inspecting",
-    "key_groups",
-    "one_key",
-    "projection",
-]
-
 
 def key_groups(
     key_selector: Any, key_type: TypeInformation | str | int | None = None, *more: Any
@@ -145,14 +130,26 @@ def _called(kind: type[Function], method: str) -> Any:
     return type(name, (kind,), {"__init__": set_method, method: unset, "__module__": __name__})
 
 
-# Under the names that the classes have, by which they are pickled.
-_CalledProcess = _called(ProcessFunction, "process_element")
-_CalledKeyedProcess = _called(KeyedProcessFunction, "process_element")
-_CalledProcessJoin = _called(ProcessJoinFunction, "process_element")
-_CalledWindow = _called(WindowFunction, "apply")
-_CalledAllWindow = _called(AllWindowFunction, "apply")
-_CalledProcessWindow = _called(ProcessWindowFunction, "process")
-_CalledProcessAllWindow = _called(ProcessAllWindowFunction, "process")
+def _taker(signature: str, kind: type[Function], *others: type[Function]) -> Callable[[Any], Any]:
+    """Returns what makes an object of `kind` of a plain function; objects stay what they are."""
+    wrapper = _called(kind, signature.partition("(")[0])
+    globals()[wrapper.__name__] = wrapper  # By that name its objects are pickled.
+    return lambda function: _wrap(function, wrapper, signature, kind, *others)
+
+
+_as_process = _taker("process_element(value, ctx)", ProcessFunction)
+_as_keyed_process = _taker("process_element(value, ctx)", KeyedProcessFunction)
+as_process_join_function = _taker("process_element(left, right, ctx)", ProcessJoinFunction)
+as_window_function = _taker("apply(key, window, inputs)", WindowFunction, ProcessWindowFunction)
+as_process_window_function = _taker(
+    "process(key, context, elements)", ProcessWindowFunction, WindowFunction
+)
+as_all_window_function = _taker(
+    "apply(window, inputs)", AllWindowFunction, ProcessAllWindowFunction
+)
+as_process_all_window_function = _taker(
+    "process(context, elements)", ProcessAllWindowFunction, AllWindowFunction
+)
 
 
 def as_process_function(function: Any) -> ProcessFunction:
@@ -162,9 +159,7 @@ def as_process_function(function: Any) -> ProcessFunction:
             f"{type(function).__name__} is a KeyedProcessFunction, but the stream has no key. "
             "Call key_by(...) before process(), or make it a ProcessFunction."
         )
-    return _wrap(  # type: ignore[no-any-return]
-        function, _CalledProcess, "process_element(value, ctx)", ProcessFunction
-    )
+    return _as_process(function)  # type: ignore[no-any-return]
 
 
 def as_keyed_process_function(function: Any) -> KeyedProcessFunction:
@@ -174,40 +169,7 @@ def as_keyed_process_function(function: Any) -> KeyedProcessFunction:
             f"{type(function).__name__} is a ProcessFunction, but the stream has a key. Make it a "
             "KeyedProcessFunction, or call process() before key_by(...)."
         )
-    return _wrap(  # type: ignore[no-any-return]
-        function, _CalledKeyedProcess, "process_element(value, ctx)", KeyedProcessFunction
-    )
-
-
-def as_process_join_function(function: Any) -> ProcessJoinFunction:
-    """Returns a ProcessJoinFunction; takes `(left, right, ctx) -> results` as well."""
-    return _wrap(  # type: ignore[no-any-return]
-        function, _CalledProcessJoin, "process_element(left, right, ctx)", ProcessJoinFunction
-    )
-
-
-def as_window_function(function: Any) -> Any:
-    """Returns a window function; takes `(key, window, inputs) -> results` as well."""
-    kinds = WindowFunction, ProcessWindowFunction
-    return _wrap(function, _CalledWindow, "apply(key, window, inputs)", *kinds)
-
-
-def as_process_window_function(function: Any) -> Any:
-    """Returns a window function; takes `(key, context, elements) -> results` as well."""
-    kinds = ProcessWindowFunction, WindowFunction
-    return _wrap(function, _CalledProcessWindow, "process(key, context, elements)", *kinds)
-
-
-def as_all_window_function(function: Any) -> Any:
-    """Returns a window function; takes `(window, inputs) -> results` as well."""
-    kinds = AllWindowFunction, ProcessAllWindowFunction
-    return _wrap(function, _CalledAllWindow, "apply(window, inputs)", *kinds)
-
-
-def as_process_all_window_function(function: Any) -> Any:
-    """Returns a window function; takes `(context, elements) -> results` as well."""
-    kinds = ProcessAllWindowFunction, AllWindowFunction
-    return _wrap(function, _CalledProcessAllWindow, "process(context, elements)", *kinds)
+    return _as_keyed_process(function)  # type: ignore[no-any-return]
 
 
 def inspecting(function: Any) -> Callable[[Any], Any]:
@@ -223,6 +185,10 @@ def inspecting(function: Any) -> Callable[[Any], Any]:
     return hand_on
 
 
+_OF_KEYS = (WindowFunction, ProcessWindowFunction)
+_OF_ALL = (AllWindowFunction, ProcessAllWindowFunction)
+
+
 def _wrap(function: Any, wrapper: Any, signature: str, *kinds: type[Function]) -> Any:
     if isinstance(function, kinds):
         return function
@@ -230,6 +196,19 @@ def _wrap(function: Any, wrapper: Any, signature: str, *kinds: type[Function]) -
         check_callable(function, signature)
         return wrapper(function)
     wanted = " or ".join(kind.__name__ for kind in kinds)
-    given = function.__name__ if isinstance(function, type) else type(function).__name__
-    hint = " Are the brackets missing?" if isinstance(function, type) else ""
-    raise ProgramError(f"{given} was given where a {wanted} or a function is needed.{hint}")
+    given = function if isinstance(function, type) else type(function)
+    article = "an" if wanted[0] in "AEIO" else "a"
+    hint = " Are the brackets missing?" if given is function else ""
+    if issubclass(given, _OF_KEYS) and AllWindowFunction in kinds:
+        hint += (
+            " The windows of window_all() have no key: leave the parameter `key` out and make it "
+            f"{article} {kinds[0].__name__}, or call key_by(...).window(...)."
+        )
+    if issubclass(given, _OF_ALL) and WindowFunction in kinds:
+        hint += (
+            " The stream has a key: add `key` as the first parameter and make it "
+            f"{article} {kinds[0].__name__}, or call window_all(...) before key_by(...)."
+        )
+    raise ProgramError(
+        f"{given.__name__} was given where {article} {wanted} or a function is needed.{hint}"
+    )

@@ -10,12 +10,6 @@ from penstock.core.refused_names import names_of
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
-__all__ = [
-    "CheckpointStorage",
-    "FileSystemCheckpointStorage",
-    "JobManagerCheckpointStorage",
-]
-
 __getattr__ = names_of(__name__)
 
 _PREFIX: Final = "execution.checkpointing."

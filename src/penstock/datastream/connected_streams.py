@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import to_millis
@@ -31,8 +31,8 @@ from penstock.operators.process import (
     KeyedBroadcastProcessSpec,
     KeyedCoProcessSpec,
 )
-from penstock.operators.results import as_output_tag
-from penstock.operators.runtime_context import CheckpointedFunction
+from penstock.operators.results import OutputTag, as_output_tag
+from penstock.operators.runtime_context import CheckpointedFunction, RuntimeContext
 from penstock.operators.windows.contents import PairContents
 from penstock.operators.windows.functions import (
     CoGroupPairs,
@@ -46,18 +46,7 @@ if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
     from penstock.datastream.data_stream import DataStream, KeyedStream
     from penstock.operators.functions import ProcessJoinFunction
-    from penstock.operators.results import OutputTag
-    from penstock.operators.runtime_context import RuntimeContext
     from penstock.operators.windows.assigners import WindowAssigner
-
-__all__ = [
-    "BroadcastConnectedStream",
-    "BroadcastStream",
-    "CoGroupedStreams",
-    "ConnectedStreams",
-    "IntervalJoinedStreams",
-    "JoinedStreams",
-]
 
 
 class BroadcastStream:
@@ -295,80 +284,61 @@ class _WithKeysAndState(_WithKeys, CheckpointedFunction):
 # first.join(second).where(key).equal_to(key).window(assigner).apply(function)
 
 
-class _PairedStreams:
-    """Two streams, before their keys are known."""
+class _Pair:
+    """Two streams on their way to a join or a co-group; each step returns the next one."""
 
-    is_join: ClassVar[bool]
+    _is_join = True
 
-    def __init__(self, first: DataStream, second: DataStream) -> None:
+    def __init__(self, first: DataStream, second: DataStream, *, is_join: bool) -> None:
         self._first = first
         self._second = second
-
-    def where(self, key_selector: Any, key_type: TypeInformation | None = None) -> PairedByOneKey:
-        """Sets the key of the first stream."""
-        return PairedByOneKey(
-            self._first.key_by(key_selector, key_type), self._second, is_join=self.is_join
-        )
+        self._is_join = is_join
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._first!r}, {self._second!r})"
 
 
-class JoinedStreams(_PairedStreams):
+class JoinedStreams(_Pair):
     """Two streams whose records are paired."""
 
-    is_join = True
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        super().__init__(first, second, is_join=self._is_join)
+
+    def where(self, key_selector: Any, key_type: TypeInformation | None = None) -> PairedByOneKey:
+        """Sets the key of the first stream."""
+        keyed = self._first.key_by(key_selector, key_type)
+        return PairedByOneKey(keyed, self._second, is_join=self._is_join)
 
 
-class CoGroupedStreams(_PairedStreams):
+class CoGroupedStreams(JoinedStreams):
     """Two streams whose records are grouped."""
 
-    is_join = False
+    _is_join = False
 
 
-class PairedByOneKey:
+class PairedByOneKey(_Pair):
     """Two streams of which the first has its key; `equal_to` comes next."""
-
-    def __init__(self, first: DataStream, second: DataStream, *, is_join: bool) -> None:
-        self._first = first
-        self._second = second
-        self._is_join = is_join
 
     def equal_to(self, key_selector: Any, key_type: TypeInformation | None = None) -> PairedByKeys:
         """Sets the key of the second stream; records with equal keys meet."""
-        partitioning = key_groups(key_selector, key_type)
-        second = self._second._repartition(partitioning)
+        second = self._second._repartition(key_groups(key_selector, key_type))
         return PairedByKeys(self._first, second, is_join=self._is_join)
 
 
-class PairedByKeys:
+class PairedByKeys(_Pair):
     """Two streams with keys; `window` comes next."""
-
-    def __init__(self, first: DataStream, second: DataStream, *, is_join: bool) -> None:
-        self._first = first
-        self._second = second
-        self._is_join = is_join
 
     def window(self, window_assigner: WindowAssigner) -> WindowedPairs:
         """Sets the windows within which records meet."""
-        return WindowedPairs(self._first, self._second, window_assigner, is_join=self._is_join)
+        return WindowedPairs(self, window_assigner)
 
 
 class WindowedPairs(WindowSettings):
     """Two streams with keys and windows."""
 
-    def __init__(
-        self,
-        first: DataStream,
-        second: DataStream,
-        window_assigner: WindowAssigner,
-        *,
-        is_join: bool,
-    ) -> None:
+    def __init__(self, pair: PairedByKeys, window_assigner: WindowAssigner) -> None:
         super().__init__(window_assigner)
-        self._first = first
-        self._second = second
-        self._is_join = is_join
+        self._first, self._second, self._is_join = pair._first, pair._second, pair._is_join
 
     def apply(
         self,

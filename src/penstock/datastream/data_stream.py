@@ -30,13 +30,13 @@ from penstock.datastream.connected_streams import (
 )
 from penstock.datastream.missing_methods import RefusedMethods, earlier_keywords
 from penstock.datastream.sinks import CloseableIterator, EndOfStream
-from penstock.datastream.stream_view import DataStreamSink, PartitionedStream
+from penstock.datastream.stream_view import DataStreamSink, FieldAggregates, PartitionedStream
 from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
-from penstock.graph.nodes import Broadcast, Input, NodeKind, Partitioning
+from penstock.graph.nodes import Broadcast, Input, KeyGroups, NodeKind, Partitioning
 from penstock.operators.convert import with_output_type
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
 from penstock.operators.reduce import AggregationSpec, ReduceSpec
-from penstock.operators.results import as_output_tag
+from penstock.operators.results import OutputTag, as_output_tag
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.windows.assigners import (
@@ -45,7 +45,6 @@ from penstock.operators.windows.assigners import (
 )
 
 if TYPE_CHECKING:
-    from penstock.graph.nodes import KeyGroups
     from penstock.operators.functions import (
         FilterFunction,
         FlatMapFunction,
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
         ProcessFunction,
         ReduceFunction,
     )
-    from penstock.operators.results import OutputTag
     from penstock.operators.watermark_strategy import WatermarkStrategy
     from penstock.operators.windows.assigners import WindowAssigner
     from penstock.state.descriptors import MapStateDescriptor
@@ -364,7 +362,7 @@ class DataStream(RefusedMethods, PartitionedStream, EndOfStream):
         return DataStream(self._environment, inputs, self._type_info)
 
 
-class KeyedStream(DataStream):
+class KeyedStream(DataStream, FieldAggregates):
     """A stream partitioned by key."""
 
     _is_keyed = True
@@ -415,60 +413,11 @@ class KeyedStream(DataStream):
             >>> pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).take()
             [('a', 3), ('b', 7), ('a', 5)]
         """
-        return self._same_type("Reduce", ReduceSpec(func))
+        return self._then("Reduce", ReduceSpec(func), self._type_info)
 
-    def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Adds up a field; the other fields are those of the key's first record.
-
-        Example:
-            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
-            >>> pairs.key_by(lambda pair: pair[0]).sum(1).take()
-            [('a', 3), ('b', 7), ('a', 5)]
-        """
-        return self._same_type("Sum", AggregationSpec("sum", position_to_sum))
-
-    def min(self, position_to_min: int | str = 0) -> DataStream:
-        """Keeps the smallest value of a field; the other fields are those of the first record.
-
-        Example:
-            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
-            >>> pairs.key_by(lambda pair: pair[0]).min(1).take()
-            [('a', 3), ('b', 7), ('a', 2)]
-        """
-        return self._same_type("Min", AggregationSpec("min", position_to_min))
-
-    def max(self, position_to_max: int | str = 0) -> DataStream:
-        """Keeps the largest value of a field; the other fields are those of the first record.
-
-        Example:
-            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
-            >>> pairs.key_by(lambda pair: pair[0]).max(1).take()
-            [('a', 3), ('b', 7), ('a', 3)]
-        """
-        return self._same_type("Max", AggregationSpec("max", position_to_max))
-
-    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """Keeps the record with the smallest value of a field.
-
-        Example:
-            >>> bids = env.from_collection([("pen", 3, "Ada"), ("pen", 2, "Alan")])
-            >>> bids.key_by(lambda bid: bid[0]).min_by(1).take()
-            [('pen', 3, 'Ada'), ('pen', 2, 'Alan')]
-        """
-        return self._same_type("MinBy", AggregationSpec("min_by", position_to_min_by))
-
-    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """Keeps the record with the largest value of a field.
-
-        Example:
-            >>> bids = env.from_collection([("pen", 3, "Ada"), ("pen", 2, "Alan")])
-            >>> bids.key_by(lambda bid: bid[0]).max_by(1).take()
-            [('pen', 3, 'Ada'), ('pen', 3, 'Ada')]
-        """
-        return self._same_type("MaxBy", AggregationSpec("max_by", position_to_max_by))
-
-    def _same_type(self, name: str, spec: Any) -> DataStream:
-        return self._then(name, spec, self._type_info)
+    def _aggregate_field(self, kind: str, position: int | str) -> DataStream:
+        name = kind.title().replace("_", "")
+        return self._then(name, AggregationSpec(kind, position), self._type_info)
 
     # ---- windows and joins ----
 
@@ -513,38 +462,25 @@ class KeyedStream(DataStream):
             )
         return IntervalJoinedStreams(self, other)
 
-    # ---- what a keyed stream has not ----
-
-    def shuffle(self) -> NoReturn:
-        _refuse_partitioning("shuffle")
-
-    def rebalance(self) -> NoReturn:
-        _refuse_partitioning("rebalance")
-
-    def rescale(self) -> NoReturn:
-        _refuse_partitioning("rescale")
-
-    def forward(self) -> NoReturn:
-        _refuse_partitioning("forward")
-
-    def global_(self) -> NoReturn:
-        _refuse_partitioning("global_")
-
-    def broadcast(self, *args: Any) -> NoReturn:
-        _refuse_partitioning("broadcast")
-
-    def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
-        _refuse_partitioning("partition_custom")
-
     def _own_node_id(self) -> int:
         raise ProgramError(
             "key_by() is an exchange and no operator: it has no name, uid, parallelism or side "
             "output. Set them on the operators before or behind it."
         )
 
+    def broadcast(self, *args: Any) -> NoReturn:
+        raise _refused_partitioning("broadcast")
 
-def _refuse_partitioning(verb: str) -> NoReturn:
-    raise ProgramError(
+    def _repartition(self, partitioning: Partitioning) -> DataStream:
+        if isinstance(partitioning, KeyGroups):
+            return super()._repartition(partitioning)
+        kind = type(partitioning).__name__
+        verbs = {"Custom": "partition_custom", "Global": "global_"}
+        raise _refused_partitioning(verbs.get(kind, kind.lower()))
+
+
+def _refused_partitioning(verb: str) -> ProgramError:
+    return ProgramError(
         f"{verb}() cannot be called on a KeyedStream: its partitioning is that of the key. "
         f"Call {verb}() before key_by(), or behind the next operator."
     )

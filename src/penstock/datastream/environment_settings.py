@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from penstock.core.errors import ProgramError, UnsupportedError
@@ -25,25 +25,24 @@ from penstock.datastream.state_backend import (
 )
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from penstock.core.configuration import Configuration
     from penstock.datastream.checkpointing_mode import CheckpointingMode
     from penstock.datastream.slot_sharing_group import SlotSharingGroup
-
-__all__ = ["EnvironmentSettings"]
-
 
 _log = logging.getLogger("penstock.program")
 _OF_FLINK: Final = re.compile(r"(flink-|kafka-clients-)[^/]*\.jar")
 
 
+_left_out: Final[set[str]] = set()
+
+
 def _without_flinks(jars: tuple[str, ...]) -> list[str]:
-    """Returns the jars that something may need; says of the others that nothing does."""
+    """Returns the jars that something may need; says of each other one, once, that nothing does."""
     kept = [jar for jar in jars if not _OF_FLINK.fullmatch(jar.rpartition("/")[2])]
-    if len(kept) < len(jars):
-        names = ", ".join(jar.rpartition("/")[2] for jar in jars if jar not in kept)
-        _log.warning("%s: left out; connectors and formats need no jars here.", names)
+    names = {jar.rpartition("/")[2]: None for jar in jars if jar not in kept}
+    if new := [name for name in names if name not in _left_out]:
+        _left_out.update(new)
+        _log.warning("%s: left out; connectors and formats need no jars here.", ", ".join(new))
     return kept
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 from penstock.core.errors import UnsupportedError
 
-__all__ = ["Hints", "RefusedMethods", "earlier_keywords"]
-
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 _KEYED: Final = "that is on keyed streams: key_by(...).{name}(...)"
@@ -83,9 +81,6 @@ _ON_ENVIRONMENT: Final = {
     "create_dataframe": "it is from_collection(records) here",
     "from_elements": "it is from_collection([...]) here",
     "parallelize": "it is from_collection(records) here",
-    "socket_text_stream": (
-        "read with env.from_spark(spark.readStream.format('socket')...), or write a PythonSource"
-    ),
     "get_or_create": "it is StreamExecutionEnvironment.get_execution_environment() here",
     "stop": "end a job with its client: env.execute_async().cancel()",
     "map": "make a stream first, as with from_collection(records)",

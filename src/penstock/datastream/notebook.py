@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from penstock.core.configuration import Rank
+from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ProgramError
 from penstock.core.redaction import shown_value
 from penstock.core.row import Row
-from penstock.graph.nodes import Forward, KeyGroups
-
-if TYPE_CHECKING:
-    from penstock.core.configuration import Configuration
-    from penstock.graph.nodes import Input, Node
-
-__all__ = ["as_table", "graph_svg", "settings_html"]
+from penstock.graph.nodes import Forward, Input, KeyGroups, Node
 
 _WIDTH: Final = 180
 _HEIGHT: Final = 44

@@ -36,14 +36,6 @@ from penstock.state.descriptors import ValueStateDescriptor
 if TYPE_CHECKING:
     from penstock.operators.runtime_context import RuntimeContext
 
-__all__ = [
-    "Program",
-    "checked_max_parallelism",
-    "checked_parallelism",
-    "in_batch_mode",
-    "is_bounded",
-]
-
 _UID_HASH = re.compile(r"[0-9a-f]{32}")
 
 

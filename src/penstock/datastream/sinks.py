@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, overload
 
-from penstock.connectors.collect import PrintSink, format_row
+from penstock.connectors.collect import CollectedResults, PrintSink, format_row
 from penstock.connectors.sink import Sink
 from penstock.connectors.user_sink import FunctionSink, SinkFunction
 from penstock.core.errors import ProgramError
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from penstock.common.job_client import JobClient
-    from penstock.connectors.collect import CollectedResults
-
-__all__ = ["CloseableIterator", "EndOfStream", "formatter_of"]
-
 
 # What `print()` and `FileSink` write: records of a declared type look as they do in PyFlink.
 #
@@ -163,7 +159,8 @@ class EndOfStream(StreamView):
         Args:
             function: Called as `function(df, epoch_id)`, as with `foreachBatch`.
             **settings: Of a `SparkSink`: `output_format`, `path`, `options`, `partition_by`, and
-                `schema`, which names the columns of records that are tuples.
+                `schema`: names of columns for records that are tuples, or a `StructType` or
+                `pyarrow.Schema` with their types.
 
         Example:
             >>> def write(data_frame, epoch):
@@ -177,6 +174,11 @@ class EndOfStream(StreamView):
         """
         from penstock.connectors.spark import SparkSink
 
+        if (mode := settings.pop("mode", "append")) != "append":
+            raise ProgramError(
+                f"mode {mode!r}: a stream can only append. For anything else give a function, "
+                "which may write each DataFrame as it likes."
+            )
         return self._sink(SparkSink(function, **settings))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:

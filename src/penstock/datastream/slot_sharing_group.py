@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of, refuses_methods
 
-__all__ = ["MemorySize", "SlotSharingGroup"]
-
 __getattr__ = names_of(__name__)
 
 

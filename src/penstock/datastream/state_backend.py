@@ -14,16 +14,6 @@ from penstock.datastream.checkpoint_storage import (
 )
 from penstock.datastream.missing_methods import earlier_keywords
 
-__all__ = [
-    "EmbeddedRocksDBStateBackend",
-    "FsStateBackend",
-    "HashMapStateBackend",
-    "MemoryStateBackend",
-    "PredefinedOptions",
-    "RocksDBStateBackend",
-    "StateBackend",
-]
-
 __getattr__ = names_of(__name__)
 
 _ROCKSDB: Final = "state.backend.rocksdb."

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from penstock.core.job import JobExecutionResult
     from penstock.job.local_job import LocalJob
 
-__all__ = ["StreamExecutionEnvironment"]
-
 __getattr__ = names_of(__name__)
 
 _log = logging.getLogger("penstock.environment")
@@ -156,6 +154,55 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         lines = StreamFormat.text_line_format(charset_name)
         source = FileSource.for_record_stream_format(lines, str(file_path)).build()
         return self._add_source(source, None, f"Text Files {file_path}", Types.STRING())
+
+    def socket_text_stream(
+        self, hostname: str, port: int, delimiter: str = "\n", max_retries: int = 0
+    ) -> DataStream:
+        """Makes a stream of the lines that a server sends, in one subtask; for trying things out.
+
+        A socket cannot be read again: lines sent to a worker that died are lost.
+
+        Args:
+            hostname: The server.
+            port: Its port.
+            delimiter: What ends a line.
+            max_retries: How often, half a second apart, a server is tried again that does not
+                answer or has ended the connection; 0 ends the stream then, and -1 has no end.
+
+        Example:
+            >>> words = env.socket_text_stream("localhost", 9999).flat_map(str.split)
+        """
+        from penstock.connectors.socket_text import SocketTextSource
+        from penstock.core.types import Types
+
+        source = SocketTextSource(hostname, port, delimiter, max_retries)
+        return self._add_source(source, None, "Socket Stream", Types.STRING(), is_parallel=False)
+
+    def create_input(self, input_format: Any, type_info: Any = None) -> DataStream:
+        """Makes a stream of the records of files that an input format reads.
+
+        Args:
+            input_format: An `AvroInputFormat`; for other files use `from_source()`.
+            type_info: Type of the records; None for that of the format.
+
+        Example:
+            >>> text = '{"type": "record", "name": "N", "fields": [{"name": "n", "type": "int"}]}'
+            >>> schema = AvroSchema.parse_string(text)
+            >>> sink = FileSink.for_bulk_format(
+            ...     str(folder / "n"), AvroBulkWriters.for_generic_record(schema)
+            ... ).build()
+            >>> _ = env.from_collection([{"n": 1}]).sink_to(sink)
+            >>> _ = env.execute()
+            >>> env.create_input(AvroInputFormat(str(folder / "n"), schema)).take()
+            [{'n': 1}]
+        """
+        if not hasattr(input_format, "source"):
+            raise ProgramError(
+                f"create_input({input_format!r:.80}) takes an AvroInputFormat. Read other files "
+                "with from_source(FileSource..., ...)."
+            )
+        declared = input_format.get_produced_type() if type_info is None else type_info
+        return self._add_source(input_format.source(), None, "Custom File Source", declared)
 
     def from_source(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import to_millis
@@ -30,14 +30,11 @@ from penstock.operators.simple import MapSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
 
     from penstock.common.execution_config import ExecutionConfig
     from penstock.datastream.data_stream import DataStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.operators.functions import KeySelector, Partitioner
-
-__all__ = ["DataStreamSink", "NodeSettings", "PartitionedStream", "StreamView"]
 
 
 class NodeSettings:
@@ -299,6 +296,63 @@ class StreamView(Hints, StreamSettings):
     def _repr_html_(self) -> str:
         ends = [given.node_id for given in self._inputs]
         return graph_svg(self._environment._program.nodes, ends)
+
+
+class FieldAggregates:
+    """Aggregates of one field: of all records of a key so far, or of each window."""
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Adds up a field; the other fields are those of the first record.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
+            >>> pairs.key_by(lambda pair: pair[0]).sum(1).take()
+            [('a', 3), ('b', 7), ('a', 5)]
+        """
+        return self._aggregate_field("sum", position_to_sum)
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Keeps the smallest value of a field; the other fields are those of the first record.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
+            >>> pairs.key_by(lambda pair: pair[0]).min(1).take()
+            [('a', 3), ('b', 7), ('a', 2)]
+        """
+        return self._aggregate_field("min", position_to_min)
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Keeps the largest value of a field; the other fields are those of the first record.
+
+        Example:
+            >>> pairs = env.from_collection([("a", 3), ("b", 7), ("a", 2)])
+            >>> pairs.key_by(lambda pair: pair[0]).max(1).take()
+            [('a', 3), ('b', 7), ('a', 3)]
+        """
+        return self._aggregate_field("max", position_to_max)
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Keeps the record with the smallest value of a field.
+
+        Example:
+            >>> bids = env.from_collection([("pen", 3, "Ada"), ("pen", 2, "Alan")])
+            >>> bids.key_by(lambda bid: bid[0]).min_by(1).take()
+            [('pen', 3, 'Ada'), ('pen', 2, 'Alan')]
+        """
+        return self._aggregate_field("min_by", position_to_min_by)
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Keeps the record with the largest value of a field.
+
+        Example:
+            >>> bids = env.from_collection([("pen", 3, "Ada"), ("pen", 2, "Alan")])
+            >>> bids.key_by(lambda bid: bid[0]).max_by(1).take()
+            [('pen', 3, 'Ada'), ('pen', 3, 'Ada')]
+        """
+        return self._aggregate_field("max_by", position_to_max_by)
+
+    def _aggregate_field(self, kind: str, position: int | str) -> DataStream:
+        raise NotImplementedError
 
 
 class PartitionedStream(StreamView):

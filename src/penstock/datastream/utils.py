@@ -10,10 +10,6 @@ from penstock.core.refused_names import names_of
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
 
-__all__ = [
-    "ResultTypeQueryable",
-]
-
 __getattr__ = names_of(__name__)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import to_millis
-from penstock.core.types import Types
+from penstock.core.types import TypeInformation, Types
 from penstock.datastream.callables import (
     as_all_window_function,
     as_process_all_window_function,
@@ -16,26 +16,21 @@ from penstock.datastream.callables import (
     one_key,
 )
 from penstock.datastream.missing_methods import Hints, earlier_keywords
+from penstock.datastream.stream_view import FieldAggregates
 from penstock.graph.nodes import KeyGroups
-from penstock.operators.results import as_output_tag
+from penstock.operators.results import OutputTag, as_output_tag
 from penstock.operators.windows.aggregates import CountAggregate, FieldContents
 from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents
 from penstock.operators.windows.spec import WindowSpec
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    from penstock.core.types import TypeInformation
     from penstock.datastream.data_stream import DataStream, KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.operators.functions import AggregateFunction, ReduceFunction
-    from penstock.operators.results import OutputTag
     from penstock.operators.windows.assigners import WindowAssigner
     from penstock.operators.windows.contents import ContentsSpec
     from penstock.operators.windows.evictors import Evictor
     from penstock.operators.windows.triggers import Trigger
-
-__all__ = ["AllWindowedStream", "WindowedStream"]
 
 
 class WindowSettings(Hints):
@@ -129,7 +124,7 @@ class WindowSettings(Hints):
         return f"{verb}({self._window_assigner!r}, {trigger}, {function_name(function)})"
 
 
-class _WindowedStream(WindowSettings):
+class _WindowedStream(WindowSettings, FieldAggregates):
     """What windows by key and windows over all records have in common."""
 
     _as_window_function: ClassVar[Any]
@@ -249,66 +244,6 @@ class _WindowedStream(WindowSettings):
         """
         function = self._as_process_window_function(process_window_function)
         return self._append(Buffer(), function, output_type, process_window_function)
-
-    def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Adds up a field within each window.
-
-        Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
-            >>> windows.sum(1).take()
-            [('a', 5000), ('a', 12000)]
-        """
-        return self._aggregate_field("sum", position_to_sum)
-
-    def min(self, position_to_min: int | str = 0) -> DataStream:
-        """Keeps the smallest value of a field within each window.
-
-        Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
-            >>> windows.min(1).take()
-            [('a', 1000), ('a', 12000)]
-        """
-        return self._aggregate_field("min", position_to_min)
-
-    def max(self, position_to_max: int | str = 0) -> DataStream:
-        """Keeps the largest value of a field within each window.
-
-        Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
-            >>> windows.max(1).take()
-            [('a', 4000), ('a', 12000)]
-        """
-        return self._aggregate_field("max", position_to_max)
-
-    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """Keeps the record with the smallest value of a field within each window.
-
-        Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
-            >>> windows.min_by(1).take()
-            [('a', 1000), ('a', 12000)]
-        """
-        return self._aggregate_field("min_by", position_to_min_by)
-
-    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """Keeps the record with the largest value of a field within each window.
-
-        Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
-            >>> windows.max_by(1).take()
-            [('a', 4000), ('a', 12000)]
-        """
-        return self._aggregate_field("max_by", position_to_max_by)
 
     def count(self) -> DataStream:
         """Counts the records of each window.

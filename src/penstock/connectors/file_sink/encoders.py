@@ -1,4 +1,4 @@
-"""How records become the bytes of output files."""
+"""How records become the bytes of output files: rows, and what all formats have in common."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 import msgspec
 
 from penstock.core.errors import JobExecutionError, ProgramError
-from penstock.files.contract import Content
+from penstock.core.row import Row
+from penstock.files.contract import Content, Storage
 from penstock.files.private import make_private
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from penstock.files.contract import Storage
 
 # Records as Arrow tables, for sinks that write columns.
 #
@@ -50,7 +50,7 @@ def to_table(values: list[Any], schema: Schema = None) -> Any:
     arrays = []
     for name, column in zip(names, columns, strict=True):
         try:
-            arrays.append(arrow.array(column, type=types.get(name)))
+            arrays.append(_array(arrow, column, types.get(name)))
         except (arrow.ArrowException, TypeError, OverflowError) as error:
             wanted = f" as {types[name]}" if name in types else ""
             raise JobExecutionError(
@@ -60,6 +60,28 @@ def to_table(values: list[Any], schema: Schema = None) -> Any:
     if types:
         return arrow.Table.from_arrays(arrays, schema=schema)
     return arrow.Table.from_arrays(arrays, names=names)
+
+
+def _array(arrow: Any, column: list[Any], kind: Any) -> Any:
+    try:
+        return arrow.array(column, type=kind)
+    except (arrow.ArrowException, TypeError):
+        plain = list(map(_without_rows, column))
+        if plain == column:
+            raise
+        return arrow.array(plain, type=kind)
+
+
+def _without_rows(value: Any) -> Any:
+    """Returns a value with dicts in place of the rows in it, which pyarrow does not know."""
+    kind = type(value)
+    if kind is Row:
+        return {name: _without_rows(each) for name, each in value.as_dict().items()}
+    if kind is list:
+        return list(map(_without_rows, value))
+    if kind is dict:
+        return {name: _without_rows(each) for name, each in value.items()}
+    return value
 
 
 def checked_schema(schema: Schema) -> Schema:
@@ -302,7 +324,9 @@ class _StringEncoder:
         return _StringEncoder(self._charset, text)
 
 
-class _JsonEncoder:
+class JsonEncoder:
+    """One JSON document on each line."""
+
     def __call__(self, values: list[Any]) -> bytes:
         plain = [value.as_dict(True) if hasattr(value, "as_dict") else value for value in values]
         try:
@@ -312,7 +336,9 @@ class _JsonEncoder:
             return "".join(json.dumps(value) + "\n" for value in plain).encode()
 
 
-class _CsvEncoder:
+class CsvEncoder:
+    """Lines of CSV."""
+
     def __init__(self, columns: Sequence[str] | None, delimiter: str) -> None:
         self._columns = None if columns is None else list(columns)
         self._delimiter = delimiter
@@ -345,103 +371,3 @@ class _CsvEncoder:
                 f"a record has {len(row)} fields instead of {len(self._columns)}: {value!r:.200}."
             )
         return row
-
-
-# -- formats that are written as a whole -----------------------------------------------------------
-
-
-class BulkWriterFactory:
-    """Formats for `FileSink.for_bulk_format`."""
-
-    @staticmethod
-    def parquet(schema: Schema = None, compression: str = "snappy") -> OutputFormat:
-        """Writes Parquet.
-
-        Args:
-            schema: A `pyarrow.Schema` or names of columns; None = inferred. Files of a bucket that
-                are joined must agree, so give a schema where columns may hold only None.
-            compression: As for `pyarrow.parquet`.
-        """
-        return ParquetOutput(checked_schema(schema), compression)
-
-    @staticmethod
-    def csv(
-        columns: Sequence[str] | None = None, *, header: bool = True, delimiter: str = ","
-    ) -> OutputFormat:
-        """Writes CSV; the header is the names of the columns, once per part file."""
-        first = b""
-        if header and columns is not None:
-            first = _CsvEncoder(None, delimiter)([list(columns)])
-        return Encoder(_CsvEncoder(checked_schema(columns), delimiter), first)
-
-    @staticmethod
-    def json() -> OutputFormat:
-        """Writes one JSON document on each line."""
-        return Encoder(_JsonEncoder())
-
-
-class ParquetOutput(OutputFormat):
-    """Parquet, one row group per epoch."""
-
-    def __init__(self, schema: Schema, compression: str) -> None:
-        self._schema = schema
-        self._compression = compression
-
-    def open(self, spool: PendingBytes) -> PendingFile:
-        return _ParquetPending(self._schema, self._compression)
-
-    @contextlib.contextmanager
-    def join(self, storage: Storage, keys: list[str], size_bytes: int) -> Iterator[Content]:
-        arrow: Any = importlib.import_module("pyarrow")
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-
-        schemas = []
-        for key in keys:
-            with storage.open(key) as file:
-                schemas.append(parquet.read_schema(file))
-        try:
-            schema = arrow.unify_schemas(schemas, promote_options="permissive")
-        except arrow.ArrowException as error:
-            raise JobExecutionError(
-                f"the records of {storage.url_of(keys[0])} and {len(keys) - 1} more files have "
-                f"columns that do not fit together: {error}. Give the format a pyarrow.Schema."
-            ) from error
-        with tempfile.TemporaryFile() as target:
-            with parquet.ParquetWriter(target, schema, compression=self._compression) as writer:
-                for key in keys:
-                    table = parquet.read_table(arrow.BufferReader(storage.read(key)))
-                    for field in schema:
-                        if field.name not in table.column_names:
-                            table = table.append_column(field, arrow.nulls(len(table), field.type))
-                    writer.write_table(table.select(schema.names).cast(schema))
-
-            def pieces() -> Iterator[bytes]:
-                target.seek(0)
-                return iter(lambda: target.read(_PIECE_BYTES), b"")
-
-            yield Content(target.seek(0, os.SEEK_END), "", pieces)
-
-
-class _ParquetPending(PendingFile):
-    def __init__(self, schema: Schema, compression: str) -> None:
-        self._schema = schema
-        self._compression = compression
-        self._tables: list[Any] = []
-
-    def write(self, values: list[Any]) -> None:
-        if values:
-            self._tables.append(to_table(values, self._schema))
-
-    def size(self) -> int:
-        return sum(table.nbytes for table in self._tables)
-
-    def content(self) -> Content:
-        arrow: Any = importlib.import_module("pyarrow")
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-
-        table = arrow.concat_tables(self._tables, promote_options="permissive")
-        self._tables = []
-        output = arrow.BufferOutputStream()
-        parquet.write_table(table, output, compression=self._compression)
-        data = output.getvalue().to_pybytes()
-        return Content(len(data), "", lambda: iter((data,)))

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from penstock.connectors.file_sink.encoders import PendingBytes
+from penstock.connectors.file_sink.encoders import OutputFormat, PendingBytes, PendingFile
 from penstock.connectors.file_sink.rolling import BucketAssigner, PartInfo, checked_bucket
 from penstock.connectors.sink import CommitContext, Committer, SinkWriter, WriterContext
 from penstock.connectors.user_sink import SinkContext
@@ -28,7 +28,6 @@ from penstock.files.urls import shared_storages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.connectors.file_sink.encoders import OutputFormat, PendingFile
     from penstock.connectors.file_sink.rolling import OutputFileConfig, RollingPolicy
 
 PENDING_SUFFIX: Final = ".inprogress"
@@ -148,11 +147,13 @@ class FileSinkWriter(SinkWriter):
         context, names = self._context, self._settings.names
         number, self._count = self._count, self._count + 1
         attempt = hashlib.sha256(f"{context.attempt_id}/{number}".encode()).hexdigest()[:8]
-        digest = sink_digest(context.job_id, context.uid) + attempt
+        sink = sink_digest(context.job_id, context.uid)
+        digest = sink + attempt
         part = (
             f"{names.part_prefix}-{context.subtask}-{context.epoch:06d}-{digest}{names.part_suffix}"
         )
         committable = {
+            "sink": sink,
             "base": self._settings.base_path,
             "bucket": bucket,
             "part": part,
@@ -379,10 +380,11 @@ class FileCommitter(Committer):
         return self._outputs[base]
 
     def _sweep(self, context: CommitContext) -> None:
-        """Deletes what attempts that died have left.
+        """Deletes what attempts that died have left in this line of the job.
 
         At the end nothing else can be pending. Before, this is only done on object stores, where
-        pending files are apart and listed by one request: those of epochs that are committed.
+        pending files are apart and listed by one request: those of epochs that are committed. What
+        an earlier line left stays: a process that died may have taken a savepoint that names it.
         """
         digest = f"-{sink_digest(context.job_id, context.uid)}"
         kept = {entry["pending"] for entry in (*context.kept, *self._open)}
@@ -401,11 +403,11 @@ class FileCommitter(Committer):
         kept: set[str],
         context: CommitContext,
     ) -> None:
-        left = []
+        left, run = [], f".{context.run}"
         for found in output.storage.list(directory):
             above, _, name = found.key.rpartition("/")
-            before, is_own, _ = name.partition(digest)
-            if not name.startswith(".") or not is_own or name in kept:
+            before, is_own, after = name.partition(digest)
+            if not name.startswith(".") or not is_own or name in kept or run not in after:
                 continue
             if output.has_directories and above != directory:
                 continue  # Of another bucket, which this job may not have written to.
@@ -415,9 +417,13 @@ class FileCommitter(Committer):
 
 
 def _groups(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Returns entries by directory and subtask, each group in the order of writing."""
-    groups: dict[tuple[str, str, int], list[Entry]] = {}
+    """Returns entries by sink, directory and subtask, each group in the order of writing.
+
+    What another job has left open makes a part of its own: two jobs that start from one savepoint
+    may close it at the same time, so both must write the same.
+    """
+    groups: dict[tuple[str, str, str, int], list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: (entry["epoch"], entry["number"])):
-        key = (entry.get("base", ""), entry["bucket"], entry["subtask"])
+        key = (entry["sink"], entry.get("base", ""), entry["bucket"], entry["subtask"])
         groups.setdefault(key, []).append(entry)
     return [groups[key] for key in sorted(groups)]

@@ -10,54 +10,17 @@ import codecs
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from penstock.connectors.files.formats import check_fields, size_before
+from penstock.connectors.files.csv_format import ARROW_TYPES, CsvFormat, column_name
+from penstock.connectors.files.formats import size_before
 from penstock.connectors.files.inputs import PLAIN, Inputs
 from penstock.connectors.files.range_reader import OpenFile, RangeReader
 from penstock.connectors.source import Budget, ReadResult, Split
-from penstock.core.records import ColumnBatch, ColumnName, LazyRows, NotColumnar
-
-if TYPE_CHECKING:
-    from penstock.connectors.files.csv_format import CsvFormat
-
-_ARROW_TYPES: Final = {None: "string", str: "string", int: "int64", float: "double"}
+from penstock.core.records import ColumnBatch, LazyRows
 
 _RECORD_READS: Final = 8
 """Reads without columns before they are tried again, as failing costs time; results are equal."""
-
-
-def check_columns(spec: CsvFormat, columns: tuple[ColumnName, ...]) -> None:
-    """Checks what can be known without a file.
-
-    Raises:
-        NotColumnar: Some field is no plain column, or the files are not plain UTF-8.
-    """
-    if spec.records not in ("dict", "row", "tuple"):
-        raise NotColumnar("records are made by a function")
-    if spec.charset != "utf-8" or spec.dialect["escapechar"] is not None:
-        raise NotColumnar("only UTF-8 without an escape character has columns")
-    if not all(len(spec.dialect[which].encode()) == 1 for which in ("delimiter", "quotechar")):
-        raise NotColumnar("only ASCII delimiters and quotes have columns")
-    if spec.columns is None and not spec.header:
-        raise NotColumnar("the files do not name their columns")
-    check_fields(columns, spec.records, spec.columns)
-    if spec.columns is None and not all(isinstance(column, str) for column in columns):
-        raise NotColumnar("types go by name; give the format columns=[...]")
-    kinds = [spec.types.get(_name(spec, column)) for column in columns]
-    for column, kind in zip(columns, kinds, strict=True):
-        if kind not in _ARROW_TYPES:
-            raise NotColumnar(f"column {column!r} is converted by {kind!r:.80}")
-    if int not in kinds:
-        # Blank lines are noticed because they are no number.
-        raise NotColumnar("no column is an int; say so with types={...}")
-
-
-def _name(spec: CsvFormat, column: ColumnName) -> str:
-    if isinstance(column, str):
-        return column
-    assert spec.columns is not None
-    return spec.columns[column]
 
 
 class ColumnRangeReader(RangeReader):
@@ -101,12 +64,12 @@ class ColumnRangeReader(RangeReader):
 
     def _parser_of(self, file: OpenFile) -> ColumnParser | None:
         names = file.parser.file_columns  # type: ignore[attr-defined]
-        wanted = [_name(self._spec, column) for column in self._columns]
+        wanted = [column_name(self._spec, column) for column in self._columns]
         if len(set(names)) != len(names) or not set(wanted) <= set(names):
             return None
         if file.column_parser is None:
             positions = [names.index(name) for name in wanted]
-            kinds = [_ARROW_TYPES[self._spec.types.get(name)] for name in wanted]  # type: ignore[index]
+            kinds = [ARROW_TYPES[self._spec.types.get(name)] for name in wanted]  # type: ignore[index]
             dialect = self._spec.dialect
             file.column_parser = ColumnParser(
                 len(names), positions, kinds, dialect["delimiter"], dialect["quotechar"].encode()

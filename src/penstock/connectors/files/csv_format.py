@@ -29,18 +29,19 @@ from penstock.connectors.files.formats import (
     RecordMaker,
     RecordParser,
     StreamFormat,
+    check_fields,
     checked_charset,
     record_maker,
     size_before,
 )
 from penstock.core.errors import InputError, ProgramError, UnsupportedError
+from penstock.core.records import ColumnName, NotColumnar
 
 if TYPE_CHECKING:
-    from penstock.connectors.files.inputs import InputFile
-    from penstock.connectors.files.range_reader import ByteWindow
-    from penstock.core.records import ColumnName
+    from penstock.connectors.files.inputs import ByteWindow, InputFile
 
 _DIALECT: Final = {"delimiter": ",", "quotechar": '"', "escapechar": None}
+ARROW_TYPES: Final = {None: "string", str: "string", int: "int64", float: "double"}
 _HEADER_LIMIT: Final = 256 * 1024
 _PROBE: Final = "\x1f"
 """A record of one field, put behind a block: when it comes back alone, all before it was whole."""
@@ -94,8 +95,6 @@ class CsvFormat(StreamFormat):
         """The fields that reads give as Arrow columns, or None: they give records."""
 
     def with_columns(self, columns: tuple[ColumnName, ...]) -> CsvFormat:
-        from penstock.connectors.files.csv_columns import check_columns
-
         check_columns(self, columns)
         lowered = copy.copy(self)
         lowered.arrow = columns
@@ -125,6 +124,43 @@ class CsvFormat(StreamFormat):
                 break
             cuts.append(position)
         return cuts
+
+
+def check_columns(spec: CsvFormat, columns: tuple[ColumnName, ...]) -> None:
+    """Checks what can be known without a file.
+
+    Raises:
+        NotColumnar: Some field is no plain column, or the files are not plain UTF-8.
+    """
+    if spec.records not in ("dict", "row", "tuple"):
+        raise NotColumnar("records are made by a function")
+    if spec.charset != "utf-8" or spec.dialect["escapechar"] is not None:
+        raise NotColumnar("only UTF-8 without an escape character has columns")
+    if not all(len(spec.dialect[which].encode()) == 1 for which in ("delimiter", "quotechar")):
+        raise NotColumnar("only ASCII delimiters and quotes have columns")
+    if spec.columns is None and not spec.header:
+        raise NotColumnar("the files do not name their columns")
+    check_fields(columns, spec.records, spec.columns)
+    if spec.columns is None and not all(isinstance(column, str) for column in columns):
+        raise NotColumnar("types go by name; give the format columns=[...]")
+    kinds = [spec.types.get(column_name(spec, column)) for column in columns]
+    for column, kind in zip(columns, kinds, strict=True):
+        if kind not in ARROW_TYPES:
+            raise NotColumnar(f"column {column!r} is converted by {kind!r:.80}")
+    if int not in kinds:
+        # Blank lines are noticed because they are no number.
+        raise NotColumnar("no column is an int; say so with types={...}")
+
+
+def column_name(spec: CsvFormat, column: ColumnName) -> str:
+    """Returns the name of a column that may be given by position."""
+    if isinstance(column, str):
+        return column
+    assert spec.columns is not None
+    return spec.columns[column]
+
+
+StreamFormat.csv_format = CsvFormat
 
 
 def _count(

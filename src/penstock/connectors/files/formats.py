@@ -11,17 +11,16 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
+from penstock.connectors.files.inputs import PLAIN, ByteWindow, InputFile, Inputs
 from penstock.core.errors import InputError, ProgramError
 from penstock.core.records import ColumnName, NotColumnar
 from penstock.core.row import Row
 
 if TYPE_CHECKING:
-    from penstock.connectors.files.range_reader import ByteWindow
     from penstock.connectors.source import SourceReader, Split
 
 _STATEFUL_CHARSETS: Final = ("utf-7", "hz", "iso2022")
@@ -64,6 +63,8 @@ class StreamFormat(ABC):
     """
 
     charset: str = "utf-8"
+    csv_format: ClassVar[Callable[..., StreamFormat]]
+    """Records are the rows of CSV files: `CsvFormat`, which sets this."""
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
@@ -85,13 +86,6 @@ class StreamFormat(ABC):
                 go on with, or None to leave it out.
         """
         return JsonLineFormat(charset_name, on_error=on_error)
-
-    @staticmethod
-    def csv_format(**options: Any) -> StreamFormat:
-        """Records are the rows of CSV files; see `CsvFormat` for the options."""
-        from penstock.connectors.files.csv_format import CsvFormat
-
-        return CsvFormat(**options)
 
     @property
     def needs_transcoding(self) -> bool:
@@ -123,15 +117,8 @@ class StreamFormat(ABC):
 class BulkFormat(ABC):
     """A format that is read in large pieces which only it knows."""
 
-    @staticmethod
-    def parquet_format(
-        columns: Sequence[str] | None = None,
-        records: str | Callable[[dict[str, Any]], Any] = "dict",
-    ) -> BulkFormat:
-        """Records are the rows of Parquet files; see `ParquetFormat`."""
-        from penstock.connectors.files.parquet_format import ParquetFormat
-
-        return ParquetFormat(columns, records)
+    parquet_format: ClassVar[Callable[..., BulkFormat]]
+    """Records are the rows of Parquet files: `ParquetFormat`, which sets this."""
 
     def with_columns(self, columns: tuple[ColumnName, ...]) -> BulkFormat:
         """Does the same as for a `StreamFormat`."""

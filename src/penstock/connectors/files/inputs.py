@@ -19,6 +19,8 @@ from penstock.core.errors import InputError, JobExecutionError, ProgramError
 from penstock.files.urls import canonical_url, shared_storages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.files.contract import Entry, Storage
 
 _WILDCARDS = frozenset("*?[")
@@ -209,3 +211,92 @@ def _walk(root: str, *, recursive: bool) -> list[str]:
         folders[:] = sorted(name for name in folders if recursive and not is_hidden(name))
         found += [os.path.join(folder, name) for name in sorted(names) if not is_hidden(name)]
     return found
+
+
+# A stretch of a file in memory, so that small reads in order cost few system calls.
+#
+# The window is a cache only: `load` gives the same bytes whatever was loaded before. Compressed and
+# transcoded files are seen through it as the plain stream inside; going back opens them again.
+
+_FETCH_BYTES: Final = 2 * 1024 * 1024
+
+
+class ByteWindow:
+    """Random access to a stream, cheap in ascending order.
+
+    Args:
+        open_stream: Opens the stream at its beginning.
+        seekable: Whether the stream may be positioned; otherwise it is read forwards.
+    """
+
+    def __init__(self, open_stream: Callable[[], BinaryIO], *, seekable: bool) -> None:
+        self._open_stream = open_stream
+        self._seekable = seekable
+        self._stream: BinaryIO | None = None
+        self._stream_at = 0
+        self._buffer = b""
+        self._start = 0
+        self._at_end = False
+
+    def load(self, position: int, size: int) -> tuple[bytes, int, bool]:
+        """Makes `size` bytes from `position` available, or all that there are.
+
+        Returns:
+            A buffer, the index of `position` in it, and whether the buffer ends where the stream
+            ends.
+        """
+        offset = position - self._start
+        if not 0 <= offset <= len(self._buffer):
+            self._buffer, self._start, self._at_end = b"", position, False
+            offset = 0
+        missing = size - (len(self._buffer) - offset)
+        if missing > 0 and not self._at_end:
+            more = self._fetch(self._start + len(self._buffer), max(missing, _FETCH_BYTES))
+            self._buffer = self._buffer[offset:] + more
+            self._start = position
+            offset = 0
+        return self._buffer, offset, self._at_end
+
+    def _fetch(self, position: int, size: int) -> bytes:
+        stream = self._positioned(position)
+        parts: list[bytes] = []
+        while size > 0:
+            part = stream.read(size)
+            if not part:
+                self._at_end = True
+                break
+            parts.append(part)
+            size -= len(part)
+            self._stream_at += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _positioned(self, position: int) -> BinaryIO:
+        if self._stream is not None and not self._seekable and position < self._stream_at:
+            self.close()
+        if self._stream is None:
+            self._stream = self._open_stream()
+            self._stream_at = 0
+        if self._stream_at != position:
+            if self._seekable:
+                self._stream.seek(position)
+                self._stream_at = position
+            else:
+                self._skip(self._stream, position)
+        return self._stream
+
+    def _skip(self, stream: BinaryIO, position: int) -> None:
+        while self._stream_at < position:
+            part = stream.read(min(position - self._stream_at, _FETCH_BYTES))
+            if not part:
+                raise JobExecutionError(
+                    f"position {position} is behind the end of the file, at {self._stream_at}; "
+                    "the file became shorter since it was read last."
+                )
+            self._stream_at += len(part)
+
+    def close(self) -> None:
+        """Closes the stream; the next `load` opens it again."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        self._stream_at = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
 from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
@@ -26,22 +26,35 @@ _BUFFER_BYTES: Final = 1 << 20
 """Of each column of such a row group; else pyarrow reads the whole column before its first row."""
 
 
+class Finish(Protocol):
+    """Makes other values of columns; travels to the workers."""
+
+    def of_lists(self, columns: list[list[Any]]) -> None:
+        """Changes the values of all columns in place, one list for each column."""
+
+    def of_table(self, table: Any) -> Any:
+        """Returns some columns as Arrow with values that mean the same."""
+
+
 class ParquetFormat(BulkFormat):
     """Rows of Parquet files, with the values that pyarrow's `to_pylist` gives.
 
     Args:
         columns: The columns to read, in this order; None = all.
         records: `dict`, `tuple`, `row`, or a function that takes a dict.
+        finish: Makes other values of the columns.
     """
 
     def __init__(
         self,
         columns: Sequence[str] | None = None,
         records: str | Callable[[dict[str, Any]], Any] = "dict",
+        finish: Finish | None = None,
     ) -> None:
         record_maker(records, ())  # A wrong name fails here, in the program.
         self.columns = None if columns is None else list(columns)
         self.records = records
+        self.finish = finish
         self.arrow: tuple[ColumnName, ...] | None = None
         """The fields that reads give as Arrow columns, or None: they give records."""
 
@@ -49,7 +62,7 @@ class ParquetFormat(BulkFormat):
         if self.records not in ("dict", "row", "tuple"):
             raise NotColumnar("records are made by a function")
         check_fields(columns, self.records, self.columns)
-        lowered = ParquetFormat(self.columns, self.records)
+        lowered = ParquetFormat(self.columns, self.records, self.finish)
         lowered.arrow = columns
         return lowered
 
@@ -87,6 +100,9 @@ def _split(file: InputFile, groups: list[int]) -> Split:
         "groups": tuple(groups),
     }
     return Split(f"{file.path}#group-{groups[0]}", data)
+
+
+BulkFormat.parquet_format = ParquetFormat
 
 
 class _ParquetFile:
@@ -189,6 +205,7 @@ class _ParquetReader(SourceReader):
     def __init__(self, record_format: ParquetFormat, inputs: Inputs) -> None:
         self._columns = record_format.columns
         self._records = record_format.records
+        self._finish = record_format.finish
         self._inputs = inputs
         self._path: str | None = None
         self._file: _ParquetFile | None = None
@@ -209,6 +226,8 @@ class _ParquetReader(SourceReader):
             self._number = group
         part = self._group.slice(skipped, length)
         columns = [column.to_pylist() for column in part.columns]
+        if self._finish is not None:
+            self._finish.of_lists(columns)
         rows = list(zip(*columns, strict=True)) if columns else [()] * length
         return self._make(rows)
 
@@ -265,7 +284,7 @@ def _is_wide(metadata: Any, groups: Sequence[int], budget: Budget) -> bool:
 
 
 class _ColumnReader(_ParquetReader):
-    """Gives Arrow columns; the other columns are read when somebody asks for records."""
+    """Gives Arrow columns; the other columns are read when records are asked for."""
 
     def __init__(
         self, record_format: ParquetFormat, inputs: Inputs, arrow: tuple[ColumnName, ...]
@@ -305,7 +324,10 @@ class _ColumnReader(_ParquetReader):
         if self._needed_number != group:
             self._needed = file.group(group, list(dict.fromkeys(fields)))
             self._needed_number = group
-        return self._needed.slice(skipped, length).select(fields)
+        part = self._needed.slice(skipped, length)
+        if self._finish is not None:
+            part = self._finish.of_table(part)
+        return part.select(fields)
 
     def close(self) -> None:
         self._needed_number, self._needed = -1, None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.connectors.files import parquet_format as _parquet  # noqa: F401 - for BulkFormat
 from penstock.connectors.files.csv_columns import ColumnRangeReader
 from penstock.connectors.files.csv_format import CsvFormat
 from penstock.connectors.files.formats import BulkFormat, StreamFormat

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.formats.fields import Convert, columns_of, mismatched
+from penstock.connectors.formats.fields import Convert, columns_of, inside, mismatched
 from penstock.connectors.serialization import DeserializationSchema, SerializationSchema
+from penstock.core.basic_types import PickledBytesTypeInfo
 from penstock.core.composite_types import RowTypeInfo
 from penstock.core.errors import EnvironmentError_, ProgramError, install_extra
 from penstock.core.row import Row, rows_of
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from penstock.core.basic_types import TypeInformation
 
 
-def _library() -> Any:
+def avro_library() -> Any:
+    """Returns fastavro.
+
+    Raises:
+        EnvironmentError_: It is not installed.
+    """
     try:
         return importlib.import_module("fastavro")
     except ModuleNotFoundError:
@@ -38,7 +44,7 @@ class AvroSchema:
     """
 
     def __init__(self, text: str) -> None:
-        library = _library()
+        library = avro_library()
         self._text = text
         try:
             self.parsed = library.parse_schema(json.loads(text))
@@ -71,6 +77,20 @@ class AvroSchema:
             {"type":"string"}
         """
         return AvroSchema(Path(file_path).read_text())
+
+
+class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
+    """Records of an Avro schema: dicts, as fastavro gives and takes them.
+
+    Args:
+        schema: The schema.
+    """
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self.schema = schema
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (str(self.schema),)
 
 
 def _given(record_class: str | None, text: str | None, who: str) -> AvroSchema:
@@ -115,7 +135,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         self._names = tuple(field["name"] for field in record["fields"])
         self._fields = [(each["name"], kinds.reading(each["type"])) for each in record["fields"]]
         self._is_plain = not any(read for _, read in self._fields)
-        self._read = _library().schemaless_reader
+        self._read = avro_library().schemaless_reader
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroRowDeserializationSchema, (None, self._text)
@@ -126,9 +146,13 @@ class AvroRowDeserializationSchema(DeserializationSchema):
     def deserialize(self, message: bytes) -> Any:
         return self.deserialize_all([message])[0]
 
+    def decoded(self, messages: list[bytes]) -> list[dict[str, Any]]:
+        """Returns what fastavro makes of messages."""
+        read, schema = self._read, self._schema.parsed
+        return [read(io.BytesIO(message), schema, None) for message in messages]
+
     def deserialize_all(self, messages: list[bytes]) -> list[Any]:
-        read, schema, fields = self._read, self._schema.parsed, self._fields
-        records = [read(io.BytesIO(message), schema, None) for message in messages]
+        fields, records = self._fields, self.decoded(messages)
         if self._is_plain:
             # fastavro puts the fields into its dicts in their order.
             return rows_of(self._names, (list(record.values()) for record in records))
@@ -164,7 +188,7 @@ class AvroRowSerializationSchema(SerializationSchema):
         self._type_info = kinds.type_of(record)
         self._names = [field["name"] for field in record["fields"]]
         self._fields = [kinds.writing(field["type"]) for field in record["fields"]]
-        self._write = _library().schemaless_writer
+        self._write = avro_library().schemaless_writer
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroRowSerializationSchema, (None, self._text)
@@ -277,7 +301,7 @@ class _Kinds:
             )
         if part["type"] in ("array", "map"):
             inner = self.reading(part["items" if part["type"] == "array" else "values"])
-            return _inside(part["type"], inner)
+            return inside(part["type"], inner)
         return None
 
     def writing(self, part: Any) -> Convert | None:
@@ -302,21 +326,12 @@ class _Kinds:
             }
         if part["type"] in ("array", "map"):
             inner = self.writing(part["items" if part["type"] == "array" else "values"])
-            return _inside(part["type"], inner)
+            return inside(part["type"], inner)
         return None
 
 
 def _nullable(convert: Convert) -> Convert:
     return lambda value: None if value is None else convert(value)
-
-
-def _inside(kind: str, convert: Convert | None) -> Convert | None:
-    """Returns what converts each element of an array, or each value of a map."""
-    if convert is None:
-        return None
-    if kind == "array":
-        return lambda values: [convert(each) for each in values]
-    return lambda values: {key: convert(each) for key, each in values.items()}
 
 
 def _read_logical(name: str) -> Convert | None:

@@ -220,3 +220,12 @@ def mismatched(
         f"{who} cannot write a record: {text}. Declare the type that the stream has before the "
         "sink, as in map(..., output_type=Types.ROW([...])), and give the schema the same."
     )
+
+
+def inside(kind: str, convert: Convert | None) -> Convert | None:
+    """Returns what converts each element of an array, or each value of a map."""
+    if convert is None:
+        return None
+    if kind == "array":
+        return lambda values: [convert(each) for each in values]
+    return lambda values: {key: convert(each) for key, each in values.items()}

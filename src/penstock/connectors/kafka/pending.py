@@ -1,36 +1,24 @@
-"""Pending output: what a subtask has for Kafka waits in files until a checkpoint has completed.
-
-The files are those of `WriterContext.area`, as files of state are: checkpoints and savepoints hold
-them, and they are removed when they have been published, or when their attempt is dead. Small ones
-travel in the committable itself.
-"""
+"""Settings of a sink, and its output that waits in files until a checkpoint has completed."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from penstock.connectors.kafka.client import translated
 from penstock.connectors.kafka.serializers import Encoded, KafkaRecordSerializationSchema
+from penstock.connectors.pending_files import Item, PendingFiles, frames_of, sink_name
 from penstock.connectors.sink import DeliveryGuarantee, SinkWriter, WriterContext
-from penstock.core.errors import JobExecutionError, StateError
-from penstock.core.handles import FileHandle
 from penstock.core.redaction import shown_value
 
 if TYPE_CHECKING:
     from penstock.files.area import FileArea
 
-_FILE_BYTES: Final = 4 << 20
-"""About so much lies in one file, so that a subtask holds no more of an epoch in memory."""
 _BUFFER_KBYTES: Final = 64 << 10
-
-Item = dict[str, Any]
-"""A committable: the pending output of one subtask and epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +53,18 @@ class KafkaSinkSettings:
 
 
 class PendingWriter(SinkWriter):
-    """Writes the pending output of one subtask and epoch."""
+    """Writes the pending output of one subtask and epoch.
+
+    Its committables say more than those of other sinks: the `transaction` that publishes them, the
+    `topic`, and when they were written.
+    """
 
     def __init__(self, settings: KafkaSinkSettings, context: WriterContext) -> None:
-        assert context.area is not None
         self._settings = settings
         self._context = context
-        self._area = context.area
-        sink = hashlib.sha256(f"{context.job_id}/{context.uid}".encode()).hexdigest()
+        self._pending = PendingFiles(context)
+        sink = hashlib.sha256(sink_name(context).encode()).hexdigest()
         self._transaction = f"{settings.prefix}-{sink[:24]}"
-        self._name = f"{context.attempt_id}-{context.subtask}"
-        self._file_name = f"{self._name}-{sink[:8]}.kafka"
-        self._frames = bytearray()
-        self._handles: list[FileHandle] = []
-        self._records = 0
         self._topic = ""
 
     def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
@@ -86,69 +72,23 @@ class PendingWriter(SinkWriter):
         encoded = self._settings.serializer.encode(values, stamps)
         if not encoded.values:
             return
-        if not self._records:
-            topics = encoded.topics
-            self._topic = topics if isinstance(topics, str) else topics[0]
-        self._records += len(encoded.values)
-        frame = msgspec.msgpack.encode(tuple(encoded))
-        self._frames += len(frame).to_bytes(8, "big")
-        self._frames += frame
-        if len(self._frames) >= _FILE_BYTES:
-            self._write_file()
-
-    def _write_file(self) -> None:
-        name = f"{self._file_name}.{len(self._handles)}"
-        self._handles.append(self._area.write(name, bytes(self._frames)))
-        self._frames = bytearray()
+        topics = encoded.topics
+        self._topic = self._topic or (topics if isinstance(topics, str) else topics[0])
+        self._pending.add(msgspec.msgpack.encode(tuple(encoded)), len(encoded.values))
 
     def prepare_commit(self) -> list[Any]:
-        if not self._records:
-            return []
-        if self._frames:
-            self._write_file()
-        context = self._context
-        return [
-            {
-                "transaction": self._transaction,
-                "place": [*context.attempt, context.epoch, context.subtask],
-                "written_ms": context.now_ms,
-                "name": self._name,
-                "topic": self._topic,
-                "records": self._records,
-                "size": sum(handle.size_bytes for handle in self._handles),
-                "files": [[h.name, h.size_bytes, h.sha256, h.inline] for h in self._handles],
-            }
-        ]
-
-
-def files_of(item: Item) -> list[FileHandle]:
-    """Returns the files that a committable names."""
-    handles = [FileHandle(*each) for each in item["files"]]
-    for handle in handles:
-        if Path(handle.name).name != handle.name:  # A snapshot may come from anywhere.
-            raise JobExecutionError(
-                f"pending output for Kafka has the name {handle.name!r}, which is not the name of "
-                "a file. The snapshot was not written by Penstock; start from another one."
-            )
-    return handles
+        more = {
+            "transaction": self._transaction,
+            "written_ms": self._context.now_ms,
+            "topic": self._topic,
+        }
+        return [item | more for item in self._pending.committables()]
 
 
 def encoded_of(item: Item, area: FileArea) -> Iterator[Encoded]:
     """Yields what a committable names, in the order in which it was written."""
-    for handle in files_of(item):
-        try:
-            frames = area.read(handle)
-        except StateError as error:
-            raise JobExecutionError(
-                f"pending output for Kafka cannot be read, {item['records']} records that have not "
-                f"been published: {error}"
-            ) from None
-        start, view = 0, memoryview(frames)
-        while start < len(frames):
-            length = int.from_bytes(view[start : start + 8], "big")
-            start += 8
-            yield Encoded(*_decoder.decode(view[start : start + length]))
-            start += length
+    for frame in frames_of(item, area):
+        yield Encoded(*_decoder.decode(frame))
 
 
 _Headers = list[list[tuple[str, bytes | None]] | None]

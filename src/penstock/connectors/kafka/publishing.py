@@ -37,7 +37,8 @@ from penstock.connectors.kafka.client import (
     refused,
     translated,
 )
-from penstock.connectors.kafka.pending import Item, KafkaSinkSettings, encoded_of, files_of
+from penstock.connectors.kafka.pending import KafkaSinkSettings, encoded_of
+from penstock.connectors.pending_files import Item, covers, files_of
 from penstock.connectors.sink import CommitContext, Committer
 from penstock.core.errors import JobExecutionError
 from penstock.core.fault_points import fault_span
@@ -74,8 +75,7 @@ class Marker:
 
     def covers(self, item: Item) -> bool:
         """Whether a committable has been published."""
-        place = tuple(item["place"])
-        return place < self.place or (place == self.place and item["name"] == self.name)
+        return covers(self.place, self.name, item)
 
     @staticmethod
     def behind(items: list[Item]) -> Marker:
@@ -227,11 +227,11 @@ class _Publisher:
         if oldest_ms < kept_ms and (is_new or now_ms - known.written_ms >= kept_ms):
             return
         raise JobExecutionError(
-            f"Kafka has lost the marker of transaction '{self._transaction}', so nobody knows "
+            f"Kafka has lost the marker of transaction '{self._transaction}', so it is unknown "
             f"whether {sum(item['records'] for item in new)} records of the checkpoint have been "
             "published. It is an offset of the consumer group of that name, and the broker's "
-            "offsets.retention.minutes were over, or the group was deleted. Look into the topic. "
-            "If the records are there, commit an offset of the group with the metadata "
+            "offsets.retention.minutes were over, or the group or the topic was deleted. Look into "
+            "the topic. If the records are there, commit an offset of the group with the metadata "
             f"'{_metadata(Marker.behind(items))}'; if not, with "
             f"'{_metadata(_BEFORE_ALL if is_new else known)}'."
         )

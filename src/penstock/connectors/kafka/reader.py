@@ -12,6 +12,7 @@ there. How long a read waits depends on what is known:
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +20,7 @@ from typing import Any, Final
 from penstock.connectors.kafka.client import (
     PENSTOCKS_OWN,
     Connection,
+    TopicIds,
     is_lasting,
     library,
     refused,
@@ -34,8 +36,13 @@ from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceR
 from penstock.core.errors import InputError, JobExecutionError
 from penstock.core.redaction import shown_value
 
+_log = logging.getLogger("penstock.kafka")
+
 _NO_GROUP: Final = "penstock"
+_NOWHERE: Final = -1
 _QUEUED_KBYTES: Final = 32 << 10
+_FETCH_WAIT_MS: Final = 100
+_BACKOFF_MS: Final = 10
 _AT_ONCE: Final = 1_000
 """Messages taken from the client at once."""
 
@@ -92,6 +99,12 @@ class KafkaSourceSettings:
             # What a transaction has not committed is nothing.
             "isolation.level": "read_committed",
             "queued.max.messages.kbytes": _QUEUED_KBYTES,
+            # A partition whose queue is full is fetched again after so long: by default after one
+            # second, in which the queue of 100,000 messages is read four times over.
+            "fetch.queue.backoff.ms": _BACKOFF_MS,
+            # So long a broker holds a request that finds nothing, and with it the next one, for
+            # another partition: by default half a second.
+            "fetch.wait.max.ms": _FETCH_WAIT_MS,
             **translated(self.properties),
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -103,10 +116,14 @@ class KafkaSourceSettings:
 class _Partition:
     """One partition: what was fetched of it and not yet read."""
 
-    __slots__ = ("end", "held_bytes", "is_paused", "messages", "patience_s", "place", "tail")
+    __slots__ = (
+        *("begins_at", "end", "held_bytes", "is_paused", "messages", "patience_s", "place"),
+        "tail",
+    )
 
-    def __init__(self, place: Place, position: int) -> None:
+    def __init__(self, place: Place, position: int, begins_at: int) -> None:
         self.place = place
+        self.begins_at = begins_at  # While the next message is this one, a later one will do.
         self.messages: list[Any] = []
         self.tail = position  # Where the next message is expected.
         self.end = -1  # Where the client met the end, unless something followed.
@@ -126,6 +143,7 @@ class KafkaReader(SourceReader):
     def __init__(self, settings: KafkaSourceSettings) -> None:
         self._settings = settings
         self._connection = Connection(settings.reader_properties())
+        self._ids = TopicIds(self._connection)
         self._consumer: Any = None
         self._partitions: dict[Place, _Partition] = {}
         self._positions: dict[Place, int] = {}
@@ -134,12 +152,15 @@ class KafkaReader(SourceReader):
         self._metrics: Any = None
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
-        topic, number, stop = split.data
+        topic, number, stop, topic_id, is_earliest = split.data
         place = topic, number
         if 0 <= stop <= position:
             self._leave(place)
             return ReadResult([], position, finished=True)
-        partition = self._at(place, position)
+        # Its earliest record is the one that is there when it is read for the first time.
+        partition = self._at(place, position, split.start if is_earliest else _NOWHERE)
+        if topic_id and not self._ids.has_seen(topic, topic_id):
+            return ReadResult([], position)  # The broker has not answered yet.
         wanted = min(budget.max_records, READ_RECORDS)
         if stop >= 0:
             wanted = min(wanted, stop - position)
@@ -215,7 +236,7 @@ class KafkaReader(SourceReader):
 
     # -- queues -----------------------------------------------------------------------------------
 
-    def _at(self, place: Place, position: int) -> _Partition:
+    def _at(self, place: Place, position: int, begins_at: int) -> _Partition:
         """Returns the queue of a partition, which begins at a position."""
         known = self._partitions.get(place)
         if known is not None and self._positions[place] == position:
@@ -228,7 +249,7 @@ class KafkaReader(SourceReader):
             self._consumer = self._connection.consumer()
         self._consumer.incremental_assign([library().TopicPartition(*place, position)])
         self._positions[place] = position
-        self._partitions[place] = found = _Partition(place, position)
+        self._partitions[place] = found = _Partition(place, position, begins_at)
         if self._metrics is not None:
             self._register(place)
         return found
@@ -340,7 +361,18 @@ class KafkaReader(SourceReader):
             kafka.KafkaError._AUTO_OFFSET_RESET,
             kafka.KafkaError.OFFSET_OUT_OF_RANGE,
         ):
-            if partition is not None:
+            if partition is None:
+                pass
+            elif partition.tail == partition.begins_at:
+                _log.warning(
+                    "Kafka's topic '%s' has no offset %d in partition %d any more, from where it "
+                    "should be read for the first time; reading begins with the earliest record.",
+                    *(place[0], partition.tail, place[1]),
+                )
+                self._consumer.incremental_unassign([kafka.TopicPartition(*place)])
+                earliest = kafka.TopicPartition(*place, kafka.OFFSET_BEGINNING)
+                self._consumer.incremental_assign([earliest])
+            else:
                 raise self._out_of_range(partition)
         elif is_lasting(error):
             raise refused(f"topic '{place[0]}', partition {place[1]}", error)

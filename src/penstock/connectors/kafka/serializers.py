@@ -57,6 +57,38 @@ class Encoded(NamedTuple):
         )
 
 
+class KafkaSinkContext(NamedTuple):
+    """What a schema may know about the subtask that writes, and about topics.
+
+    Attributes:
+        subtask: Index of the subtask.
+        parallelism: How many subtasks the sink has.
+        partitions_of: Returns the partitions that a topic has now.
+    """
+
+    subtask: int
+    parallelism: int
+    partitions_of: Callable[[str], list[int]]
+
+
+class KafkaPartitioner(ABC):
+    """Chooses the partition of a record."""
+
+    def open(self, subtask: int, parallelism: int) -> None:
+        """Is called in each subtask before the first record."""
+
+    @abstractmethod
+    def partition(
+        self,
+        record: Any,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,
+        partitions: list[int],
+    ) -> int:
+        """Returns one of the partitions of the topic."""
+
+
 class KafkaTopicSelector(ABC):
     """Chooses the topic of a record."""
 
@@ -67,6 +99,9 @@ class KafkaTopicSelector(ABC):
 
 class KafkaRecordSerializationSchema(ABC):
     """Makes messages of records; build one, or subclass it for headers, partitions and so on."""
+
+    def open(self, context: KafkaSinkContext) -> None:
+        """Is called in each subtask before the first record."""
 
     @abstractmethod
     def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord | None:
@@ -117,11 +152,19 @@ class _Built(KafkaRecordSerializationSchema):
         value: SerializationSchema,
         key: SerializationSchema | None,
         headers: Callable[[Any], Iterable[Header]] | None,
+        partitioner: KafkaPartitioner | None,
     ) -> None:
         self._topic = topic
         self._value = value
         self._key = key
         self._headers = headers
+        self._partitioner = partitioner
+        self._partitions_of: Callable[[str], list[int]] | None = None
+
+    def open(self, context: KafkaSinkContext) -> None:
+        self._partitions_of = context.partitions_of
+        if self._partitioner is not None:
+            self._partitioner.open(context.subtask, context.parallelism)
 
     def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord | None:
         encoded = self.encode([element], None if timestamp is None else [timestamp])
@@ -132,7 +175,7 @@ class _Built(KafkaRecordSerializationSchema):
         topic, headers = self._topic, self._headers
         if timestamps and (min(timestamps) < 0 or max(timestamps) == MAX_TIMESTAMP):
             timestamps = [0 if stamp == MAX_TIMESTAMP else max(stamp, 0) for stamp in timestamps]
-        return Encoded(
+        encoded = Encoded(
             topic if isinstance(topic, str) else [_checked(topic.apply(e), e) for e in elements],
             self._value.serialize_all(elements),
             None if self._key is None else self._key.serialize_all(elements),
@@ -140,6 +183,25 @@ class _Built(KafkaRecordSerializationSchema):
             None,
             None if headers is None else [list(headers(element)) or None for element in elements],
         )
+        if self._partitioner is None:
+            return encoded
+        return encoded._replace(partitions=list(self._chosen(elements, encoded)))
+
+    def _chosen(self, elements: list[Any], encoded: Encoded) -> Iterator[int]:
+        assert self._partitioner is not None
+        if self._partitions_of is None:
+            raise ProgramError("a KafkaRecordSerializationSchema is opened before it serializes.")
+        known: dict[str, list[int]] = {}
+        for element, (topic, value, key, *_) in zip(elements, encoded.rows(), strict=True):
+            if topic not in known:
+                known[topic] = self._partitions_of(topic)
+            chosen = self._partitioner.partition(element, key, value, topic, known[topic])
+            if chosen not in known[topic]:
+                raise ProgramError(
+                    f"the partitioner returned {chosen!r:.80} for {shorten(element)}; topic "
+                    f"'{topic}' has the partitions {known[topic]}."
+                )
+            yield chosen
 
 
 def _checked(topic: Any, element: Any) -> str:
@@ -159,6 +221,14 @@ class _Called(KafkaTopicSelector):
         return self._function(data)
 
 
+class _Choosing(KafkaPartitioner):
+    def __init__(self, function: Callable[..., int]) -> None:
+        self._function = function
+
+    def partition(self, *of_record: Any) -> int:
+        return self._function(*of_record)
+
+
 class KafkaRecordSerializationSchemaBuilder:
     """Builds a `KafkaRecordSerializationSchema`; a topic and a schema of the value are needed."""
 
@@ -167,6 +237,7 @@ class KafkaRecordSerializationSchemaBuilder:
         self._value: SerializationSchema | None = None
         self._key: SerializationSchema | None = None
         self._headers: Callable[[Any], Iterable[Header]] | None = None
+        self._partitioner: KafkaPartitioner | None = None
 
     def set_topic(self, topic: str) -> Self:
         """Writes all records to one topic."""
@@ -204,6 +275,31 @@ class KafkaRecordSerializationSchemaBuilder:
         self._headers = header_provider
         return self
 
+    def set_partitioner(self, partitioner: Callable[..., int] | KafkaPartitioner) -> Self:
+        """Chooses the partition of each record.
+
+        Without it, Kafka does: by the key as Java's client, and without a key one partition after
+        another.
+
+        Args:
+            partitioner: A `KafkaPartitioner`, or a function of the record, its key and value as
+                bytes, the topic, and the list of its partitions.
+
+        Example:
+            >>> def by_length(record, key, value, topic, partitions):
+            ...     return partitions[len(value) % len(partitions)]
+            >>> builder = KafkaRecordSerializationSchema.builder().set_partitioner(by_length)
+        """
+        if not isinstance(partitioner, KafkaPartitioner):
+            if not callable(partitioner):
+                raise ProgramError(
+                    f"set_partitioner({partitioner!r:.80}) takes a KafkaPartitioner or a function "
+                    "(record, key, value, topic, partitions) -> partition."
+                )
+            partitioner = _Choosing(partitioner)
+        self._partitioner = partitioner
+        return self
+
     def build(self) -> KafkaRecordSerializationSchema:
         """Returns the schema."""
         if self._topic is None:
@@ -215,7 +311,7 @@ class KafkaRecordSerializationSchemaBuilder:
                 "a KafkaRecordSerializationSchema needs set_value_serialization_schema(...), for "
                 "example with SimpleStringSchema()."
             )
-        return _Built(self._topic, self._value, self._key, self._headers)
+        return _Built(self._topic, self._value, self._key, self._headers, self._partitioner)
 
 
 def _schema(given: Any, verb: str) -> SerializationSchema:

@@ -17,13 +17,19 @@ until Kafka has it. With it, `publishing` writes when a checkpoint has completed
 
 from __future__ import annotations
 
+import copy
 import logging
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from penstock.connectors.kafka.client import Connection, is_lasting, produce_all, refused
 from penstock.connectors.kafka.pending import KafkaSinkSettings, PendingWriter
 from penstock.connectors.kafka.publishing import Publishing
-from penstock.connectors.kafka.serializers import Encoded, KafkaRecordSerializationSchema
+from penstock.connectors.kafka.serializers import (
+    Encoded,
+    KafkaRecordSerializationSchema,
+    KafkaSinkContext,
+)
 from penstock.connectors.sink import (
     CommitContext,
     Committer,
@@ -47,6 +53,7 @@ class KafkaSink(Sink):
     def __init__(self, settings: KafkaSinkSettings) -> None:
         self._settings = settings
         self._output: _Output | None = None
+        self._of_subtask: dict[tuple[int, int], KafkaSinkSettings] = {}
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
@@ -61,15 +68,26 @@ class KafkaSink(Sink):
         return KafkaSinkBuilder()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_settings": self._settings, "_output": None}
+        return {"_settings": self._settings, "_output": None, "_of_subtask": {}}
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        settings = self._settings
+        settings = self._opened(context.subtask, context.parallelism)
         if settings.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return PendingWriter(settings, context)
         if self._output is None:
             self._output = _Output(settings)
         return _DirectWriter(settings, self._output)
+
+    def _opened(self, subtask: int, parallelism: int) -> KafkaSinkSettings:
+        """Returns the settings with a schema of the subtask's own, which is open."""
+        found = self._of_subtask.get((subtask, parallelism))
+        if found is None:
+            serializer = copy.deepcopy(self._settings.serializer)
+            connection = Connection(self._settings.producer_properties())
+            serializer.open(KafkaSinkContext(subtask, parallelism, connection.partitions_of))
+            found = replace(self._settings, serializer=serializer)
+            self._of_subtask[subtask, parallelism] = found
+        return found
 
     def create_committer(self) -> Committer:
         if self._settings.guarantee is DeliveryGuarantee.EXACTLY_ONCE:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.connectors.kafka.client import (
     Connection,
+    TopicIds,
     is_lasting,
     library,
     refused,
@@ -49,6 +50,7 @@ _FIRST_ANSWER_MS: Final = 60_000
 """A source that finds no broker for so long after the start of an attempt fails it."""
 _RETRY_MS: Final = 1_000
 _CLOSE_S: Final = 5.0
+_EARLIEST: Final = KafkaOffsetsInitializer.earliest()
 
 
 class KafkaSource(Source):
@@ -114,6 +116,7 @@ class _DriverSide:
         self._settings = settings
         self._connection = Connection(settings.reader_properties())
         self._consumer = self._connection.consumer()
+        self._ids = TopicIds(self._connection)
         self._next_ms: int | None = None
         self._first_ms: int | None = None
         self._offsets: queue.Queue[Mapping[str, Any] | None] = queue.Queue()
@@ -167,8 +170,14 @@ class _DriverSide:
         start = settings.start if is_first else KafkaOffsetsInitializer.earliest()
         starts = resolve(start, places, self._consumer)
         stops = {} if settings.stop is None else resolve(settings.stop, places, self._consumer)
+        ids = self._ids.of({topic for topic, _ in places}) if places else {}
         return [
-            Split(_split_id(place), (*place, stops.get(place, -1)), starts[place], concurrent=True)
+            Split(
+                _split_id(place),
+                (*place, stops.get(place, -1), ids[place[0]], start == _EARLIEST),
+                starts[place],
+                concurrent=True,
+            )
             for place in places
         ]
 

@@ -16,9 +16,11 @@ from penstock.connectors.kafka.older import (
 )
 from penstock.connectors.kafka.records import KafkaRecord, KafkaRecordDeserializationSchema
 from penstock.connectors.kafka.serializers import (
+    KafkaPartitioner,
     KafkaProducerRecord,
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
+    KafkaSinkContext,
     KafkaTopicSelector,
 )
 from penstock.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
@@ -32,6 +34,7 @@ __all__ = [
     "FlinkKafkaProducerBase",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
+    "KafkaPartitioner",
     "KafkaProducerRecord",
     "KafkaRecord",
     "KafkaRecordDeserializationSchema",
@@ -39,6 +42,7 @@ __all__ = [
     "KafkaRecordSerializationSchemaBuilder",
     "KafkaSink",
     "KafkaSinkBuilder",
+    "KafkaSinkContext",
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaTopicPartition",

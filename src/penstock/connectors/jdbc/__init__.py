@@ -1,0 +1,1 @@
+"""Databases as sources and sinks; `datastream.connectors.jdbc` is the public module."""

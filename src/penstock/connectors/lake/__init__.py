@@ -1,0 +1,1 @@
+"""Lake tables, without Spark and without a JVM: Delta and Iceberg."""

@@ -1,0 +1,1 @@
+"""Servers that are reached by HTTP: search clusters, schema registries, servers of your own."""
