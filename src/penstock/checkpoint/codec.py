@@ -192,7 +192,7 @@ def _path_problems(path: str, *, shared: bool) -> Iterator[str]:
 
 
 def _file_problems(manifest: Manifest) -> Iterator[str]:
-    """One file has one length and one checksum, whoever names it."""
+    """One file has one length and one checksum, whatever names it."""
     seen: dict[str, tuple[int, str]] = {}
     for handle in manifest.handles:
         if handle.path is not None:

@@ -24,8 +24,11 @@ from penstock.files.errors import UnknownOutcomeError
 if TYPE_CHECKING:
     from penstock.checkpoint.figures import CheckpointFigures
     from penstock.checkpoint.files import CheckpointFiles, Uploaded
+    from penstock.core.times import Clock
 
 _log = logging.getLogger("penstock.checkpoint")
+SLOW_COMMIT_MS: Final = 60_000
+"""How long a commit may take before it is warned of."""
 
 # Where processes of tests die: the steps of the commit protocol.
 _ID: Final = fault_span("checkpoint.id")
@@ -49,6 +52,48 @@ class Sinks(Protocol):
 
     def commit(self, epoch: int, checkpoint_id: int) -> None:
         """Makes everything visible that was prepared up to an epoch."""
+
+
+class WatchedSinks:
+    """The sinks of a running job, whose commits are code of others and may not return."""
+
+    def __init__(self, sinks: Sinks, clock: Clock) -> None:
+        self._sinks = sinks
+        self._clock = clock
+        self._commits: tuple[int, int] | None = None
+        """The checkpoint whose output is being committed, and since when."""
+        self._told_of = 0
+
+    def promise(self, sinks: dict[str, Any]) -> None:
+        """Hands on."""
+        self._sinks.promise(sinks)
+
+    def commit(self, epoch: int, checkpoint_id: int) -> None:
+        """Hands on, and notes since when."""
+        self._commits = checkpoint_id, self._clock.monotonic_ms()
+        try:
+            self._sinks.commit(epoch, checkpoint_id)
+        finally:
+            self._commits = None
+
+    @property
+    def is_committing(self) -> bool:
+        return self._commits is not None
+
+    def watch(self) -> None:
+        """Warns, once, of a commit that does not end; from any other thread."""
+        checkpoint_id, since_ms = self._commits or (self._told_of, 0)
+        if checkpoint_id == self._told_of:
+            return
+        if self._clock.monotonic_ms() - since_ms >= SLOW_COMMIT_MS:
+            self._told_of = checkpoint_id
+            _log.warning(
+                "The output of checkpoint %d has been committed for %g s. Until that ends, no "
+                "checkpoint completes. Does the server of a sink answer? A timeout of its client "
+                "would end the wait; a cancellation of the job does, too.",
+                checkpoint_id,
+                SLOW_COMMIT_MS / 1000,
+            )
 
 
 class Host(Protocol):

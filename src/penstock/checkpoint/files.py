@@ -19,9 +19,8 @@ from penstock.checkpoint.coordination.checkpoints import (
     SavepointFormat,
     SnapshotKind,
 )
-from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
-from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
+from penstock.checkpoint.manifest import CheckpointProperties, JobSnapshot, Manifest, ManifestKind
 from penstock.checkpoint.orphans import OrphanSweep
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import (
@@ -47,12 +46,11 @@ from penstock.checkpoint.savepoints import (
     upload_savepoint,
 )
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
-from penstock.checkpoint.snapshot_load import entry_of, loaded_of
+from penstock.checkpoint.snapshot_load import download_files, entry_of, loaded_of, verify_loaded
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
-from penstock.checkpoint.uploads import InlinePolicy, local_files, read_inline, run_upload
-from penstock.checkpoint.verify import verify_loaded
+from penstock.checkpoint.uploads import Holders, InlinePolicy, local_files, read_inline, run_upload
 from penstock.core.errors import PenstockError
-from penstock.core.versioned import Unknown
+from penstock.core.versioned import Outcome, Unknown
 from penstock.files.errors import FilesError
 from penstock.files.memory import MemoryStorage
 from penstock.files.probe import probe_storage
@@ -65,11 +63,8 @@ if TYPE_CHECKING:
     from penstock.checkpoint.coordination import instructions
     from penstock.checkpoint.coordination.checkpoints import TriggerRequest
     from penstock.checkpoint.pointer import Pointer
-    from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.uploads import Holders
     from penstock.core.times import Clock
-    from penstock.core.versioned import Outcome
 
 Uploaded = UploadPlan | UploadedSavepoint
 
@@ -229,7 +224,7 @@ class CheckpointFiles:
             sources=snapshot.sources,
             sinks=snapshot.sinks,
             pending=plan.pending,
-            job=snapshot.job,
+            job={**snapshot.job, **wish.request.job},
             properties=CheckpointProperties(
                 trigger="periodic" if wish.request.is_periodic else "manual",
                 retention=self._settings.retention.value,

@@ -12,10 +12,14 @@ Rules of the format:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import msgspec
+
+from penstock.core.handles import FileHandle, KeyedStateVersion
 
 FORMAT_VERSION = 1
 
@@ -222,3 +226,59 @@ class Manifest(_Record, frozen=True, kw_only=True):
         """Bytes of state in all, each file once."""
         files = {**self.shared_files, **self.own_files}
         return self.inline_bytes + sum(handle.size_bytes for handle in files.values())
+
+
+# -- what a running job hands over -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshot:
+    """State of a job at the end of an epoch, to be made durable.
+
+    Its handles name files in the job's own directory until `upload_plan` gives them a place.
+    """
+
+    epoch: int
+    operators: tuple[OperatorRecord, ...] = ()  # State by operator.
+    sources: dict[str, Any] = field(default_factory=dict)  # Progress by uid; plain data.
+    sinks: dict[str, Any] = field(default_factory=dict)  # Prepared output by uid; plain data.
+    job: dict[str, Any] = field(default_factory=dict)  # State of the job as a whole; plain data.
+    # Files that prepared output lies in, by the uid of its sink.
+    pending: dict[str, tuple[StoredHandle, ...]] = field(default_factory=dict)
+    # When the epoch ended and how long flushes took, for those who show figures.
+    times: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def handles(self) -> tuple[StoredHandle, ...]:
+        """Every handle, in order."""
+        return all_handles(self.operators, self.pending)
+
+
+def handle_record(handle: FileHandle) -> StoredHandle:
+    """Returns the record of bytes that a job holds; they have no place in a snapshot yet."""
+    return StoredHandle(
+        name=handle.name, size_bytes=handle.size_bytes, sha256=handle.sha256, inline=handle.inline
+    )
+
+
+def local_handle(stored: StoredHandle) -> FileHandle:
+    """Returns the handle under which a job uses stored bytes once they are fetched."""
+    return FileHandle(stored.name, stored.size_bytes, stored.sha256, stored.inline)
+
+
+def keyed_record(version: KeyedStateVersion) -> StoredKeyedState:
+    """Returns the record of a version whose files lie in the job's own directory."""
+    return StoredKeyedState(**_fields(version, handle_record))
+
+
+def local_keyed_state(stored: StoredKeyedState) -> KeyedStateVersion:
+    """Returns a version whose files lie in the job's own directory once they are fetched."""
+    return KeyedStateVersion(**_fields(stored, local_handle))
+
+
+def _fields(
+    keyed: KeyedStateVersion | StoredKeyedState, convert: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """Returns the fields, which both have, with other handles."""
+    fields = {name: getattr(keyed, name) for name in StoredKeyedState.__struct_fields__}
+    return fields | {name: tuple(map(convert, fields[name])) for name in ("base", "deltas")}

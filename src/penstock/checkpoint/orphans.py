@@ -33,19 +33,17 @@ from penstock.checkpoint.paths import (
 )
 from penstock.checkpoint.pointer import CheckpointIdCounter, decode_pointer
 from penstock.checkpoint.publisher import DeletionReport
-from penstock.checkpoint.snapshot_load import load_entry, load_snapshot
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry, load_snapshot
 from penstock.core.codec import DamagedError
 from penstock.core.errors import PenstockError
 from penstock.files.errors import FilesError, ObjectMissingError
 from penstock.files.local import TEMPORARY_PREFIX
 from penstock.files.records import open_record
-from penstock.files.urls import canonical_url, split_url
+from penstock.files.urls import Storages, canonical_url, split_url
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.times import Clock
     from penstock.files.contract import Entry, Storage
-    from penstock.files.urls import Storages
 
 DEFAULT_GRACE_MS: Final = 24 * 60 * 60 * 1000
 _EVERY_MS: Final = 60 * 60 * 1000
@@ -82,7 +80,7 @@ def find_orphans(  # noqa: PLR0913 - the facts of a pure decision
         current_id: Lowest checkpoint under way, or the next one.
         now_ms: Wall time.
         grace_ms: How old an orphan must be.
-        ended_writer: Nobody writes under this id any more, so its files need no grace.
+        ended_writer: No process writes under this id any more, so its files need no grace.
     """
     found = []
     for entry in entries:

@@ -15,7 +15,7 @@ def run_all(
 ) -> list[Result]:
     """Returns the results in the order of the items; raises the first error.
 
-    What is under way then is waited for: whoever cleans up after the error must not race with it.
+    What is under way then is waited for: the clean-up after the error must not race with it.
     """
     if executor is None:
         return [work(item) for item in items]

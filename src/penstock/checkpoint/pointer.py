@@ -50,7 +50,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     completed: tuple[PointerEntry, ...] = ()
     subsumed: tuple[PointerEntry, ...] = ()  # Former ones whose files may not all be deleted yet.
     # Highest restored id that the job does not own. Shared files created at or below it are
-    # somebody else's, for ever: also after a restart that finds only later checkpoints here, which
+    # another job's, for ever: also after a restart that finds only later checkpoints here, which
     # may still name them.
     unclaimed_up_to: int = 0
     # The job whose end removed checkpoints from here. Without this a process that dies after that
@@ -104,25 +104,21 @@ class ReadPointer:
     version: RecordVersion | None
 
 
-class PointerRecord:
-    """Reads and publishes the pointer of one job.
+@dataclass(frozen=True, slots=True)
+class _LeadersRecord:
+    """A record of one job that its leader writes."""
 
-    Args:
-        record: Where it is kept.
-        leader_epoch: Epoch in which the caller leads.
-        new_write_id: Gives ids that are unique for ever.
-    """
-
-    def __init__(
-        self, record: VersionedRecord, leader_epoch: int, new_write_id: Callable[[], str]
-    ) -> None:
-        self._record = record
-        self._leader_epoch = leader_epoch
-        self._new_write_id = new_write_id
+    _record: VersionedRecord
+    _leader_epoch: int  # Epoch in which the caller leads.
+    _new_write_id: Callable[[], str]  # Gives ids that are never used twice.
 
     @property
     def place(self) -> str:
         return self._record.place
+
+
+class PointerRecord(_LeadersRecord):
+    """Reads and publishes the pointer of one job."""
 
     def take_over(self) -> Outcome:
         """Locks older leaders out; the first thing that a new leader does."""
@@ -160,7 +156,7 @@ class PointerRecord:
             Unknown: call `settle` until known; delete, trigger and abort nothing until then.
         """
         data = msgspec.msgpack.encode(pointer)
-        # Read before it is written: a pointer that nobody can read would stop every recovery.
+        # Read before it is written: a pointer that cannot be read would stop every recovery.
         assert msgspec.msgpack.decode(data, type=Pointer) == pointer
         return self._record.compare_and_set(
             expected, data, leader_epoch=self._leader_epoch, write_id=self._new_write_id()
@@ -321,19 +317,8 @@ def open_records(
     return open_record(storage, layout.pointer), open_record(storage, layout.counter)
 
 
-class CheckpointIdCounter:
+class CheckpointIdCounter(_LeadersRecord):
     """P0: reserves ids. A reserved id is used up, whatever becomes of its checkpoint."""
-
-    def __init__(
-        self, record: VersionedRecord, leader_epoch: int, new_write_id: Callable[[], str]
-    ) -> None:
-        self._record = record
-        self._leader_epoch = leader_epoch
-        self._new_write_id = new_write_id
-
-    @property
-    def place(self) -> str:
-        return self._record.place
 
     def take_over(self) -> Outcome:
         """Locks older leaders out; the highest id stays."""

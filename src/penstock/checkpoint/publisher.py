@@ -21,21 +21,18 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.paths import CLAIM, METADATA, created_by
+from penstock.checkpoint.paths import CLAIM, METADATA, CheckpointLayout, created_by
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry
 from penstock.core.codec import DamagedError
-from penstock.files.contract import Content
+from penstock.files.contract import Content, Storage
 from penstock.files.errors import FilesError, ObjectExistsError, ObjectMissingError
-from penstock.files.urls import split_url
+from penstock.files.urls import Storages, split_url
 from penstock.files.wrappers import ScopedStorage
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest
-    from penstock.checkpoint.paths import CheckpointLayout
     from penstock.checkpoint.pointer import PointerEntry
     from penstock.checkpoint.upload_plan import UploadPlan
-    from penstock.files.contract import Storage
-    from penstock.files.urls import Storages
 
 
 def prepare_directories(storage: Storage, layout: CheckpointLayout, checkpoint_id: int) -> None:
@@ -152,7 +149,7 @@ class DeletionReport:
 
 
 def _always() -> None:
-    """Asks nobody: for a person who disposes of a snapshot."""
+    """Checks nothing: a user disposes of the snapshot."""
 
 
 def delete_snapshot(
@@ -167,7 +164,7 @@ def delete_snapshot(
     keys = [METADATA, *snapshot.manifest.own_files, CLAIM]
     files = {f"{snapshot.directory}/{key}": (storage, key) for key in keys}
     report = _delete(files, confirm)
-    # Own files may lie in folders of a savepoint that somebody arranged; deepest first.
+    # Own files may lie in folders that a user made in a savepoint; deepest first.
     folders = {path.rpartition("/")[0] for path in snapshot.manifest.own_files} - {""}
     for folder in sorted(folders, key=len, reverse=True):
         storage.remove_directory(folder)

@@ -33,8 +33,8 @@ class SharedRegistry:
     """All shared files of a job's retained checkpoints."""
 
     files: dict[str, SharedFile] = field(default_factory=dict)  # Entries by path.
-    # Highest restored id that the job does not own; files created at or below it are somebody
-    # else's and never deleted.
+    # Highest restored id that the job does not own; files created at or below it are another
+    # job's and never deleted.
     unclaimed_up_to: int = 0
 
     @classmethod
@@ -72,7 +72,7 @@ class SharedRegistry:
     def unregistered_below(
         self, lowest_retained: int, *, in_use: Collection[str] = ()
     ) -> tuple[SharedRegistry, tuple[str, ...]]:
-        """Returns the registry without files that nobody needs any more, and places to delete.
+        """Returns the registry without files that are not needed any more, and places to delete.
 
         Args:
             lowest_retained: Lowest id that is still retained.

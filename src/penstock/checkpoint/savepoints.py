@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.manifest import JobSnapshot, Manifest, StoredHandle
 from penstock.checkpoint.paths import CLAIM, METADATA, savepoint_name
 from penstock.checkpoint.publisher import write_metadata
-from penstock.checkpoint.snapshot import JobSnapshot
-from penstock.checkpoint.upload_plan import plan_savepoint
-from penstock.checkpoint.uploads import read_inline, run_upload
-from penstock.files.contract import Content
+from penstock.checkpoint.upload_plan import UploadPlan, plan_savepoint
+from penstock.checkpoint.uploads import Holders, InlinePolicy, read_inline, run_upload
+from penstock.files.contract import Content, Storage
 from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
@@ -33,11 +33,8 @@ from penstock.files.errors import (
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from penstock.checkpoint.manifest import Manifest, StoredHandle
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.checkpoint.upload_plan import UploadPlan
-    from penstock.checkpoint.uploads import Holders, InlinePolicy, OpenContent
-    from penstock.files.contract import Storage
+    from penstock.checkpoint.uploads import OpenContent
     from penstock.files.urls import Storages
 
 _TRIES: Final = 10

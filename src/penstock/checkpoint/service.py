@@ -11,7 +11,7 @@ import itertools
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from penstock.checkpoint.coordination.checkpoints import (
 )
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.executor import Sinks, execute
-from penstock.checkpoint.snapshot_load import loaded_of
+from penstock.checkpoint.executor import Sinks, WatchedSinks, execute
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, loaded_of
 from penstock.checkpoint.statistics import CheckpointJournal, TaskShape, figures_of
 from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.core.fault_points import fault_span
@@ -35,9 +35,8 @@ from penstock.core.job import JobStatus, SnapshotWish
 if TYPE_CHECKING:
     from penstock.checkpoint.figures import CheckpointFigures
     from penstock.checkpoint.files import CheckpointFiles, Uploaded
+    from penstock.checkpoint.manifest import JobSnapshot
     from penstock.checkpoint.settings import CheckpointSettings
-    from penstock.checkpoint.snapshot import JobSnapshot
-    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.times import Clock
 
 _log = logging.getLogger("penstock.checkpoint")
@@ -135,9 +134,10 @@ class CheckpointService:
         self._had_backlog = False
         self._is_closed = threading.Event()
         self.is_fenced = False  # True once another leader has taken over.
+        self.has_stopped = False  # True once the job has stopped with a savepoint.
         name = self._job_id[:8]
         self._background = ThreadPoolExecutor(1, f"penstock-snapshots-{name}")
-        self._is_committing = False
+        self.sinks = WatchedSinks(job.sinks, clock)
         self._thread = threading.Thread(
             target=self._run, name=f"penstock-checkpoints-{name}", daemon=True
         )
@@ -159,7 +159,7 @@ class CheckpointService:
         self._events.put(events.Started(self._random_delay(low, high)))
 
     def recover(self, message: str) -> CompletedCheckpoint | None:
-        """An attempt failed: returns where to start the next one."""
+        """An attempt failed: returns where to start the next one, unless `has_stopped` by now."""
         self._driver = None
         recovery: Future[CompletedCheckpoint | None] = Future()
         with self._lock:
@@ -170,6 +170,7 @@ class CheckpointService:
 
     def epoch_ended(self, *, backlog: bool, some_tasks_ended: bool) -> None:
         """Tells what the timetable depends on."""
+        self.sinks.watch()
         if backlog is not self._had_backlog:
             self._had_backlog = backlog
             self._events.put(events.BacklogChanged(backlog))
@@ -181,9 +182,11 @@ class CheckpointService:
         form = SavepointFormat.of(native=native)
         return self._request(SnapshotKind.SAVEPOINT, target=target, format=form)
 
-    def request_checkpoint(self, *, full: bool = False) -> Result:
-        """Takes a checkpoint now."""
-        return self._request(SnapshotKind.CHECKPOINT, forced=True, full=full)
+    def request_checkpoint(
+        self, *, full: bool = False, job: Mapping[str, Any] | None = None
+    ) -> Result:
+        """Takes a checkpoint now; what `job` says of the job no other checkpoint says."""
+        return self._request(SnapshotKind.CHECKPOINT, forced=True, full=full, job=job or {})
 
     def request_stop(self, target: str | None, *, drain: bool, native: bool = False) -> Result:
         """Stops the job with a savepoint."""
@@ -214,20 +217,20 @@ class CheckpointService:
             self._events.put(events.JobEnded(status))
             stuck_s = 0.0
             while not self._is_closed.wait(_LONGEST_WAIT_S):
-                is_stuck = status is JobStatus.CANCELED and self._is_committing
+                is_stuck = status is JobStatus.CANCELED and self.sinks.is_committing
                 stuck_s = stuck_s + _LONGEST_WAIT_S if is_stuck else 0.0
                 if stuck_s > _COMMIT_PATIENCE_S or self._clock.monotonic_ms() / 1000 > ends_s:
                     why = ": a sink does not return from its commit" if is_stuck else " in time"
                     _log.warning("Checkpoints of job %s were not cleaned up%s.", self._job_id, why)
                     break
         self._end()
-        if self._thread.is_alive() and not self._is_committing:
+        if self._thread.is_alive() and not self.sinks.is_committing:
             self._thread.join(_CLOSE_TIMEOUT_S)
         self._background.shutdown(wait=False, cancel_futures=True)
         self._files.close()
 
     def _end(self) -> None:
-        """Nothing is heard from here on: whoever still waits is told so."""
+        """Takes no more requests, and fails those that still wait."""
         with self._lock:
             self._is_closed.set()
             waiting: list[Future[Any]] = [*self._requests.values(), self._stopped]
@@ -264,6 +267,7 @@ class CheckpointService:
             CheckpointError: It failed; so does the attempt.
         """
         while not futures.wait([self._stopped], _LONGEST_WAIT_S).done:
+            self.sinks.watch()
             meanwhile()
         self._stopped.result()
 
@@ -274,6 +278,15 @@ class CheckpointService:
     # -- the thread ---------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception:
+            if threading.main_thread().is_alive():
+                raise
+            # At the end of a program its executors take no more work, and the job ends, too.
+            self._end()
+
+    def _serve(self) -> None:
         while not self._is_closed.is_set():
             event = self._next_event()
             now_ms = self._clock.monotonic_ms()
@@ -321,13 +334,12 @@ class CheckpointService:
     def _handle(self, event: events.Event, now_ms: int) -> None:
         try:
             for instruction in self._coordinator.handle(event, now_ms):
-                # A committer of the user's may not return.
-                self._is_committing = isinstance(instruction, instructions.CommitSinks)
-                answer = execute(instruction, self._files, self._job.sinks, self)
-                self._is_committing = False
+                answer = execute(instruction, self._files, self.sinks, self)
                 if answer is not None:
                     self._events.put(answer)
         except Exception as error:
+            if not threading.main_thread().is_alive():
+                raise
             # A mistake of ours must not leave the job without checkpoints, or waiting for answers.
             _log.exception("the checkpoint coordinator failed")
             self._broken = f"the checkpoint coordinator failed: {type(error).__name__}: {error}"
@@ -379,8 +391,10 @@ class CheckpointService:
                 self._end()
             case instructions.FinishJob(savepoint):
                 with self._lock:
-                    if not self._stopped.done():
-                        self._stopped.set_result(savepoint)
+                    self.has_stopped = True
+                    for waiting in (self._stopped, self._recovery):
+                        if waiting is not None and not waiting.done():
+                            waiting.set_result(savepoint)
             case instructions.Close():
                 self._files.orphans.finish(self._coordinator.last_id, self._needed_files())
                 self._end()

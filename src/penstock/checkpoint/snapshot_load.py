@@ -1,25 +1,30 @@
-"""Finds and reads snapshots: by a path that a user gives, or as the pointer names them."""
+"""Finds, reads, checks and fetches snapshots: at a path of a user, or as the pointer names them."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.codec import decode_manifest
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.parallel import run_all
 from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory
-from penstock.checkpoint.pointer import PointerEntry
+from penstock.checkpoint.pointer import Pointer, PointerEntry
 from penstock.core.codec import DamagedError
-from penstock.files.errors import ContentError, ObjectMissingError
-from penstock.files.urls import split_url
+from penstock.core.errors import PenstockError, StateError
+from penstock.files.errors import ContentError, FilesError, ObjectMissingError
+from penstock.files.private import make_private, replace_file
+from penstock.files.urls import Storages, split_url
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from penstock.checkpoint.manifest import Manifest, StoredHandle
-    from penstock.checkpoint.pointer import Pointer
     from penstock.files.contract import Storage
-    from penstock.files.urls import Storages
 
 LIMIT_METADATA_BYTES: Final = 1024 * 1024 * 1024
 
@@ -178,3 +183,154 @@ def _not_a_snapshot(storage: Storage, directory: str) -> str:
         shown = "".join(f"\n  {directory}/{name}" for name in below[-20:])
         return f"{text} Below it there are:{shown}"
     return f"{text} Give the directory chk-<n> or savepoint-…, or the {METADATA} in it."
+
+
+# -- its files ----------------------------------------------------------------------------------
+
+
+def download_files(
+    storages: Storages,
+    loaded: LoadedSnapshot,
+    directory: str | Path,
+    *,
+    handles: Iterable[StoredHandle] | None = None,
+    executor: Executor | None = None,
+) -> list[str]:
+    """Makes the files of a snapshot lie in `directory` under the names of their handles.
+
+    A local file that is whole is not fetched again. One that is missing or damaged is, silently:
+    the local directory is only a cache of what the snapshot holds.
+
+    Args:
+        storages: Where from.
+        loaded: The snapshot.
+        directory: The job's local state directory.
+        handles: Only these; all by default.
+        executor: Threads that fetch in parallel.
+
+    Returns:
+        The names of those that were not there.
+
+    Raises:
+        ContentError: A stored file is not what its handle says.
+        ObjectMissingError: A stored file is gone.
+    """
+    folder = Path(directory)
+    make_private(folder)
+    manifest = loaded.manifest
+    # A sink's committables name files, whether or not a small snapshot holds all bytes itself.
+    output = {each.name for files in manifest.pending.values() for each in files}
+    wanted = {
+        handle.name: handle
+        for handle in (manifest.handles if handles is None else handles)
+        if handle.path is not None or handle.name in output
+    }
+
+    def fetch(handle: StoredHandle) -> bool:
+        target = folder / handle.name
+        if _is_whole(target, handle):
+            return False
+        if handle.inline is not None:
+            replace_file(target, handle.inline)
+            return True
+        storage, key = loaded.locate(storages, handle)
+        storage.download(key, target, handle.size_bytes, handle.sha256)
+        return True
+
+    fetched = run_all(executor, fetch, wanted.values())
+    return [name for name, is_new in zip(wanted, fetched, strict=True) if is_new]
+
+
+def _is_whole(path: Path, handle: StoredHandle) -> bool:
+    try:
+        if path.stat().st_size != handle.size_bytes:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == handle.sha256
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a snapshot."""
+
+    place: str  # File or directory.
+    text: str  # What is wrong, with what was found and what was expected.
+    used_by: tuple[str, ...] = ()  # Which states need it, as `uid/subtask`.
+    is_lasting: bool = True  # False when the storage did not answer, and may do so later.
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """Result of checking one snapshot."""
+
+    directory: str  # The snapshot, as given.
+    checkpoint_id: int | None  # Its number; None when its manifest cannot be read.
+    files: int  # How many files were read, `_metadata` included.
+    total_bytes: int
+    inline_bytes: int  # State inside `_metadata`.
+    problems: tuple[Problem, ...]  # All of them.
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.problems
+
+
+def verify_snapshot(
+    storages: Storages, path: str, executor: Executor | None = None
+) -> VerifyReport:
+    """Reads every file of the snapshot at a path and compares length and checksum."""
+    try:
+        loaded = load_snapshot(storages, path)
+    except (FilesError, StateError) as error:
+        return VerifyReport(path, None, 0, 0, 0, (Problem(path, str(error)),))
+    return verify_loaded(storages, loaded, executor)
+
+
+def verify_loaded(
+    storages: Storages, loaded: LoadedSnapshot, executor: Executor | None = None
+) -> VerifyReport:
+    """Reads every file that a snapshot names; before a restore, so that nothing starts in vain."""
+    manifest = loaded.manifest
+    places = {loaded.url_of(h): h for h in manifest.handles if h.path is not None}
+    users = _users(loaded)
+
+    def check(item: tuple[str, StoredHandle]) -> Problem | None:
+        place, handle = item
+        try:
+            storage, key = loaded.locate(storages, handle)
+            storage.check(key, handle.size_bytes, handle.sha256)
+        except ObjectMissingError:
+            text = f"{place} is missing ({handle.size_bytes:,} bytes, SHA-256 {handle.sha256})."
+            return Problem(place, text, users[place])
+        except PenstockError as error:
+            return Problem(place, str(error), users[place], isinstance(error, ContentError))
+        return None
+
+    found = run_all(executor, check, places.items())
+    return VerifyReport(
+        loaded.directory,
+        manifest.checkpoint_id,
+        1 + len(places),
+        loaded.size_bytes + sum(handle.size_bytes for handle in places.values()),
+        manifest.inline_bytes,
+        tuple(problem for problem in found if problem is not None),
+    )
+
+
+def _users(loaded: LoadedSnapshot) -> dict[str, tuple[str, ...]]:
+    users: dict[str, tuple[str, ...]] = {}
+    for place, user in _uses(loaded):
+        users[place] = (*users.get(place, ()), user)
+    return users
+
+
+def _uses(loaded: LoadedSnapshot) -> Iterator[tuple[str, str]]:
+    for operator in loaded.manifest.operators:
+        for index, subtask in enumerate(operator.subtasks):
+            places = {loaded.url_of(h) for h in subtask.handles if h.path is not None}
+            yield from ((place, f"{operator.uid}/{index}") for place in places)
+    for uid, handles in loaded.manifest.pending.items():
+        places = {loaded.url_of(h) for h in handles if h.path is not None}
+        yield from ((place, f"{uid} (output)") for place in places)

@@ -41,7 +41,7 @@ class CheckpointRecord:
     status: str  # IN_PROGRESS, COMPLETED or FAILED.
     kind: SnapshotKind
     savepoint_format: str | None  # Format of a savepoint, else None.
-    is_periodic: bool  # Whether nobody asked for it.
+    is_periodic: bool  # Whether the schedule triggered it, not a user.
     triggered_ms: int  # Wall time of the trigger.
     duration_ms: int = 0  # From trigger to the end, or so far.
     # Wall time of the last acknowledgement; None before the first.

@@ -25,7 +25,7 @@ from penstock.checkpoint.manifest import (
 from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.snapshot import JobSnapshot
+    from penstock.checkpoint.manifest import JobSnapshot
     from penstock.files.contract import Storage
 
     Place = Callable[[StoredHandle, bool], tuple[str | None, StoredHandle]]

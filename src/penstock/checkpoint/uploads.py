@@ -13,19 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.manifest import JobSnapshot, StoredHandle, local_handle
 from penstock.checkpoint.parallel import run_all
-from penstock.checkpoint.snapshot import local_handle
-from penstock.files.contract import Content
+from penstock.files.contract import Content, Storage
 from penstock.files.errors import StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from penstock.checkpoint.manifest import StoredHandle
-    from penstock.checkpoint.snapshot import JobSnapshot
     from penstock.checkpoint.upload_plan import ContentKey, UploadPlan
     from penstock.core.handles import FileHandle
-    from penstock.files.contract import Storage
 
     OpenContent = Callable[[StoredHandle], Content]
 

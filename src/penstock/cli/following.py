@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.report import printable, printable_lines
+from penstock.cli.report import Report, printable, printable_lines
 from penstock.core.job import JobStatus
 from penstock.job.progress import JobDigest, progress_text
 
 if TYPE_CHECKING:
-    from penstock.cli.report import Report
     from penstock.cli.rest_client import RestClient
 
 ENDED: Final = ("FINISHED", "FAILED", "CANCELED")

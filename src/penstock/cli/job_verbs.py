@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from penstock.cli.following import wait_for_end
 from penstock.cli.named import absolute, checked_job_id, resolve_job_id
-from penstock.cli.report import RequestFailedError, WrongUsageError, printable
-from penstock.cli.verb import Verb, asked, service_options
+from penstock.cli.report import Report, RequestFailedError, WrongUsageError, printable
+from penstock.cli.verb import Verb, asked, service_options, several
 
 if TYPE_CHECKING:
-    from penstock.cli.report import Report
     from penstock.cli.rest_client import RestClient
 
 
@@ -107,26 +105,17 @@ def _plain(job: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
-
-def savepoint_options(function: F) -> F:
-    """Adds how a savepoint is taken: `-type` and `-detached`."""
-    for option in (
-        click.option(
-            "-detached", "--detached", is_flag=True, help="Print the trigger id without waiting."
-        ),
-        click.option(
-            "-type",
-            "--type",
-            "kind",
-            default="canonical",
-            metavar="canonical|native",
-            help="Format; any state backend restores a canonical one.",
-        ),
-    ):
-        function = option(function)
-    return function
+savepoint_options: Final = several(
+    click.option(
+        *("-type", "--type", "kind"),
+        default="canonical",
+        metavar="canonical|native",
+        help="Format; any state backend restores a canonical one.",
+    ),
+    click.option(
+        "-detached", "--detached", is_flag=True, help="Print the trigger id without waiting."
+    ),
+)
 
 
 @click.command(
@@ -341,10 +330,8 @@ def checkpoint_verb(job_id: str | None, full: bool, **options: Any) -> None:
     Unlike a savepoint, the job owns it and deletes it when newer checkpoints have replaced it.
     """
     given = asked(options)
-    if job_id is None:
-        raise WrongUsageError("Missing JobID. Specify a Job ID to manipulate a checkpoint.")
     client, report = given.client(), given.report
-    whole_id = resolve_job_id(client, checked_job_id(job_id))
+    whole_id = _whole_id(client, job_id, "Specify a Job ID to manipulate a checkpoint.")
     report.line(f"Triggering checkpoint for job {whole_id}.")
     report.line("Waiting for response...")
     kind = "FULL" if full else "CONFIGURED"
@@ -377,8 +364,13 @@ def rescale_verb(job_id: str | None, parallelism: int | None, **options: Any) ->
     given = asked(options)
     if job_id is None:
         raise WrongUsageError("Missing JobID. Specify a Job ID to rescale a job.")
-    if parallelism is None or parallelism < 1:
+    if parallelism is None:
         raise WrongUsageError("Missing parallelism. Specify it with -p, for example -p 4.")
+    if parallelism < 1:
+        raise WrongUsageError(
+            f"The parallelism {parallelism} is too low: a job has at least 1 subtask of each "
+            "operator. Specify it with -p, for example -p 4."
+        )
     client, report = given.client(), given.report
     whole_id = resolve_job_id(client, checked_job_id(job_id))
     report.line(f"Rescaling job {whole_id} to parallelism {parallelism}.")

@@ -29,6 +29,7 @@ from penstock.core.errors import PenstockError
 VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Jobs": {
         "run": ("run_verb", "Run a program, locally or at a job manager."),
+        "run-application": ("run_verb", "Run a program with its job manager in this process."),
         "list": ("job_verbs", "List jobs."),
         "info": ("program_verbs", "Show the plan of a program; with -s, check a restore."),
         "stop": ("job_verbs", "End a job with a savepoint."),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from penstock.cli.report import RequestFailedError, WrongUsageError
+from penstock.cli.verb import several
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
 from penstock.core.configuration import import_path
 from penstock.core.errors import PenstockError
@@ -163,9 +164,6 @@ def absolute(path: str | None) -> str | None:
     return os.path.normpath(Path.cwd() / Path(path).expanduser())
 
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
-
 @dataclass(frozen=True, slots=True)
 class NamedProgram:
     """A program to run.
@@ -187,60 +185,43 @@ class NamedProgram:
     settings: dict[str, str]
 
 
-def program_options(function: F) -> F:
-    """Adds the options that name a program and what it needs."""
-    for option in (
-        click.option("-pypath", "--pyPythonPath", "python_path", metavar="PATHS", hidden=True),
-        click.option(
-            "-pyclientexec",
-            "--pyClientExecutable",
-            "client_executable",
-            metavar="PATH",
-            help="Python interpreter that runs the program with -t local.",
-        ),
-        click.option(
-            "-pyexec",
-            "--pyExecutable",
-            "executable",
-            metavar="PATH",
-            help="Python interpreter of the workers.",
-        ),
-        click.option(
-            "-pyreq",
-            "--pyRequirements",
-            "requirements",
-            metavar="FILE",
-            help="Packages for the workers; FILE#DIR to install from a directory.",
-        ),
-        click.option(
-            "-pyarch",
-            "--pyArchives",
-            "archives",
-            metavar="FILES",
-            help="Archives to unpack for the workers, comma-separated; FILE#NAME sets the folder.",
-        ),
-        click.option(
-            "-pyfs",
-            "--pyFiles",
-            "files",
-            metavar="FILES",
-            help="Modules, packages and zips for the program, comma-separated.",
-        ),
-        click.option(
-            "-pym", "--pyModule", "module", metavar="MODULE", help="Run a module; needs -pyfs."
-        ),
-        click.option(
-            "-py", "--python", "script", metavar="FILE", help="Run a script; FILE alone does too."
-        ),
-        click.option(
-            "-p", "--parallelism", type=int, metavar="N", help="Default parallelism of operators."
-        ),
-        click.argument(
-            "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[program.py] [<arguments>]"
-        ),
-    ):
-        function = option(function)
-    return function
+program_options: Final = several(
+    click.argument(
+        "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[program.py] [<arguments>]"
+    ),
+    click.option(
+        "-p", "--parallelism", type=int, metavar="N", help="Default parallelism of operators."
+    ),
+    *(
+        click.option(short, long, name, metavar=metavar, help=text)
+        for short, long, name, metavar, text in (
+            ("-py", "--python", "script", "FILE", "Run a script; FILE alone does too."),
+            ("-pym", "--pyModule", "module", "MODULE", "Run a module; needs -pyfs."),
+            (
+                *("-pyfs", "--pyFiles", "files", "FILES"),
+                "Modules, packages and zips for the program, comma-separated.",
+            ),
+            (
+                *("-pyarch", "--pyArchives", "archives", "FILES"),
+                "Archives to unpack for the workers, comma-separated; FILE#NAME sets the folder.",
+            ),
+            (
+                *("-pyreq", "--pyRequirements", "requirements", "FILE"),
+                "Packages for the workers; FILE#DIR to install from a directory.",
+            ),
+            (
+                *("-pyexec", "--pyExecutable", "executable", "PATH"),
+                "Python interpreter of the workers.",
+            ),
+            (
+                *("-pyclientexec", "--pyClientExecutable", "client_executable", "PATH"),
+                "Python interpreter that runs the program with -t local.",
+            ),
+        )
+    ),
+    click.option("-pypath", "--pyPythonPath", "python_path", metavar="PATHS", hidden=True),
+)
+"""What names a program and what it needs."""
 
 
 def program_of(options: dict[str, Any], settings: Mapping[str, str]) -> NamedProgram:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import signal
@@ -34,13 +35,40 @@ from penstock.cli.report import (
     RequestFailedError,
     WrongUsageError,
 )
-from penstock.cli.verb import Asked, ProgramVerb, asked, service_options
+from penstock.cli.verb import (
+    Asked,
+    ProgramVerb,
+    asked,
+    configuration_with,
+    notice_remarks,
+    service_options,
+    several,
+)
+from penstock.core.config_file import COMMAND_LINE_VARIABLE
 
 if TYPE_CHECKING:
     from penstock.cli.rest_client import RestClient
 
 _RECOVERY: Final = "execution.state-recovery."
 _CLAIM_MODES: Final = ("claim", "no_claim", "legacy")
+
+
+_restore_options: Final = several(
+    click.option(
+        "-s", "--fromSavepoint", "snapshot", metavar="PATH", help="Start from this snapshot."
+    ),
+    click.option(
+        *("-n", "--allowNonRestoredState", "drops"),
+        is_flag=True,
+        help="Drop state of operators that the program no longer has.",
+    ),
+    click.option(
+        *("-cm", "--claimMode", "claim_mode"),
+        metavar="claim|no_claim|legacy",
+        help="Who owns the snapshot; no_claim by default.",
+    ),
+    click.option("-rm", "--restoreMode", "restore_mode", hidden=True),
+)
 
 
 @click.command(
@@ -61,22 +89,7 @@ leaves the job running; with -sae it cancels the job.""",
 )
 @program_options
 @click.option("-d", "--detached", is_flag=True, help="Do not wait for the end of the job.")
-@click.option("-s", "--fromSavepoint", "snapshot", metavar="PATH", help="Start from this snapshot.")
-@click.option(
-    "-n",
-    "--allowNonRestoredState",
-    "drops",
-    is_flag=True,
-    help="Drop state of operators that the program no longer has.",
-)
-@click.option(
-    "-cm",
-    "--claimMode",
-    "claim_mode",
-    metavar="claim|no_claim|legacy",
-    help="Who owns the snapshot; no_claim by default.",
-)
-@click.option("-rm", "--restoreMode", "restore_mode", hidden=True)
+@_restore_options
 @click.option(
     "-sae",
     "--shutdownOnAttachedExit",
@@ -139,6 +152,65 @@ def _check_manager(client: RestClient) -> None:
             f"No job manager answers at {client.url}. Start one with `penstock jobmanager`, or run "
             "the program here with `penstock run -t local`."
         ) from None
+
+
+# -- application mode -----------------------------------------------------------------------------
+
+
+@click.command(
+    "run-application",
+    cls=ProgramVerb,
+    epilog="""\b
+Examples:
+  penstock run-application --job-id 0a1b2c3d4e5f60718293a4b5c6d7e8f9 app.py --input /data
+  PENSTOCK_CONF_DIR=/etc/penstock penstock run-application --port 8081 app.py
+
+\b
+Exit code: 0 the job has finished or was cancelled, 1 it failed, 75 another process leads, 143 it
+was suspended by SIGTERM. Start the command again and it continues from its latest checkpoint.""",
+)
+@program_options
+@_restore_options
+@click.option("--job-id", "job_id", metavar="HEX", help="Id of the job over all restarts.")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on (rest.bind-address).")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Port to listen on (rest.port); 0 for a free one.",
+)
+@service_options
+def run_application_verb(**options: Any) -> int:
+    """Run a program with its job manager and web page in this process, for pods and systemd.
+
+    The process ends with the job. With high availability, several processes of one cluster id run
+    one job: one leads, and the others stand by.
+    """
+    place = {name: options.pop(name) for name in ("job_id", "host", "port")}
+    shows_traces = options["stacktrace"]
+    given = asked(options)
+    if given.address is not None or given.target is not None:
+        raise WrongUsageError(
+            "-m and -t name a job manager, and this command runs its own. Leave them out; the job "
+            "runs where penstock.spark.master says."
+        )
+    settings = dict(given.settings or {}) | _restore_settings(options, given)
+    program = program_of(options, settings)
+    if Path(program.interpreter).absolute() != Path(sys.executable):
+        raise WrongUsageError(
+            f"{program.interpreter} is to run the program, but an application runs in the process "
+            f"of its command, {sys.executable}. Use the penstock command of that interpreter."
+        )
+    notice_remarks(program.settings, given.report)
+    os.environ[COMMAND_LINE_VARIABLE] = json.dumps(program.settings)
+    from penstock.job.start import ProgramRequest
+    from penstock.launch.service import run_application
+
+    script = None if program.script is None else str(program.script)
+    request = ProgramRequest(
+        "run", script, program.module, program.arguments, program.paths, shows_traces=shows_traces
+    )
+    run_application(configuration_with(program.settings), request, **place)
 
 
 # -- at a job manager -----------------------------------------------------------------------------

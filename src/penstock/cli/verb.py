@@ -217,40 +217,38 @@ class Asked:
         return open_client(self.configuration(), self.address)
 
 
-def output_options(function: F) -> F:
-    """Adds `--json`, `--quiet` and `--stacktrace`."""
-    for option in (
-        click.option("--stacktrace", is_flag=True, help="Show the stack trace of a failure."),
-        click.option("-q", "--quiet", is_flag=True, help="Print the bare result and nothing else."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-    ):
-        function = option(function)
-    return function
+def several(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Makes one decorator of options, which the help shows in this order."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
-def setting_option(function: F) -> F:
-    """Adds `-D`."""
-    return click.option(
-        "-D", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated."
-    )(function)
-
-
-def service_options(function: F) -> F:
-    """Adds what leads to the job manager, and the output options."""
-    for option in (
-        click.option("-e", "--executor", "executor", hidden=True),
-        click.option("-z", "--zookeeperNamespace", "namespace", metavar="ID", hidden=True),
-        click.option("-t", "--target", "target", metavar="TARGET", hidden=True),
-        click.option(
-            "-m",
-            "--jobmanager",
-            "address",
-            metavar="HOST:PORT",
-            help="Address of the job manager; by default the leader's, or rest.address:rest.port.",
-        ),
-    ):
-        function = option(function)
-    return output_options(setting_option(function))
+output_options: Final = several(
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    click.option("-q", "--quiet", is_flag=True, help="Print the bare result and nothing else."),
+    click.option("--stacktrace", is_flag=True, help="Show the stack trace of a failure."),
+)
+setting_option: Final = click.option(
+    "-D", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated."
+)
+service_options: Final = several(
+    output_options,
+    setting_option,
+    click.option(
+        *("-m", "--jobmanager", "address"),
+        metavar="HOST:PORT",
+        help="Address of the job manager; by default the leader's, or rest.address:rest.port.",
+    ),
+    click.option("-t", "--target", "target", metavar="TARGET", hidden=True),
+    click.option("-z", "--zookeeperNamespace", "namespace", metavar="ID", hidden=True),
+    click.option("-e", "--executor", "executor", hidden=True),
+)
+"""What leads to the job manager, and the output options."""
 
 
 def asked(options: dict[str, Any]) -> Asked:

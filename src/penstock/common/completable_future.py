@@ -8,8 +8,6 @@ from typing import Any
 
 from penstock.core.refused_names import names_of
 
-__all__ = ["CompletableFuture"]
-
 __getattr__ = names_of(__name__)
 
 
@@ -30,8 +28,8 @@ class CompletableFuture:
 
     def cancel(self) -> bool:
         """Gives the answer up, if it is not here yet; what was asked for goes on."""
-        # The wrapped future stays as it is: others wait for it too, and whoever works on it would
-        # find no place for the answer.
+        # The wrapped future stays as it is: others wait for it too, and the work behind it
+        # still needs a place for its answer.
         self._given_up = self._given_up or not self._future.done()
         return self._given_up
 

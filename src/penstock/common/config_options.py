@@ -7,8 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from penstock.core.refused_names import names_of
 
-__all__ = ["ConfigOption", "ConfigOptions"]
-
 __getattr__ = names_of(__name__)
 
 T = TypeVar("T")

@@ -14,8 +14,6 @@ from penstock.core.times import to_millis
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
-__all__ = ["ExecutionConfig", "ExecutionMode"]
-
 __getattr__ = names_of(__name__)
 
 

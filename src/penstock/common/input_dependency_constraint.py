@@ -6,8 +6,6 @@ from enum import Enum
 
 from penstock.core.refused_names import names_of
 
-__all__ = ["InputDependencyConstraint"]
-
 __getattr__ = names_of(__name__)
 
 

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from penstock.job.record import JobFacts
     from penstock.runtime.job_metrics import OperatorTotals
 
-__all__ = [
-    "CheckpointList",
-    "DistributionFigures",
-    "JobClient",
-    "MeterFigures",
-    "OperatorFigures",
-    "figures_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class MeterFigures:

@@ -12,8 +12,6 @@ from penstock.core.times import format_millis, to_millis
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
-__all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
-
 __getattr__ = names_of(__name__)
 
 _PREFIX = "restart-strategy."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
+from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory
+from penstock.connectors.file_sink.encoders import Encoder
 from penstock.connectors.serialization import (
     ByteArraySchema,
     DeserializationSchema,

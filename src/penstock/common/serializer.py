@@ -6,10 +6,6 @@ from typing import Generic, TypeVar
 
 from penstock.core.refused_names import names_of, refused_method
 
-__all__ = [
-    "TypeSerializer",
-]
-
 __getattr__ = names_of(__name__)
 
 T = TypeVar("T")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import numbers
 from array import array
 from collections.abc import Callable
@@ -181,53 +182,19 @@ class BasicTypeInfo(TypeInformation):
     def __repr__(self) -> str:
         return self._basic_type.name
 
-    @staticmethod
-    def STRING_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.STRING)
-
-    @staticmethod
-    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.BOOLEAN)
-
-    @staticmethod
-    def BYTE_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.BYTE)
-
-    @staticmethod
-    def SHORT_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.SHORT)
-
-    @staticmethod
-    def INT_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.INT)
-
-    @staticmethod
-    def LONG_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.LONG)
-
-    @staticmethod
-    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.FLOAT)
-
-    @staticmethod
-    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.DOUBLE)
-
-    @staticmethod
-    def CHAR_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.CHAR)
-
-    @staticmethod
-    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.BIG_INT)
-
-    @staticmethod
-    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
-        return BasicTypeInfo(BasicType.BIG_DEC)
-
-    @staticmethod
-    def INSTANT_TYPE_INFO() -> BasicTypeInfo:
-        return InstantTypeInfo(BasicType.INSTANT)
+    STRING_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    BOOLEAN_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    BYTE_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    SHORT_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    INT_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    LONG_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    FLOAT_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    DOUBLE_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    CHAR_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    BIG_INT_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    BIG_DEC_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    INSTANT_TYPE_INFO: ClassVar[Callable[[], BasicTypeInfo]]
+    """Makers with PyFlink's names."""
 
 
 def _to_float(value: Any) -> Any:
@@ -240,6 +207,11 @@ def _to_single(value: Any) -> Any:
 
 class InstantTypeInfo(BasicTypeInfo):
     """A point in time."""
+
+
+for _kind in BasicType:
+    _made = InstantTypeInfo if _kind is BasicType.INSTANT else BasicTypeInfo
+    setattr(BasicTypeInfo, f"{_kind.name}_TYPE_INFO", staticmethod(functools.partial(_made, _kind)))
 
 
 class _PythonTypeInfo(TypeInformation):

@@ -9,6 +9,8 @@ PenstockError
 │   └── StateNotHereError   a task runs where its state files are not
 └── JobExecutionError       the job failed; for a user's exception its own frames come first
     ├── InputError          the input is there and cannot be read as the program says
+    ├── FetchFailedError    records did not reach another executor
+    ├── ExecutorLostError   executors were lost, with state that only they had
     ├── ProcessLostError    a process of Spark's died: its JVM, an executor, a Python worker
     └── UserFunctionError
 
@@ -24,7 +26,13 @@ from typing import Any, Final
 
 
 class PenstockError(Exception):
-    """Base of everything Penstock raises."""
+    """Base of everything Penstock raises.
+
+    Attributes:
+        failure_label: The cause of a failure of a job, for those who count them.
+    """
+
+    failure_label = "other"
 
 
 class ProgramError(PenstockError):
@@ -50,6 +58,8 @@ class StateError(PenstockError):
 class StateNotHereError(StateError):
     """A task runs on an executor that does not have its state files, as after a lost executor."""
 
+    failure_label = "state-not-here"
+
 
 class JobExecutionError(PenstockError):
     """The job failed."""
@@ -58,17 +68,32 @@ class JobExecutionError(PenstockError):
 class InputError(JobExecutionError):
     """The input cannot be read as the program says, and will be the same when it is read again."""
 
+    failure_label = "input"
+
 
 class ProcessLostError(JobExecutionError):
     """A process of Spark's died while it ran an epoch, most often for lack of memory.
 
     Attributes:
-        is_engine: It was the JVM that the session lives in: Spark has to be started again.
+        failure_label: What was lost. `engine-lost` is the JVM that the session lives in: Spark has
+            to be started again.
     """
 
-    def __init__(self, message: str, *, is_engine: bool = False) -> None:
+    def __init__(self, message: str, failure_label: str) -> None:
         super().__init__(message)
-        self.is_engine = is_engine
+        self.failure_label = failure_label
+
+
+class FetchFailedError(JobExecutionError):
+    """Records did not reach another executor, though Spark tried several times."""
+
+    failure_label = "fetch-failed"
+
+
+class ExecutorLostError(JobExecutionError):
+    """An executor was lost that kept state, or executors were lost in each try of an epoch."""
+
+    failure_label = "executor-lost"
 
 
 class UserFunctionError(JobExecutionError):
@@ -82,6 +107,8 @@ class UserFunctionError(JobExecutionError):
         record: Shortened text of the record, or None outside a record.
         cause_type: Qualified name of the user's exception.
     """
+
+    failure_label = "user-function"
 
     def __init__(  # noqa: PLR0913 - one field per fact of the report
         self,

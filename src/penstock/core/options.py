@@ -35,6 +35,9 @@ _RECOVERY: Final = "execution.state-recovery."
 _HA: Final = "high-availability."
 _ZK: Final = "high-availability.zookeeper."
 _RESTART: Final = "restart-strategy."
+_ADAPTIVE: Final = "jobmanager.adaptive-scheduler."
+_COOLDOWN: Final = "executing.cooldown-after-rescaling"
+_STABLE: Final = "executing.resource-stabilization-timeout"
 
 _CHECKPOINTING: Final = (
     Option(_CP + "interval", "duration"),
@@ -308,6 +311,17 @@ _CLUSTER: Final = (
     Option("penstock.spark.share-classes", "boolean", "true"),
     Option("penstock.ui.enabled", "boolean", "false"),
     Option("penstock.jobmanager.directory"),
+    Option(
+        "penstock.scheduler",
+        "enum",
+        "default",
+        ("scheduler-mode",),
+        choices=("default", "reactive"),
+    ),
+    Option(_ADAPTIVE + _COOLDOWN, "duration", "30 s", (_ADAPTIVE + "scaling-interval.min",)),
+    Option(_ADAPTIVE + _STABLE, "duration", "60 s", (_ADAPTIVE + "scaling-interval.max",)),
+    Option("execution.shutdown-on-application-finish", "boolean", "true"),
+    Option("$internal.pipeline.job-id"),
     Option("penstock.job.base-directory"),
     Option("jobstore.max-capacity", "integer", "100"),
     Option("penstock.progress", "enum", "auto", choices=("auto", "lines", "off")),

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["HOMES", "MOVED_MODULES", "OF_TABLES", "REFUSED", "REFUSED_MODULES", "SUBMODULES"]
-
 _KRYO: Final = "there are no Java serializers; records are pickled, or typed by a TypeInformation"
 _JAVA: Final = "there are no Java objects behind Python's; the object itself is all there is"
 _COMPACT: Final = "part files are not compacted; use a larger part size in RollingPolicy"
@@ -33,10 +31,6 @@ _NO_DATASETS: Final = (
     "there is no DataSet API, and Flink has dropped it; use a bounded stream with "
     "env.set_runtime_mode(RuntimeExecutionMode.BATCH), or PySpark"
 )
-_AVRO_FILES: Final = (
-    "there are no Avro files yet; use Parquet, CSV or JSON lines. Messages of Avro are read with "
-    "AvroRowDeserializationSchema(avro_schema_string=...)"
-)
 _CSV_FILES: Final = (
     "there is no Table API to make schemas with; read files with StreamFormat.csv_format(...) and "
     "write them with BulkWriterFactory.csv()"
@@ -44,11 +38,11 @@ _CSV_FILES: Final = (
 _FUNCTION: Final = "it is internal to PyFlink; pass the function itself"
 
 
-def _spark(what: str, source_format: str, read: str = "readStream") -> str:
+def _own(what: str) -> str:
     return (
-        f"there is no {what} connector yet; read with env.from_spark(spark.{read}.format("
-        f'"{source_format}")...), and write with stream.to_spark(lambda df, epoch: df.write.format('
-        f'"{source_format}")...) or a PythonSink'
+        f"there is no {what} connector; write a PythonSource or a PythonSink around its Python "
+        "client, see the page Connectors of your own, or use Spark's with env.from_spark(...) and "
+        "stream.to_spark(...)"
     )
 
 
@@ -56,28 +50,14 @@ REFUSED_MODULES: Final[dict[str, str]] = {
     "common.io": "read with from_source() and one of penstock.datastream.connectors",
     "common.utils": _JAVA,
     "dataset": _NO_DATASETS,
-    "datastream.connectors.cassandra": _spark(
-        "Cassandra", "org.apache.spark.sql.cassandra", "read"
-    ),
+    "datastream.connectors.cassandra": _own("Cassandra"),
     "datastream.connectors.dynamic_kafka": (
         "clusters and topics are not found by a service; use a KafkaSource for each cluster, with "
         "set_topic_pattern() for topics that come and go, and union() their streams"
     ),
-    "datastream.connectors.elasticsearch": _spark("Elasticsearch", "es", "read"),
-    "datastream.connectors.hybrid_source": (
-        "union() of two streams reads both at once; to read one source after the other, write a "
-        "PythonSource with the second one's splits behind the first one's"
-    ),
-    "datastream.connectors.jdbc": _spark("JDBC", "jdbc", "read"),
-    "datastream.connectors.kinesis": _spark("Kinesis", "aws-kinesis"),
-    "datastream.connectors.pulsar": _spark("Pulsar", "pulsar"),
-    "datastream.connectors.rabbitmq": (
-        "there is no RabbitMQ connector; write a PythonSource or a PythonSink"
-    ),
-    "datastream.formats.orc": (
-        "there is no ORC format; use Parquet, or read with env.from_spark(spark.read.orc(...)) and "
-        'write with stream.to_spark(output_format="orc", path=...)'
-    ),
+    "datastream.connectors.kinesis": _own("Kinesis"),
+    "datastream.connectors.pulsar": _own("Pulsar"),
+    "datastream.connectors.rabbitmq": _own("RabbitMQ"),
     "datastream.formats.parquet": (
         "there is no Table API to make schemas with; read with BulkFormat.parquet_format() and "
         "write with BulkWriterFactory.parquet()"
@@ -190,6 +170,7 @@ REFUSED: Final[dict[str, str]] = {
     ),
     "datastream.connectors.base.StreamTransformer": "apply operators before sink_to() instead",
     "datastream.connectors.base.SupportsPreprocessing": "apply operators before sink_to() instead",
+    "datastream.connectors.elasticsearch.*.get_http_host_class": _JAVA,
     "datastream.connectors.file_system.FileCompactStrategy": _COMPACT,
     "datastream.connectors.file_system.FileCompactor": _COMPACT,
     "datastream.connectors.file_system.FileSink.get_transformer": _COMPACT,
@@ -218,11 +199,6 @@ REFUSED: Final[dict[str, str]] = {
     "datastream.functions.ReduceFunctionWrapper": _FUNCTION,
     "datastream.functions.Internal*": _INTERNAL,
     "datastream.functions.JavaFunctionWrapper": _JAVA,
-    "datastream.formats.avro.AvroBulkWriters": _AVRO_FILES,
-    "datastream.formats.avro.AvroInputFormat": _AVRO_FILES,
-    "datastream.formats.avro.GenericRecordAvroTypeInfo": (
-        "records are rows: AvroRowDeserializationSchema(avro_schema_string=...) makes them"
-    ),
     "datastream.formats.csv.CsvBulkWriters": _CSV_FILES,
     "datastream.formats.csv.CsvReaderFormat": _CSV_FILES,
     "datastream.formats.csv.CsvSchema": _CSV_FILES,
@@ -233,9 +209,6 @@ REFUSED: Final[dict[str, str]] = {
     "datastream.state.StateTtlConfig.CleanupStrategies.CleanupStrategy": _INTERNAL,
     "datastream.state.StateTtlConfig.CleanupStrategies.EMPTY_STRATEGY": _INTERNAL,
     "datastream.state.StateTtlConfig.CleanupStrategies.EmptyCleanupStrategy": _INTERNAL,
-    "datastream.stream_execution_environment.StreamExecutionEnvironment.create_input": (
-        "there are no input formats; use from_source() with a FileSource"
-    ),
     "datastream.stream_execution_environment.StreamExecutionEnvironment.register_cached_file": (
         "use add_python_archive(), whose files are beside the worker's"
     ),

@@ -21,18 +21,19 @@ _WORDS: Final = (
     r"(?:access|account|api|auth|client|encryption|master|secret|shared|shared[-._]?access|signing"
     r"|storage|subscription)[-._]?(?:key|signature)",
     r"passw(?:or)?d|passphrase|passcode|[-._](?:pass|pwd)(?![\w])",
-    r"secret|credential|auth-params|jaas",
+    r"secret|credential|auth-params|jaas|auth[-._]user[-._]info",
     r"[-._](?:sas|signature)(?![a-z])",
 )
 _WORD: Final = "|".join(_WORDS)
 # File systems of Hadoop have a key for each vendor and account, below `spark.hadoop.` too.
 _SECRET_SETTING: Final = re.compile(rf"{_WORD}|(?:^|\.)fs\..*key", re.IGNORECASE)
 
-# A value ends at a blank; at a comma and the like only where something else begins.
-_VALUE: Final = (
-    r"(?:\"[^\"\n]*+|'[^'\n]*+"
-    r"|(?!None\b)[^\s\"',;&)](?:[^\s\"',;&)]|[,;)](?![\s,;)\]}]|[\w.-]{1,64}[=:]|\Z))*+)"
-)
+# Text inside of text has backslashes before its quotes, up to seven at the third level.
+_QUOTE: Final = r"\\{0,7}+[\"']"
+# A value in quotes ends at the same ones; another ends at a blank, or at a comma and the like where
+# something else begins.
+_QUOTED: Final = rf"(?P<quote>{_QUOTE})(?:(?!(?<!\\)(?P=quote))[^\n])*+"
+_BARE: Final = r"(?!None\b)[^\s\"',;&)](?:[^\s\"',;&)]|[,;)](?![\s,;)\]}]|[\w.-]{1,64}[=:]|\Z))*+"
 _PRIVATE_KEY: Final = re.compile(
     r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?:[^-]++|-(?!----END))*+"
 )
@@ -44,17 +45,24 @@ _HINTS: Final = (
 _TEXTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
-        # scheme://user:password@host
-        (r"(?<![\w+.-])([\w+.-]++://)(?:[^/\s@]*+@)++", rf"\g<1>{REDACTED}@"),
+        # scheme://user:password@host, also with a slash in the password, which should be quoted
+        (
+            r"(?<![\w+.-])([\w+.-]++://)"
+            r"(?:(?:[^/\s@]*+@)++|[^/\s@:\[]*+:(?!\d{1,5}(?:[/\s?#]|\Z))[^\s@]{0,256}+@)",
+            rf"\g<1>{REDACTED}@",
+        ),
         # Authorization: Bearer …, and a bearer's token anywhere
         (
-            r"(?<![\w-])((?:proxy-)?authorization[\"']?\s*+[=:]\s*+[\"']?(?:[a-z]++\s++)?)"
-            r"[^\s\"',]++",
+            rf"(?<![\w-])((?:proxy-)?authorization(?:{_QUOTE})?\s*+[=:]\s*+(?:{_QUOTE})?"
+            rf"(?:[a-z]++\s++)?)(?:[^\s\"',\\]|\\(?!{_QUOTE}))++",
             rf"\g<1>{REDACTED}",
         ),
         (r"(?<![\w-])(bearer\s++)[\w.~+/=-]{16,}+", rf"\g<1>{REDACTED}"),
         # A passphrase has blanks in it.
-        (r"(passphrase[\"']?\s*+[=:]\s*+[\"']?)[^\n\"']++", rf"\g<1>{REDACTED}"),
+        (
+            rf"(passphrase(?:{_QUOTE})?\s*+[=:]\s*+)(?!{_QUOTE})[^\n\"']++",
+            rf"\g<1>{REDACTED}",
+        ),
         # JSON web tokens
         (r"(?<![\w-])eyJ[\w-]++\.eyJ[\w-]++\.[\w-]*+", REDACTED),
         # ?sv=…&sig=…: signed addresses of Azure, Amazon and Google
@@ -65,15 +73,21 @@ _TEXTS: Final = tuple(
         ),
         # --token x, also as a list of arguments
         (
-            rf"(?<![\w-])(?=--?[\w.-]*?(?:{_WORD}))(--?+[\w.-]++(?:[\"'],)?\s++[\"']?)"
-            r"(?![-\"'])[^\s\"']++",
+            rf"(?<![\w-])(?=--?[\w.-]*?(?:{_WORD}))(--?+[\w.-]++(?:{_QUOTE},)?\s++(?:{_QUOTE})?)"
+            rf"(?![-\"'])(?:[^\s\"'\\]|\\(?!{_QUOTE}))++",
             rf"\g<1>{REDACTED}",
         ),
-        # name=value, name: value, "name": "value"
+        # name=value, name: value, "name": "value", and name%3Dvalue in an address
         (
-            rf"(?<![\w.-])(?=[\w.-]*?(?:{_WORD}))([\w.-]++[\"']?\s*+[=:]\s*+)([\"']?)"
-            rf"(?:(?<=[\"'])[^\"'\n]++|{_VALUE})",
-            rf"\g<1>\g<2>{REDACTED}",
+            rf"(?<![\w.-])(?=[\w.-]*?(?:{_WORD}))([\w.-]++(?:{_QUOTE})?\s*+(?:[=:]|%3[da])\s*+)"
+            rf"(?:{_QUOTED}|{_BARE})",
+            rf"\g<1>\g<quote>{REDACTED}",
+        ),
+        # set_property("name", "value")
+        (
+            rf"(\(\s*+{_QUOTE}(?=[\w.-]*?(?:{_WORD}))[\w.-]++{_QUOTE}\s*+,\s*+)"
+            rf"{_QUOTED}(?=(?P=quote)\s*+,?\s*+(?:\)|\Z))",
+            rf"\g<1>\g<quote>{REDACTED}",
         ),
     )
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -27,10 +27,7 @@ from penstock.core.pyflink_names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import ModuleType
-
-__all__ = ["install", "names_of", "reason", "refused_method", "refuses_methods"]
 
 T = TypeVar("T")
 
@@ -62,7 +59,11 @@ def reason(name: str) -> str | None:
 
 
 def names_of(module: str) -> Callable[[str], Any]:
-    """Makes the `__getattr__` of a public module."""
+    """Makes the `__getattr__` of a public module.
+
+    It also says what `import *` takes. A module that has names of others lists them in `__all__`,
+    as type checkers ask.
+    """
     return functools.partial(_find, module.removeprefix(_ROOT))
 
 
@@ -76,9 +77,19 @@ def _find(path: str, name: str) -> Any:
             return found if name == home.rpartition(".")[2] else getattr(found, name)
         if reason(full) is not None:
             return _refused_class(path, name)
-    if name == "__all__" and path in HOMES:
-        return HOMES[path].split()
+    if name == "__all__":
+        return HOMES[path].split() if path in _MODULES else _defined_in(_ROOT + path)
     raise AttributeError(f"module '{_ROOT}{path}' has no attribute '{name}'")
+
+
+def _defined_in(module: str) -> list[str]:
+    """Returns what `import *` takes from a module that lists nothing."""
+    names = vars(sys.modules[module])
+    return [
+        name
+        for name, value in names.items()
+        if name[0] != "_" and getattr(value, "__module__", None) == module
+    ]
 
 
 # -- what raises -----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from penstock.core.errors import StateError, StateNotHereError
 from penstock.core.handles import FileHandle
+from penstock.files.errors import StorageError, advice
 from penstock.files.private import make_private
 
 DEFAULT_INLINE_THRESHOLD_BYTES: Final = 20 * 1024
@@ -58,14 +59,14 @@ class FileArea:
             return FileHandle(name, len(data), digest, data)
         name, descriptor = self._create(name)
         try:
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
+            try:
                 view = memoryview(data)
                 while len(view) > 0:
-                    view = view[file.write(view) :]
-        except OSError:
-            # A full disk must not stay full of what nobody names.
-            (self.directory / name).unlink(missing_ok=True)
-            raise
+                    view = view[os.write(descriptor, view) :]
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise self._unwritten(name, error) from error
         return FileHandle(name, len(data), digest)
 
     def read(self, handle: FileHandle) -> bytes:
@@ -87,7 +88,7 @@ class FileArea:
     def verify(self, handle: FileHandle) -> None:
         """Checks length and checksum of a handle's file without keeping its bytes.
 
-        A process reads each file for this once, unless somebody has touched it since: a base of a
+        A process reads each file for this once, unless it has changed since: a base of a
         gigabyte would cost seconds at each restore.
 
         Raises:
@@ -119,7 +120,7 @@ class FileArea:
         *,
         may_be_inline: bool = True,
     ) -> FileHandle:
-        """Takes an existing file that nobody will change any more, by hard link or copy.
+        """Takes an existing file that will not change any more, by hard link or copy.
 
         Args:
             path: The file.
@@ -159,7 +160,7 @@ class FileArea:
         return target
 
     def private_directory(self, prefix: str) -> Path:
-        """Makes a new directory for working copies; whoever asks for it removes it."""
+        """Makes a new directory for working copies; the caller removes it."""
         return Path(tempfile.mkdtemp(prefix=f".{prefix}-", dir=self.directory))
 
     def _create(self, name: str) -> tuple[str, int]:
@@ -182,8 +183,11 @@ class FileArea:
                 candidate = f"{name}.{number}"
             except OSError:
                 candidate, descriptor = self._create(candidate)
-                with os.fdopen(descriptor, "wb") as target, source.open("rb") as opened:
-                    shutil.copyfileobj(opened, target, _BUFFER_BYTES)
+                try:
+                    with os.fdopen(descriptor, "wb") as target, source.open("rb") as opened:
+                        shutil.copyfileobj(opened, target, _BUFFER_BYTES)
+                except OSError as error:
+                    raise self._unwritten(candidate, error) from error
                 return candidate
             else:
                 return candidate
@@ -201,6 +205,15 @@ class FileArea:
                 f"expected {handle.sha256}. Its content is damaged; restore from another "
                 "checkpoint."
             )
+
+    def _unwritten(self, name: str, error: OSError) -> StorageError:
+        # A full disk must not stay full of files without a name in any version.
+        (self.directory / name).unlink(missing_ok=True)
+        return StorageError(
+            f"cannot write a state file in {self.directory}: {error.strerror or error}."
+            f"{advice(error)} State of running jobs is below io.tmp.dirs, that of executors below "
+            "spark.local.dir."
+        )
 
     def _unreadable(self, handle: FileHandle, error: OSError) -> StateError:
         return StateError(
@@ -268,7 +281,7 @@ class HomeArea(FileArea):
 
 
 class _Stamp(NamedTuple):
-    """What changes when somebody replaces a file, or writes to it."""
+    """What changes when a file is replaced or written to."""
 
     inode: int
     size_bytes: int

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 LIMIT_KEY_BYTES: Final = 1024
 PIECE_BYTES: Final = 1 << 20
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
+_NO_SEGMENTS: Final = frozenset(("", ".", ".."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,9 +391,8 @@ def check_key(key: str) -> str:
     Raises:
         StorageError: It could lead outside, or storages disagree about it.
     """
-    segments = key.split("/")
     wrong = (
-        any(segment in ("", ".", "..") for segment in segments)
+        not _NO_SEGMENTS.isdisjoint(key.split("/"))
         or _CONTROL.search(key) is not None
         or len(key.encode("utf-8", "surrogatepass")) > LIMIT_KEY_BYTES
     )

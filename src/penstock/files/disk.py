@@ -1,7 +1,7 @@
 """The few system calls that local storage is made of, so that a simulated disk can stand in.
 
 A power cut between any two of them must leave every published checkpoint whole; the simulated disk
-(`penstock.testing.simulated_disk`) shows that by trying.
+(`tests/simulated_disk.py`) shows that by trying.
 
 Paths are given without links in them, and none is followed on the way: each part is opened below
 the one before. A directory that another user replaces by a link, at whatever moment, leads nowhere.

@@ -16,12 +16,16 @@
 
 from __future__ import annotations
 
+import errno
+
 from penstock.core.codec import DamagedError
 from penstock.core.errors import PenstockError
 
 
 class FilesError(PenstockError):
     """A stored file cannot be written, found, read or removed."""
+
+    failure_label = "storage"
 
 
 class StorageError(FilesError):
@@ -62,3 +66,14 @@ class UnknownOutcomeError(FilesError):
 
 class ContentError(DamagedError):
     """A file has another length or checksum than its handle says."""
+
+
+def advice(error: OSError) -> str:
+    """Returns what a user can do about an error of the operating system, after a blank."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return " Free some space there, or configure another directory."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return " Give the user of the job write permission, or configure another directory."
+    if error.errno in (errno.ENOTDIR, errno.EISDIR):
+        return " A part of the path is a file; configure a directory."
+    return ""

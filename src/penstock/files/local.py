@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.fault_points import fault_point
-from penstock.files.contract import Capabilities, Entry, Storage, behind_the_end, check_key
+from penstock.files.contract import Capabilities, Content, Entry, Storage, behind_the_end, check_key
 from penstock.files.disk import Disk, DiskEntry, SystemDisk
 from penstock.files.errors import (
     CapabilityError,
@@ -37,12 +37,12 @@ from penstock.files.errors import (
     ObjectMissingError,
     StorageError,
     UnknownOutcomeError,
+    advice,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.files.contract import Content
 
 TEMPORARY_PREFIX: Final = ".tmp-"
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -353,20 +353,10 @@ class LocalStorage(Storage):
             raise ObjectMissingError(f"cannot {verb} {path}: it does not exist.") from error
         except OSError as error:
             raise StorageError(
-                f"cannot {verb} {path}: {error.strerror or error}.{_advice(error)}",
+                f"cannot {verb} {path}: {error.strerror or error}.{advice(error)}",
                 retryable=error.errno not in _LASTING,
             ) from error
 
 
 def _entry(key: str, found: DiskEntry) -> Entry:
     return Entry(key, found.size_bytes, found.modified_ns // 1_000_000, str(found.modified_ns))
-
-
-def _advice(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return " Free some space there, or configure another directory."
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return " Give the user of the job write permission, or configure another directory."
-    if error.errno in (errno.ENOTDIR, errno.EISDIR):
-        return " A part of the path is a file; configure a directory."
-    return ""

@@ -5,14 +5,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from penstock.core.versioned import Cell, SwapRejectedError
-from penstock.files.contract import Capabilities, Entry, Storage, behind_the_end, check_key
+from penstock.files.contract import Capabilities, Content, Entry, Storage, behind_the_end, check_key
 from penstock.files.errors import ObjectExistsError, ObjectMissingError
-
-if TYPE_CHECKING:
-    from penstock.files.contract import Content
 
 
 class MemoryStorage(Storage):

@@ -15,11 +15,11 @@ import itertools
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from penstock.core.errors import ConfigurationError, install_extra
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
-from penstock.files.contract import Capabilities, Entry, Storage, behind_the_end, check_key
+from penstock.files.contract import Capabilities, Content, Entry, Storage, behind_the_end, check_key
 from penstock.files.errors import (
     FilesError,
     ObjectExistsError,
@@ -27,9 +27,6 @@ from penstock.files.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-
-if TYPE_CHECKING:
-    from penstock.files.contract import Content
 
 _WRITER: Final = "penstockwriter"
 """Azure takes only letters and digits for names of metadata."""

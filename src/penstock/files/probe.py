@@ -8,23 +8,22 @@ each other: it is refused here, not in the night.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
 from penstock.core.versioned import SwapRejectedError
-from penstock.files.contract import Content
+from penstock.files.contract import Content, Storage
 from penstock.files.errors import CapabilityError, FilesError, ObjectExistsError, StorageError
 
-if TYPE_CHECKING:
-    from penstock.files.contract import Storage
 
-
-def probe_storage(storage: Storage, directory: str, probe_id: str) -> None:
-    """Checks that a directory can hold checkpoints.
+def probe_storage(
+    storage: Storage, directory: str, probe_id: str, purpose: str = "hold checkpoints"
+) -> None:
+    """Checks that a directory can hold checkpoints, or other files that must not be lost.
 
     Args:
         storage: The storage.
-        directory: Key of the job's directory; it is made.
+        directory: Key of the directory; it is made.
         probe_id: Unique for ever.
+        purpose: What it is to do, for the error.
 
     Raises:
         StorageError: It cannot; the text says why and what to do.
@@ -41,7 +40,7 @@ def probe_storage(storage: Storage, directory: str, probe_id: str) -> None:
                     storage.delete(written)
     except FilesError as error:
         raise StorageError(
-            f"{storage.url_of(directory)} cannot hold checkpoints: {error} Nothing was started.",
+            f"{storage.url_of(directory)} cannot {purpose}: {error} Nothing was started.",
             retryable=False,
         ) from error
 

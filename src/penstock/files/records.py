@@ -9,19 +9,16 @@ keeps two apart: high availability must use another store.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError, VersionedRecord
-from penstock.files.contract import Content
+from penstock.files.contract import Content, Storage
 from penstock.files.errors import (
     FilesError,
     ObjectExistsError,
     ObjectMissingError,
     UnknownOutcomeError,
 )
-
-if TYPE_CHECKING:
-    from penstock.files.contract import Storage
 
 KEPT_VERSIONS: Final = 8
 _DIGITS: Final = 19
@@ -77,7 +74,7 @@ class NumberedRecord:
             raise SwapRejectedError(str(error)) from error
         except UnknownOutcomeError as error:
             raise SwapUnknownError(str(error)) from error
-        # Somebody who slept through KEPT_VERSIONS changes could now create a number below the
+        # A writer that slept through KEPT_VERSIONS changes could now create a number below the
         # current one. It would not count, and reading back shows the writer that it does not.
         with contextlib.suppress(FilesError):
             for old in self._numbers():

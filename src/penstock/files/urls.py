@@ -93,7 +93,7 @@ class Storages:
     def locate_shared(self, url: str) -> tuple[Storage, str]:
         """Returns storage and key of a shared file given by its absolute place.
 
-        The storage is that of the job: `shared` itself must not be a link, else whoever writes a
+        The storage is that of the job: `shared` itself must not be a link, else the author of a
         manifest could have files of that name deleted elsewhere.
         """
         directory, name = split_url(url)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.core.times import jittered
-from penstock.files.contract import Entry, Storage, check_key
+from penstock.files.contract import Content, Entry, Storage, check_key
 from penstock.files.errors import (
     FilesError,
     ObjectExistsError,
@@ -27,7 +27,6 @@ from penstock.files.errors import (
 
 if TYPE_CHECKING:
     from penstock.core.versioned import Cell
-    from penstock.files.contract import Content
 
 TRIES: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -206,7 +205,7 @@ class RetryingStorage(Storage):
         self.inner.prepare(local)
 
     def pieces(self, key: str) -> Iterator[bytes]:
-        # A stream that broke in the middle cannot be repeated here; whoever reads it does that.
+        # A stream that broke in the middle cannot be repeated here; its reader does that.
         return self.inner.pieces(key)
 
     def read(self, key: str, *, size_bytes: int | None = None, sha256: str = "") -> bytes:

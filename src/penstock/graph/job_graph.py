@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM, default_max_parallelism
@@ -26,9 +26,6 @@ from penstock.graph.nodes import (
     Rebalance,
     StreamGraph,
 )
-
-if TYPE_CHECKING:
-    from penstock.graph.nodes import Partitioning
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +103,11 @@ class JobGraph:
             tuple(stage for stage in self.stages if stage.level == level) for level in range(count)
         )
 
+    @property
+    def stages_by_uid(self) -> dict[str, Stage]:
+        """The stage of each operator."""
+        return {operator.uid: stage for stage in self.stages for operator in stage.operators}
+
     def inputs_of(self, stage: Stage) -> tuple[Edge, ...]:
         """Edges into a stage."""
         return tuple(edge for edge in self.edges if edge.target_stage == stage.stage_id)
@@ -150,7 +152,7 @@ def rescaled(graph: StreamGraph, now: JobGraph, wanted: Mapping[str, int]) -> Jo
         ProgramError: An operator cannot have that parallelism, or a `forward` connects two that
             would differ.
     """
-    limits = {uid: stage.max_parallelism for uid, stage in _stages_by_uid(now).items()}
+    limits = {uid: stage.max_parallelism for uid, stage in now.stages_by_uid.items()}
     nodes = {}
     for node_id, uid in _uids(graph).items():
         node = graph.nodes[node_id]
@@ -182,10 +184,6 @@ def spread(graph: StreamGraph, parallelism: int) -> dict[str, int]:
             "follows the job's. Name those to change with PUT /jobs/<id>/resource-requirements."
         )
     return wanted
-
-
-def _stages_by_uid(graph: JobGraph) -> dict[str, Stage]:
-    return {operator.uid: stage for stage in graph.stages for operator in stage.operators}
 
 
 def _settled(node: Node, graph: StreamGraph) -> Node:

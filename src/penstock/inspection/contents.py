@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.checkpoint.errors import CheckpointError
 from penstock.core.errors import StateError
 from penstock.core.row import Row
-from penstock.inspection.reader import Snapshot, open_snapshot
+from penstock.inspection.reader import OperatorStateRow, Snapshot, StateRow, open_snapshot
 from penstock.state.plain_serializer import Opaque
 from penstock.state.schema import PLAIN
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import OperatorRecord, StateRecord
     from penstock.files.urls import Storages
-    from penstock.inspection.reader import OperatorStateRow, StateRow
 
 
 def list_states(

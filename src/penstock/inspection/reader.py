@@ -16,14 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.snapshot import local_handle, local_keyed_state
-from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
+from penstock.checkpoint.manifest import local_handle, local_keyed_state
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, download_files, load_snapshot
 from penstock.core.errors import EnvironmentError_, install_extra
 from penstock.core.row import Row
 from penstock.files.area import FileArea
-from penstock.files.urls import configured_storages
+from penstock.files.urls import Storages, configured_storages
 from penstock.operators.windows import windows as _windows  # noqa: F401 - namespaces of window state
 from penstock.state.backend import read_entries
 from penstock.state.operator_snapshot import LogicState, read_logic
@@ -32,7 +31,6 @@ from penstock.state.plain_serializer import Opaque, Pickles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest, OperatorRecord, StoredHandle, SubtaskRecord
-    from penstock.files.urls import Storages
 
 
 class StateRow(NamedTuple):

@@ -5,18 +5,15 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.orphans import list_orphans
 from penstock.checkpoint.paths import METADATA, checkpoint_number
-from penstock.checkpoint.verify import VerifyReport, verify_snapshot
+from penstock.checkpoint.snapshot_load import VerifyReport, verify_snapshot
 from penstock.core.times import SystemClock
 from penstock.files.errors import FilesError
-from penstock.files.urls import canonical_url, configured_storages, split_url
-
-if TYPE_CHECKING:
-    from penstock.files.urls import Storages
+from penstock.files.urls import Storages, canonical_url, configured_storages, split_url
 
 
 def verify_snapshots(path: str, *, orphans: bool = False) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def remove_earlier_attempts(own: Path, job_id: str) -> None:
         epoch = _epoch(path.name, job_id)
         if epoch is None or mine is None or epoch >= mine or not _is_own(path):
             continue
-        _empty(path)
+        clear_attempt(path)
 
 
 class RunningMark:
@@ -63,18 +63,24 @@ class RunningMark:
 def remove_dead_attempts(own: Path) -> None:
     """Removes what killed processes of any job have left in the directory that `own` lies in."""
     for path in own.parent.iterdir():
-        if path == own or not _is_own(path):
-            continue
-        with contextlib.suppress(OSError):
-            mark = os.open(path / _RUNNING, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                # In a shared directory, locks that other kernels hold may not be seen here.
-                if os.read(mark, 1_000) == _this_machine():
-                    fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _empty(path)
-                    _log.info("Removed local files that a killed process left in %s.", path)
-            finally:
-                os.close(mark)
+        if path != own:
+            remove_dead_attempt(path)
+
+
+def remove_dead_attempt(path: Path) -> None:
+    """Removes what a killed process has left in a directory; nothing of one that runs."""
+    if not _is_own(path):
+        return
+    with contextlib.suppress(OSError):
+        mark = os.open(path / _RUNNING, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            # In a shared directory, locks that other kernels hold may not be seen here.
+            if os.read(mark, 1_000) == _this_machine():
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                clear_attempt(path)
+                _log.info("Removed local files that a killed process left in %s.", path)
+        finally:
+            os.close(mark)
 
 
 def _this_machine() -> bytes:
@@ -84,8 +90,8 @@ def _this_machine() -> bytes:
     return os.uname().nodename.encode()
 
 
-def _empty(path: Path) -> None:
-    """Removes all but output that waits for its commit."""
+def clear_attempt(path: Path) -> None:
+    """Removes all of an attempt that does not run, but output that waits for its commit."""
     shutil.rmtree(path / "state", ignore_errors=True)
     for left in (path / "scratch").glob("*"):
         if not left.name.startswith(_SINKS):

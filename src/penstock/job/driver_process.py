@@ -14,7 +14,6 @@ import io
 import json
 import logging
 import os
-import runpy
 import shutil
 import sys
 from collections.abc import Sequence
@@ -33,9 +32,10 @@ from penstock.job.ended_jobs import PROGRAM, remove_programs
 from penstock.job.managed_job import OVERRULED, ManagedJob
 from penstock.job.package import resolve, unpack_package
 from penstock.job.record import failure_of
-from penstock.job.start import set_launcher
+from penstock.job.start import run_program, set_launcher
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.processes import start_time
+from penstock.spark.dependencies import remove_shipped_files
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
         _log.info("The job has ended: %s", end.status.name)
     finally:
         shutil.rmtree(private, ignore_errors=True)
-        _stop_spark()
+        stop_spark()
     return 0
 
 
@@ -132,16 +132,11 @@ def _run_program(
         unpack_package(package, private)
         configuration = resolve(submission.configuration, private)
         files = parse_list(configuration.get("python.files", ""))
-        sys.path[:0] = [str(private), *map(import_path, files)]
         os.environ[COMMAND_LINE_VARIABLE] = json.dumps(configuration)
         set_launcher(job.launch)
-        if submission.module is not None:
-            sys.argv = [submission.module, *submission.arguments]
-            runpy.run_module(submission.module, run_name="__main__", alter_sys=True)
-        else:
-            program = private / (submission.program or "")
-            sys.argv = [str(program), *submission.arguments]
-            runpy.run_path(str(program), run_name="__main__")
+        program = None if submission.program is None else str(private / submission.program)
+        paths = [str(private.resolve()), *map(import_path, files)]
+        run_program(program, submission.module, submission.arguments, paths)
     except SystemExit as error:
         if error.code in (None, 0):
             return None
@@ -151,8 +146,9 @@ def _run_program(
     return None
 
 
-def _stop_spark() -> None:
-    """Ends the session, if the program made one: the JVM must not outlive us."""
+def stop_spark() -> None:
+    """Ends the session, if the program made one: the JVM must not outlive us, nor its files."""
+    remove_shipped_files()
     pyspark = sys.modules.get("pyspark")
     context = None if pyspark is None else pyspark.SparkContext._active_spark_context
     if context is None:

@@ -41,7 +41,7 @@ class EmbeddedDispatcher(Dispatcher):
     """
 
     def __init__(self, job: LocalJob, configuration: Configuration) -> None:
-        super().__init__(configuration.to_dict(), _new_id)
+        super().__init__(configuration.to_dict(), new_id)
         self._job = job
         self._documents: dict[str, bytes] = {}
         self._views = JobViews(job, configuration, self._write, self._remove)
@@ -159,7 +159,8 @@ class EmbeddedDispatcher(Dispatcher):
             self._changes.pop(name, None)
 
 
-def _new_id() -> str:
+def new_id() -> str:
+    """Returns 32 hex digits that are never used again."""
     return uuid.uuid4().hex  # noqa: TID251 - the composition root is where ids come from
 
 

@@ -21,23 +21,20 @@ from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import open_records
-from penstock.checkpoint.settings import RetentionPolicy, StorageKind, is_kept
-from penstock.checkpoint.snapshot_load import loaded_of
+from penstock.checkpoint.settings import CheckpointSettings, RetentionPolicy, StorageKind, is_kept
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, loaded_of
 from penstock.checkpoint.start_point import own_start
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
 from penstock.core.times import SystemClock
 from penstock.files.urls import Storages
 from penstock.job.attempt_directories import remove_earlier_attempts
-from penstock.job.settings import read_settings
+from penstock.job.settings import JobSettings, read_settings
 from penstock.jobmanager.high_availability.coordination import open_job_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.checkpoint.settings import CheckpointSettings
-    from penstock.checkpoint.snapshot_load import LoadedSnapshot
-    from penstock.job.settings import JobSettings
     from penstock.jobmanager.job_directory import JobDirectory
 
 _log = logging.getLogger("penstock.checkpoint")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import platform
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.spark import SparkSink
 from penstock.core import codec
 from penstock.core.errors import EnvironmentError_
+from penstock.job.attempt_directories import clear_attempt
+from penstock.job.record import EngineFacts, ExecutorFacts
 from penstock.job.settings import IN_PROCESS, JobSettings
 from penstock.runtime.lowering import SinkSpec, lower, with_settings
 
@@ -59,6 +63,15 @@ class Engine:
         if shares_directory is None:
             return not str(self.spark.sparkContext.master).startswith("local")
         return not shares_directory
+
+    def slots(self) -> int:
+        """Returns how many tasks executors run at once; 0 where that is not known."""
+        return 0 if self.spark is None or self._runner is None else int(self._runner.slots)
+
+    def executors(self) -> tuple[ExecutorFacts, ...]:
+        """Returns the executors of a cluster as of the last epoch; empty where there are none."""
+        found = () if self.spark is None or self._runner is None else self._runner.executors
+        return tuple(ExecutorFacts(*each) for each in found)
 
     def runner(self, program: JobProgram) -> EpochRunner:
         """Makes the runner of an attempt; the one before is released."""
@@ -119,7 +132,15 @@ class Engine:
 
 
 def open_engine(graph: JobGraph, settings: JobSettings) -> Engine:
-    """Starts Spark, unless the job runs in this process."""
+    """Starts Spark, unless the job runs in this process; a failure leaves no files."""
+    try:
+        return _opened(graph, settings)
+    except BaseException:
+        clear_attempt(Path(settings.state.directory).parent)
+        raise
+
+
+def _opened(graph: JobGraph, settings: JobSettings) -> Engine:
     if settings.master == IN_PROCESS:
         codec.register_by_value_pickler(_pickled_by_value)
         engine = Engine(with_settings(_lowered(graph, settings), settings.storage_options))
@@ -172,3 +193,18 @@ def _lowered(graph: JobGraph, settings: JobSettings) -> JobGraph:
     for uid, remark in lowered.remarks.items():
         _log.info("Window operator %s: %s.", uid, remark or "lowered to columns")
     return lowered.graph
+
+
+def engine_facts(master: str, spark: Any) -> EngineFacts:
+    """Asks the engine who it is; called once, when it has started."""
+    if master == IN_PROCESS or spark is None:
+        return EngineFacts("this process", platform.node())
+    context = spark.sparkContext
+    running = context.master
+    executors = 1
+    if not running.startswith("local"):
+        known = context._jsc.sc().getExecutorMemoryStatus().size()
+        # The driver is among them.
+        executors = max(known - 1, 1)
+    name = f"Spark {spark.version} ({running})"
+    return EngineFacts(name, platform.node(), executors, context.defaultParallelism)

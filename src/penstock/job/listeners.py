@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointFailed
+from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointFailed, Fact
 from penstock.core.errors import ProgramError
 from penstock.core.times import SystemClock
 from penstock.job.progress import JobDigest, digest_of
@@ -25,7 +25,6 @@ from penstock.job.progress import JobDigest, digest_of
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from penstock.checkpoint.coordination.facts import Fact
     from penstock.job.record import Job
     from penstock.runtime.job_state import EpochSummary
     from penstock.spark.query_events import QueryEvents

@@ -30,13 +30,13 @@ from penstock.checkpoint.start_point import JobEndedError
 from penstock.core.errors import JobExecutionError, is_lasting
 from penstock.core.job import JobExecutionResult, JobID, JobStatus
 from penstock.files.errors import FilesError
-from penstock.job.engine import open_engine
+from penstock.job.engine import engine_facts, open_engine
 from penstock.job.listeners import JobListeners
-from penstock.job.record import FailuresInARow, Job, engine_facts, storage_facts
+from penstock.job.record import FailuresInARow, Job, storage_facts
 from penstock.job.rescaling import RescaledError, Rescaling
 from penstock.job.resources import JobResources
 from penstock.jobmanager.restart_strategies import GiveUp
-from penstock.runtime.overdue import EpochWatch
+from penstock.runtime.overdue import EpochWatch, OverdueEpoch
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from penstock.job.settings import JobSettings
     from penstock.runtime.driver import JobDriver
     from penstock.runtime.job_state import EpochSummary, JobState, SourceProgress
-    from penstock.runtime.overdue import OverdueEpoch
 
     Listener = Callable[[EpochSummary], None]
 
@@ -74,7 +73,7 @@ class LocalJob(Job):
         listener: Listener | None = None,
     ) -> None:
         super().__init__(graph, settings, job_id)
-        self._rescaling = Rescaling(program, graph)
+        self._rescaling = Rescaling(program, graph, settings.reactive)
         self.listeners = JobListeners.of(listener, self)
         self._driver: JobDriver | None = None
         self._service: CheckpointService | None = None
@@ -120,6 +119,22 @@ class LocalJob(Job):
         self._resources.end_commits()
         self._resources.close(JobStatus.CANCELED)
         self._ended(JobStatus.CANCELED)
+
+    def suspend(self) -> bool:
+        """Stops here and leaves everything to the next process: nothing is deleted or committed.
+
+        Returns:
+            False if the job is ending already; then it ends as ever.
+        """
+        if not self._may_close():
+            return False
+        self._cancelled.set()
+        if self._driver is not None:
+            self._driver.cancel()
+        if self._resources is not None:
+            self._resources.end_commits()
+        self._thread.join(_PATIENCE_S)
+        return True
 
     def _may_close(self) -> bool:
         """Whether the caller is the first to end the job; only the first one may."""
@@ -248,6 +263,7 @@ class LocalJob(Job):
         status = JobStatus.FAILED
         engine = open_engine(self.graph, settings)
         self.engine_facts = engine_facts(settings.master, engine.spark)
+        self.find_executors = engine.executors
         resources = JobResources(engine, settings, self.job_id, self._clock)
         self.storage_facts = functools.partial(storage_facts, resources.checkpoint_files)
         self._resources = resources
@@ -304,11 +320,14 @@ class LocalJob(Job):
                 self.status = JobStatus.RESTARTING
                 resources.failed(error)
                 latest = resources.service.recover(str(error))
+                if resources.service.has_stopped:
+                    return JobStatus.FINISHED
                 if not isinstance(error, RescaledError):
                     self.failed(error, None if latest is None else latest.checkpoint_id)
                 # What the latest checkpoint contains is not ours to take back.
                 start = latest.epoch if latest is not None else (initial.epoch if initial else 0)
-                resources.sinks.abort_after(start)
+                if resources.sinks.abort_after(start):
+                    resources.job.begin_line()
                 if self._cancelled.wait(delay_ms / 1000):
                     return JobStatus.CANCELED
                 state = initial
@@ -369,6 +388,9 @@ class LocalJob(Job):
 
     def _epoch_done(self, summary: EpochSummary) -> None:
         self.epoch_done(summary)
+        if self._resources is not None:
+            slots = self._resources.engine.slots
+            self._rescaling.follow_executors(slots, self._clock.monotonic_ms(), self.rescale)
         if self._service is not None and self._driver is not None:
             self._service.epoch_ended(
                 backlog=summary.backlog, some_tasks_ended=bool(self._driver.state.ended)
@@ -394,6 +416,7 @@ def take_last_checkpoint(service: CheckpointService, driver: JobDriver) -> None:
         try:
             result.result(_POLL_S)
         except TimeoutError:
+            service.sinks.watch()
             driver.attend()
         except FilesError:
             result = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.core.configuration import Rank
+from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.core.job import JobStatus
 from penstock.job.attempt_directories import remove_earlier_attempts
@@ -39,7 +39,6 @@ from penstock.jobmanager.job_records import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from penstock.core.configuration import Configuration
     from penstock.core.times import Clock
     from penstock.graph.nodes import StreamGraph
     from penstock.job.local_job import Listener, LocalJob
@@ -109,10 +108,10 @@ class ManagedJob:
                     "submission: submit the second one as a program of its own, or run this "
                     "program with `penstock run -t local`."
                 )
-            if not any(map(configuration.contains_key, _CHECKPOINT_PLACES)):
+            if not any(map(configuration.contains_key, CHECKPOINT_PLACES)):
                 # Among several job managers, where the next one finds them.
                 place = shared_checkpoints(configuration) or self._checkpoints
-                configuration.put(_CHECKPOINT_PLACES[0], place, Rank.FILE, "job manager")
+                configuration.put(CHECKPOINT_PLACES[0], place, Rank.FILE, "job manager")
             make_absolute(configuration)
             self._directory.write_settings(configuration.to_dict())
             job = start_job(
@@ -301,7 +300,7 @@ class ManagedJob:
             self._status = status
 
 
-_CHECKPOINT_PLACES: Final = ("execution.checkpointing.dir", "execution.checkpointing.storage")
+CHECKPOINT_PLACES: Final = ("execution.checkpointing.dir", "execution.checkpointing.storage")
 
 
 def begin(job: LocalJob, command: Command) -> Future[Any]:
@@ -313,6 +312,11 @@ def begin(job: LocalJob, command: Command) -> Future[Any]:
             drain=command.drain, directory=command.directory, native=command.native
         )
     if command.kind is CommandKind.RESCALE:
+        if job.settings.reactive is not None:
+            raise JobExecutionError(
+                "penstock.scheduler is reactive, so the job follows its executors: add or remove "
+                "some, or run the job with penstock.scheduler: default."
+            )
         return job.rescale(command.vertices or command.parallelism)
     return job.trigger_checkpoint(full=command.full)
 

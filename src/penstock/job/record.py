@@ -8,19 +8,17 @@ never changed.
 from __future__ import annotations
 
 import logging
-import platform
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError, UserFunctionError
-from penstock.core.job import JobStatus
+from penstock.core.job import JobExecutionResult, JobStatus
 from penstock.core.redaction import without_secrets
 from penstock.core.times import SystemClock
-from penstock.job.settings import IN_PROCESS
 from penstock.jobmanager.job_records import JobRecord
 from penstock.operators.errors import describe_exception
 from penstock.operators.simple import RESULTS_NONE
@@ -36,7 +34,6 @@ from penstock.runtime.job_metrics import (
 if TYPE_CHECKING:
     from penstock.checkpoint.files import CheckpointFiles
     from penstock.checkpoint.statistics import CheckpointStatistics
-    from penstock.core.job import JobExecutionResult
     from penstock.graph.job_graph import JobGraph, Stage
     from penstock.job.settings import JobSettings
     from penstock.runtime.job_metrics import SubtaskTotals
@@ -83,6 +80,16 @@ class FailureRecord:
     attempt: int = 0  # Which attempt of the job ended with it, from 0.
     # Checkpoint from which the next attempt started; None without one.
     restored_id: int | None = None
+    cause: str = "other"  # As the label of its error names it.
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorFacts:
+    """An executor of a cluster."""
+
+    id: str  # Spark's id.
+    host: str
+    slots: int  # Tasks that it runs at once.
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,7 @@ class EngineFacts:
     host: str = "localhost"  # Where the driver is.
     executors: int = 1  # Processes that run tasks.
     cores: int = 1  # Tasks that they run at once.
+    known: tuple[ExecutorFacts, ...] = ()  # On a cluster: those of the last epoch.
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,8 @@ class JobFacts:
     rates_at_ms: int = 0  # The moment, on the clock of the metrics.
     failures: tuple[FailureRecord, ...] = ()  # Newest first.
     failures_dropped: bool = False  # Whether older failures were forgotten.
+    # How many there were in this process, by cause.
+    failure_counts: Mapping[str, int] = field(default_factory=dict)
     engine: EngineFacts = field(default=EngineFacts())  # What runs the epochs.
     storage: StorageFacts = field(default=StorageFacts())  # What was asked of checkpoint storage.
     overdue: OverdueEpoch | None = None  # The running epoch, if it should have ended long ago.
@@ -226,11 +236,14 @@ class Job:
         self._late_notices = LateNotices()
         self._maps_to_none: set[str] = set()
         self.engine_facts = EngineFacts(settings.master)
+        self.find_executors: Callable[[], tuple[ExecutorFacts, ...]] = tuple
+        """Names the executors of a cluster, which come and go."""
         self.failures: tuple[FailureRecord, ...] = ()
         """Newest first."""
         self.storage_facts: Callable[[], StorageFacts] = StorageFacts
         """Says what was asked of checkpoint storage."""
         self._failures_dropped = False
+        self._failure_counts: Counter[str] = Counter()
         self._clock = SystemClock()
         self.created_ms = self._clock.wall_ms()
         self.ended_ms: int | None = None
@@ -310,6 +323,7 @@ class Job:
         failure = failure_of(error, self._clock.wall_ms(), attempt, restored_id, self.graph)
         self._failures_dropped = self._failures_dropped or len(self.failures) >= MOST_FAILURES
         self.failures = (failure, *self.failures)[:MOST_FAILURES]
+        self._failure_counts = self._failure_counts + Counter([failure.cause])
         if isinstance(error, PenstockError):
             _log.debug("Attempt %s of job %s failed.", attempt, self.job_id, exc_info=error)
             error.__traceback__ = None
@@ -336,7 +350,8 @@ class Job:
             self._clock.monotonic_ms() if self._figures_at_ms is None else self._figures_at_ms,
             self.failures,
             self._failures_dropped,
-            self.engine_facts,
+            self._failure_counts,
+            with_executors(self.engine_facts, self.find_executors()),
             self.storage_facts(),
             self.overdue,
         )
@@ -373,14 +388,17 @@ class FailuresInARow:
         self._count = self._count + 1 if found == self._last else 1
         self._last = found
         if self._count == 1:
-            story = f"\n{error}" if "\n" in str(error) else ""
-            return [f"restarts in {delay_ms} ms after: {in_one_line(error)}{story}"]
+            line, (first, _, rest) = in_one_line(error), str(error).partition("\n")
+            story = rest if line.startswith(first) else f"{first}\n{rest}"
+            return [f"restarts in {delay_ms} ms after: {line}" + (rest and f"\n{story}")]
         lines = [f"restarts in {delay_ms} ms after the same failure, {self._count} times in a row."]
         if self._count in _TOLD_OF_REPEATS:
+            remedy = "Remove the cause"
+            if place:
+                remedy = "Catch the exception in the function and send the record to a side output"
             lines.append(
-                f"failed {self._count} times in a row{place}: it hardly heals by itself. Catch the "
-                "exception in the function and put the record aside (a side output), or have "
-                "fewer restarts with restart-strategy.type: fixed-delay."
+                f"failed {self._count} times in a row{place}: it hardly heals by itself. {remedy}, "
+                "or limit the restarts with restart-strategy.type: fixed-delay."
             )
         return lines
 
@@ -412,7 +430,8 @@ def failure_of(
     if len(shown) > _MAX_FAILURE_CHARACTERS:
         half = _MAX_FAILURE_CHARACTERS // 2
         shown = f"{shown[:half]}\n[…]\n{shown[-half:]}"
-    return FailureRecord(time_ms, name, shown, task, subtask, attempt, restored_id)
+    cause = error.failure_label if isinstance(error, PenstockError) else "other"
+    return FailureRecord(time_ms, name, shown, task, subtask, attempt, restored_id, cause)
 
 
 def storage_facts(files: CheckpointFiles) -> StorageFacts:
@@ -423,16 +442,7 @@ def storage_facts(files: CheckpointFiles) -> StorageFacts:
     )
 
 
-def engine_facts(master: str, spark: Any) -> EngineFacts:
-    """Asks the engine who it is; called once, when it has started."""
-    if master == IN_PROCESS or spark is None:
-        return EngineFacts("this process", platform.node())
-    context = spark.sparkContext
-    running = context.master
-    executors = 1
-    if not running.startswith("local"):
-        known = context._jsc.sc().getExecutorMemoryStatus().size()
-        # The driver is among them.
-        executors = max(known - 1, 1)
-    name = f"Spark {spark.version} ({running})"
-    return EngineFacts(name, platform.node(), executors, context.defaultParallelism)
+def with_executors(engine: EngineFacts, known: tuple[ExecutorFacts, ...]) -> EngineFacts:
+    """Returns the engine with the executors that it has now, if these are known."""
+    cores = sum(each.slots for each in known)
+    return replace(engine, executors=len(known), cores=cores, known=known) if known else engine

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.service import CheckpointService
 from penstock.checkpoint.settings import is_kept
-from penstock.checkpoint.snapshot_load import entry_of, load_entry
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, entry_of, load_entry
 from penstock.checkpoint.start_point import find_start
 from penstock.connectors.spark import commit_tag
 from penstock.core.errors import ProcessLostError
@@ -26,16 +26,15 @@ from penstock.core.job import JobStatus
 from penstock.files.urls import Storages, canonical_url
 from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
 from penstock.job.restore import check_fit, restored_state, with_places
-from penstock.job.snapshot import PARALLELISM, JobForCheckpoints
+from penstock.job.snapshot import LINE, PARALLELISM, JobForCheckpoints
 from penstock.jobmanager.high_availability.coordination import open_job_records
-from penstock.runtime.driver import JobDriver
+from penstock.runtime.driver import DriverParts, JobDriver
 from penstock.runtime.records import JobProgram
 from penstock.runtime.sinks import SinkCommits
 from penstock.runtime.state_files import HeldFiles, StateFiles
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
-    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.times import Clock
     from penstock.graph.job_graph import JobGraph
     from penstock.job.engine import Engine
@@ -112,7 +111,11 @@ class JobResources:
             self.checkpoint_files, self._settings.restore_path, self._settings.claim_mode
         )
         if start is not None and start.claim_mode is None:
-            self.job.parallelism = start.loaded.manifest.job.get(PARALLELISM, {})
+            manifest = start.loaded.manifest
+            if start.restored.last_id == manifest.checkpoint_id:
+                # Else there may be a savepoint with output that came after this checkpoint.
+                self.job.line = manifest.job.get(LINE, self.job.line)
+            self.job.parallelism = manifest.job.get(PARALLELISM, {})
             if self.job.parallelism:
                 graph = rescale(self.job.parallelism)
                 self.reshape(graph)
@@ -165,21 +168,21 @@ class JobResources:
             settings.object_reuse,
             settings.admission.target_ms,
             kept,
+            self.job.line,
         )
-        driver = self._driver = JobDriver(
-            program,
-            self.engine.runner(program),
+        shared = DriverParts(
             self.sinks,
+            self._files,
+            self.service,
             self._clock,
-            admission=self._admission,
-            epoch_interval_ms=settings.epoch_interval_ms,
-            on_epoch=on_epoch,
-            state=state,
-            checkpoints=self.service,
-            files=self._files,
+            on_epoch,
+            settings.epoch_interval_ms,
             commits_epochs=not settings.checkpoints.is_enabled,
         )
-        return driver
+        self._driver = JobDriver(
+            program, self.engine.runner(program), shared, state, self._admission
+        )
+        return self._driver
 
     def failed(self, error: Exception) -> None:
         """Takes note of why an attempt failed.
@@ -195,7 +198,7 @@ class JobResources:
 
     def _recover_from(self, loss: ProcessLostError) -> None:
         """Starts Spark again if it died, and has epochs move less."""
-        if loss.is_engine:
+        if loss.failure_label == "engine-lost":
             self.engine.start_again()
         self._admission = self._admission.after_loss()
         self._loss = None

@@ -16,18 +16,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.snapshot import local_handle, local_keyed_state
-from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.manifest import Manifest, OperatorRecord, local_handle, local_keyed_state
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
 from penstock.connectors.source import Split
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
 from penstock.core.keygroups import key_group_range
 from penstock.core.times import EpochClock
 from penstock.files.area import FileArea
 from penstock.files.urls import canonical_url, configured_storages
-from penstock.graph.job_graph import compile_graph
-from penstock.graph.nodes import NodeKind
+from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage, compile_graph
+from penstock.graph.nodes import NodeKind, StreamGraph
 from penstock.job.restore_fit import Fit, OperatorFit, Probed, fit, undeclared
-from penstock.operators.logic import MetricGroup, OperatorContext, OperatorTimers
+from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
 from penstock.runtime.chain import ChainOutput
 from penstock.runtime.job_state import JobState, SourceProgress
 from penstock.runtime.records import OperatorVersion, SubtaskVersion
@@ -39,14 +39,9 @@ from penstock.state.operator_state import OperatorState
 from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.manifest import Manifest, OperatorRecord
-    from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.start_point import StartPoint
     from penstock.core.configuration import Configuration
-    from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
-    from penstock.graph.nodes import StreamGraph
     from penstock.job.settings import JobSettings
-    from penstock.operators.logic import OperatorLogic
 
 _log = logging.getLogger("penstock.job")
 _PATH = "execution.state-recovery.path"

@@ -45,8 +45,8 @@ class StateFit:
 
     name: str  # The state.
     kind: str  # As in the snapshot, or in the program when it is new.
-    # `as is`, `migrated`, `incompatible`, `new`, `kept` (in the snapshot, and nobody in the program
-    # has asked for it) or `unknown`.
+    # `as is`, `migrated`, `incompatible`, `new`, `kept` (in the snapshot, and the program
+    # has not asked for it) or `unknown`.
     verdict: str
     before: str = ""  # Type in the snapshot.
     after: str = ""  # Type in the program.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode
-from penstock.core.configuration import Rank
+from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
 from penstock.files.private import make_private
-from penstock.job.attempt_directories import directory_name
+from penstock.job.attempt_directories import directory_name, remove_dead_attempt
 from penstock.jobmanager.high_availability.coordination import coordination_of
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 from penstock.runtime.admission import LARGEST, Admission
@@ -21,7 +21,6 @@ from penstock.runtime.records import StateSettings
 from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
-    from penstock.core.configuration import Configuration
     from penstock.jobmanager.high_availability.settings import HaSettings
 from penstock.spark.dependencies import Dependencies
 
@@ -30,6 +29,8 @@ _PLACES = (
     "execution.checkpointing.savepoint-dir",
     "execution.state-recovery.path",
 )
+_SCHEDULER = "penstock.scheduler"
+_EXECUTING = "jobmanager.adaptive-scheduler.executing."
 IN_PROCESS = "in-process"
 """A master of our own: epochs run in this process, one subtask after the other, without a JVM."""
 
@@ -38,6 +39,14 @@ _STORAGE = ("s3.", "gs.", "azure.", "abfs.", "az.", "hdfs.", "fs.")
 """Beginnings of the keys that checkpoint storage reads."""
 _ALLOW_PICKLE = "penstock.state.allow-pickle"
 _BACKENDS = ("hashmap", "rocksdb")
+
+
+@dataclass(frozen=True, slots=True)
+class ReactiveSettings:
+    """When a job takes the parallelism of its executors, as for Flink's adaptive scheduler."""
+
+    stabilization_ms: int  # Time from a change of the executors to the rescale.
+    cooldown_ms: int  # Least time from one rescale to the next.
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,7 @@ class JobSettings:
     leader_epoch: int = 1  # Rises with every attempt that a job manager starts; 1 for the first.
     # Where the records of a highly available job are; None for any other.
     coordination: HaSettings | None = None
+    reactive: ReactiveSettings | None = None  # When the job follows its executors; None for never.
     # The whole configuration, for storage that has keys of its own (`s3.…`).
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -134,7 +144,24 @@ def read_settings(configuration: Configuration, job_id: str, leader_epoch: int =
         shares_classes=configuration.get_boolean("penstock.spark.share-classes"),
         leader_epoch=leader_epoch,
         coordination=coordination_of(configuration, leader_epoch),
+        reactive=_reactive(configuration, checkpoints),
         storage_options=everything,
+    )
+
+
+def _reactive(
+    configuration: Configuration, checkpoints: CheckpointSettings
+) -> ReactiveSettings | None:
+    if configuration.get_enum(_SCHEDULER) != "reactive":
+        return None
+    if not checkpoints.is_enabled:
+        raise ConfigurationError(
+            f"{_SCHEDULER} is reactive, and the job takes no checkpoints, from which it would be "
+            "rescaled. Set execution.checkpointing.interval."
+        )
+    return ReactiveSettings(
+        configuration.get_duration_ms(_EXECUTING + "resource-stabilization-timeout"),
+        configuration.get_duration_ms(_EXECUTING + "cooldown-after-rescaling"),
     )
 
 
@@ -150,6 +177,13 @@ def _state(configuration: Configuration, job_id: str, leader_epoch: int) -> Stat
     ) or configuration.get_string("io.tmp.dirs", "")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     directory = root / directory_name(job_id, leader_epoch)
+    # Of a process with this id that was killed before storage knew of it, or without checkpoints.
+    remove_dead_attempt(directory)
+    if (directory / "state").exists():
+        raise ConfigurationError(
+            f"the working directory {directory} is that of another process of job {job_id}, which "
+            "may still run. End that process, or remove the directory if there is none."
+        )
     try:
         # A configured directory may be shared by users; the one that we name ourselves is ours.
         make_private(directory, directory if base else root)

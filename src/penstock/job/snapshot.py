@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,15 +11,17 @@ from penstock.checkpoint.manifest import (
     LOGIC,
     OPERATOR_STATE,
     ChunkCodec,
+    JobSnapshot,
     OperatorRecord,
     StateRecord,
     StoredChunk,
     StoredHandle,
     SubtaskRecord,
+    handle_record,
+    keyed_record,
 )
-from penstock.checkpoint.snapshot import JobSnapshot, handle_record, keyed_record
 from penstock.checkpoint.statistics import TaskShape
-from penstock.state.evolution import DATA
+from penstock.state.evolution import DATA, StateFacts
 from penstock.state.schema import schema_text
 
 if TYPE_CHECKING:
@@ -30,11 +33,12 @@ if TYPE_CHECKING:
     from penstock.runtime.records import EpochTimes, OperatorVersion
     from penstock.runtime.sinks import SinkCommits
     from penstock.runtime.state_files import StateFiles
-    from penstock.state.evolution import StateFacts
 
 
 PARALLELISM: Final = "parallelism"
 """Name in a manifest: what a rescaled job wants of its operators, by uid."""
+LINE: Final = "line"
+"""Name in a manifest: see `WriterContext.line`."""
 
 
 class JobForCheckpoints:
@@ -44,10 +48,24 @@ class JobForCheckpoints:
         self.sinks = sinks
         self.parallelism: dict[str, int] = {}
         """What operators were rescaled to, by uid; an attempt that restores from here has it."""
+        self.begin_line()
         self.pin_again = files.pin_again
         self.unpin = files.unpin
         self._pin = files.pin
         self.reshaped(graph)
+
+    def begin_line(self) -> None:
+        """The next attempt does not go on where the output of those before it ends."""
+        self.line = secrets.token_hex(6)
+
+    @property
+    def line(self) -> str:
+        """The line of the job; its sinks sweep what dead attempts of this one left."""
+        return self.sinks.line
+
+    @line.setter
+    def line(self, line: str) -> None:
+        self.sinks.line = line
 
     def reshaped(self, graph: JobGraph) -> None:
         """The next attempt runs the job with other parallelisms."""
@@ -70,8 +88,10 @@ class JobForCheckpoints:
         pending = {uid: tuple(map(handle_record, each)) for uid, each in files.items()}
         pinned = {handle.name for each in pending.values() for handle in each}
         snapshot = to_snapshot(self._graph, state, sinks, driver.epoch_times, pending)
+        job = {**snapshot.job, LINE: self.line}
         if self.parallelism:
-            snapshot = replace(snapshot, job={**snapshot.job, PARALLELISM: self.parallelism})
+            job[PARALLELISM] = self.parallelism
+        snapshot = replace(snapshot, job=job)
         return snapshot, self._pin(state.versions.values()) | pinned
 
 

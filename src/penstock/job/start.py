@@ -10,10 +10,12 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import runpy
+import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,28 +24,25 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.settings import RetentionPolicy, StorageKind
 from penstock.connectors.source import Boundedness
-from penstock.core.job import JobStatus
+from penstock.core.job import JobExecutionResult, JobStatus
 from penstock.core.times import format_millis
-from penstock.graph.job_graph import compile_graph
-from penstock.graph.nodes import NodeKind
+from penstock.graph.job_graph import JobGraph, compile_graph
+from penstock.graph.nodes import NodeKind, StreamGraph
 from penstock.job.local_job import LocalJob
 from penstock.job.record import in_one_line
-from penstock.job.settings import IN_PROCESS, make_absolute, read_settings
+from penstock.job.settings import IN_PROCESS, JobSettings, make_absolute, read_settings
 from penstock.runtime.lowering import check_alignment
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from penstock.core.configuration import Configuration
-    from penstock.core.job import JobExecutionResult
-    from penstock.graph.job_graph import JobGraph
-    from penstock.graph.nodes import StreamGraph
     from penstock.job.local_job import Listener
-    from penstock.job.settings import JobSettings
 
     Launcher = Callable[[StreamGraph, Configuration, Listener | None], LocalJob]
 
 
+NO_JOB: Final = "error: the program ended without a job; it must call env.execute()."
 _PREFIX: Final = "execution.checkpointing."
 _LABEL_WIDTH: Final = 21
 _VALUE_WIDTH: Final = 44
@@ -217,6 +216,36 @@ def set_launcher(launcher: Launcher) -> None:
     manager, the command line's `run -t local`, `info` and `check-restore`.
     """
     _launchers[:] = [launcher]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequest:
+    """What is to be run."""
+
+    purpose: str  # `run`, `plan`, `config` or `check-restore`.
+    program: str | None = None  # Path of a script, or None with `module`.
+    module: str | None = None
+    arguments: tuple[str, ...] = ()  # The program's own.
+    paths: tuple[str, ...] = ()  # Put before `sys.path`: the program's Python files.
+    answer: str = os.devnull  # Path of the file for the answer.
+    snapshot: str | None = None  # For `check-restore`: the snapshot.
+    shows_traces: bool = False  # Whether failures of Penstock show their stack traces.
+    is_quiet: bool = False  # For `run`: whether Flink's lines are left out.
+
+
+def run_program(
+    program: str | None, module: str | None, arguments: Sequence[str], paths: Sequence[str] = ()
+) -> None:
+    """Runs a script or a module as `python` would, its Python files on the path."""
+    own = [] if program is None else [str(Path(program).resolve().parent)]
+    sys.path[:0] = dict.fromkeys([*own, *paths])
+    if program is not None:
+        sys.argv = [program, *arguments]
+        runpy.run_path(program, run_name="__main__")
+    else:
+        assert module is not None
+        sys.argv = [module, *arguments]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def launcher() -> Launcher | None:

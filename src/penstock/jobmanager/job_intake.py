@@ -5,15 +5,16 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.core.configuration import Configuration, Rank
-from penstock.core.errors import ConfigurationError, PenstockError, StateError
+from penstock.core.errors import ConfigurationError, PenstockError, ProgramError, StateError
 from penstock.files.errors import FilesError
 from penstock.files.private import make_durable, make_private, replace_file
 from penstock.files.urls import Storages
@@ -21,9 +22,25 @@ from penstock.jobmanager.job_directory import FILE_MODE, JobDirectory, is_id
 from penstock.jobmanager.job_records import JobRecord, RefusedError, Submission
 from penstock.jobmanager.restart_strategies import restart_strategy
 
+_MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_PROGRAM: Final = re.compile(r"[^/\\\0]{1,255}")
 _DRAFT: Final = ".new-"
 _NOT_THE_JOBS: Final = ("rest.", "web.", "jobmanager.", "penstock.rest.", "penstock.jobmanager.")
 """Settings that are about the service, and that its jobs do not get."""
+
+
+def check_names(program: Any, module: Any) -> None:
+    """Checks what a submission says is to run.
+
+    Raises:
+        ProgramError: It is not the name of one program or module.
+    """
+    if (program is None) == (module is None):
+        raise ProgramError("name either a 'program' or a 'module' to run.")
+    if program is not None and not (isinstance(program, str) and _PROGRAM.fullmatch(program)):
+        raise ProgramError("'program' is the name of a file in the package, without a directory.")
+    if module is not None and not (isinstance(module, str) and _MODULE.fullmatch(module)):
+        raise ProgramError("'module' is a dotted name, such as jobs.wordcount.")
 
 
 def completed(submission: Submission, package: bytes, defaults: Configuration) -> Submission:
@@ -35,18 +52,10 @@ def completed(submission: Submission, package: bytes, defaults: Configuration) -
         defaults: Configuration of the job manager; what its command line says is passed on.
 
     Raises:
+        ProgramError: It names nothing that could run.
         RefusedError: It cannot run; says why.
     """
-    if (submission.program is None) == (submission.module is None):
-        raise RefusedError("a job needs a program or a module, and not both.")
-    if submission.program is not None:
-        path = PurePosixPath(submission.program)
-        if path.is_absolute() or ".." in path.parts or "\0" in submission.program:
-            raise RefusedError(
-                f"{submission.program!r:.80} is not the name of a file in the package."
-            )
-    elif not all(part.isidentifier() for part in (submission.module or "").split(".")):
-        raise RefusedError(f"{submission.module!r:.80} is not the name of a module.")
+    check_names(submission.program, submission.module)
     configuration = _passed_on(defaults) | submission.configuration
     _check(configuration)
     return msgspec.structs.replace(

@@ -13,16 +13,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
-from penstock.jobmanager.job_directory import FILE_MODE
+from penstock.jobmanager.job_directory import FILE_MODE, JobDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import BinaryIO
 
     from penstock.core.job import JobStatus
-    from penstock.jobmanager.job_directory import JobDirectory
     from penstock.jobmanager.job_records import ProcessRecord
 
 

@@ -16,7 +16,7 @@ import msgspec
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.job import JobStatus
 from penstock.jobmanager import processes, supervision
-from penstock.jobmanager.job_directory import bound_file
+from penstock.jobmanager.job_directory import JobDirectory, bound_file
 from penstock.jobmanager.job_records import (
     Command,
     CommandKind,
@@ -27,13 +27,11 @@ from penstock.jobmanager.job_records import (
     counted,
     restarted,
 )
-from penstock.jobmanager.processes import exit_text
+from penstock.jobmanager.processes import Child, Launcher, exit_text
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 
 if TYPE_CHECKING:
     from penstock.core.times import Clock
-    from penstock.jobmanager.job_directory import JobDirectory
-    from penstock.jobmanager.processes import Child, Launcher
 
 _log = logging.getLogger("penstock.jobmanager")
 _UNSEEN: Final = "The job's process ended while no job manager looked after it."

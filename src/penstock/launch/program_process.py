@@ -15,18 +15,14 @@ it likes. The command line's settings come through `PENSTOCK_DYNAMIC_PROPERTIES`
 from __future__ import annotations
 
 import json
-import os
-import runpy
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import PenstockError, UserFunctionError
-from penstock.job.start import set_launcher
+from penstock.job.start import NO_JOB, ProgramRequest, run_program, set_launcher
 from penstock.launch.local import start_with_page
 from penstock.operators.errors import describe_exception, is_ours
 
@@ -36,41 +32,8 @@ if TYPE_CHECKING:
     from penstock.job.local_job import Listener, LocalJob
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramRequest:
-    """What is to be run."""
-
-    purpose: str  # `run`, `plan`, `config` or `check-restore`.
-    program: str | None = None  # Path of a script, or None with `module`.
-    module: str | None = None
-    arguments: tuple[str, ...] = ()  # The program's own.
-    paths: tuple[str, ...] = ()  # Put before `sys.path`: the program's Python files.
-    answer: str = os.devnull  # Path of the file for the answer.
-    snapshot: str | None = None  # For `check-restore`: the snapshot.
-    shows_traces: bool = False  # Whether failures of Penstock show their stack traces.
-    is_quiet: bool = False  # For `run`: whether Flink's lines are left out.
-
-
 class _AnsweredError(BaseException):
     """Ends the program: what was wanted of it is known. No `except Exception` may keep it."""
-
-
-def run_program(
-    program: str | None, module: str | None, arguments: Sequence[str], paths: Sequence[str] = ()
-) -> None:
-    """Runs a script or a module as `python` would, its Python files on the path."""
-    sys.path[:0] = paths
-    if program is not None:
-        sys.path.insert(0, str(Path(program).resolve().parent))
-        sys.argv = [program, *arguments]
-        runpy.run_path(program, run_name="__main__")
-    else:
-        assert module is not None
-        sys.argv = [module, *arguments]
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-_NO_JOB: Final = "error: the program ended without a job; it must call env.execute()."
 
 
 class _Answering:
@@ -148,7 +111,7 @@ def main(text: str) -> int:
     try:
         run_program(request.program, request.module, request.arguments, request.paths)
         if request.purpose == "run" and not running.wait():
-            print(_NO_JOB, file=sys.stderr)
+            print(NO_JOB, file=sys.stderr)
             return 1
     except _AnsweredError:
         return 0
@@ -161,7 +124,7 @@ def main(text: str) -> int:
         if request.purpose == "run":
             running.answer()
     if request.purpose != "run":
-        print(_NO_JOB, file=sys.stderr)
+        print(NO_JOB, file=sys.stderr)
         return 1
     return 0
 

@@ -1,10 +1,14 @@
-"""The job manager as a service: dispatcher, REST interface and web page in one process.
+"""The job manager as a service, or of one application: dispatcher, REST and page in one process.
 
     penstock jobmanager
 
 Ctrl-C and SIGTERM end the service and nothing else: jobs go on in their own processes, and the next
 job manager on the same directory takes them over. So does one that follows a killed one. Among
 several (`high-availability.type`) the one that leads runs the jobs; when it ends, another goes on.
+
+    penstock run-application app.py
+
+Application mode: the job manager and page of one job, in the process that runs its program.
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ import random  # noqa: TID251 - the composition root is where chance comes from
 import signal
 import sys
 import tempfile
+import threading
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.core.errors import ConfigurationError, EnvironmentError_, install_extra
 from penstock.core.redaction import SecretlessFormatter
@@ -27,6 +32,7 @@ from penstock.core.times import SystemClock
 from penstock.core.tls import rest_scheme
 from penstock.files.urls import canonical_url
 from penstock.inspection.pages import SnapshotPages
+from penstock.job.application import Application, job_id_of
 from penstock.job.ended_jobs import clean_up
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.high_availability.cluster import ClusterJobs
@@ -38,6 +44,7 @@ from penstock.rest.token_file import TLS_ADVICE, is_loopback
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
+    from penstock.job.start import ProgramRequest
     from penstock.jobmanager.high_availability.settings import HaSettings
 
 _log = logging.getLogger("penstock.jobmanager")
@@ -62,7 +69,7 @@ def run_job_manager(
             the directory.
         EnvironmentError_: The packages of the service are not installed.
     """
-    open_server, rest_settings = _rest()
+    open_server, rest_settings = rest_packages()
     settings = dataclasses.replace(
         rest_settings(configuration, host, port), snapshots=SnapshotPages(configuration)
     )
@@ -101,6 +108,57 @@ def run_job_manager(
         lock.release()
 
 
+def run_application(
+    configuration: Configuration,
+    request: ProgramRequest,
+    *,
+    job_id: str | None = None,
+    host: str | None = None,
+    port: int | None = None,
+) -> NoReturn:
+    """Runs a program's job to its end in this process, and ends that with its exit code.
+
+    Args:
+        configuration: Of file and command line.
+        request: The program.
+        job_id: 32 hex digits; None for the configured one.
+        host: Address to listen at instead of the configured one.
+        port: Port to listen at instead of the configured one.
+
+    Raises:
+        ConfigurationError: A setting is wrong, or the port is in use.
+        EnvironmentError_: The packages of the service are not installed.
+    """
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(SecretlessFormatter(_LOG_FORMAT))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    shares_cluster = configuration.get_enum("high-availability.type") != "NONE"
+    found = job_id_of(configuration, job_id, shares_cluster=shares_cluster)
+    services = open_high_availability(configuration)
+    open_server, rest_settings = rest_packages()
+    settings = rest_settings(configuration, host, port)
+    application = Application(configuration, request, found, services)
+    server = open_server(
+        application.dispatcher,
+        dataclasses.replace(settings, snapshots=SnapshotPages(configuration)),
+    )
+    application.server = server
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Of its own, since the main thread may be anywhere in the program.
+        signal.signal(
+            number, lambda *_: threading.Thread(target=application.terminated, daemon=True).start()
+        )
+    server.start()
+    print(f"Application of job {found} at {server.url}", flush=True)
+    print(f"Web page: {address_for_people(server)}", flush=True)
+    if services is not None:
+        for warning in member_warnings(services.settings, configuration):
+            _log.warning("%s", warning)
+    application.run(url_for_others(configuration, server.url))
+
+
 def state_directory(configuration: Configuration) -> Path:
     """Returns the directory of a job manager: the configured one, or the user's own."""
     configured = configuration.get_string("penstock.jobmanager.directory")
@@ -110,7 +168,7 @@ def state_directory(configuration: Configuration) -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state").absolute() / "penstock"
 
 
-def _rest() -> Any:
+def rest_packages() -> Any:
     """Imports what the extra `server` brings."""
     try:
         from penstock.rest.server import open_server

@@ -14,12 +14,6 @@ from penstock.core.errors import ProgramError, shorten
 from penstock.core.type_variables import IN, OUT
 from penstock.operators.functions import Function
 
-__all__ = [
-    "AsyncFunction",
-    "AsyncRetryPredicate",
-    "AsyncRetryStrategy",
-]
-
 ResultPredicate = Callable[[list[Any]], bool] | None
 ExceptionPredicate = Callable[[Exception], bool] | None
 

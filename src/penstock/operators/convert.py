@@ -16,10 +16,9 @@ from penstock.core.records import BATCH_RECORDS, Batch
 from penstock.core.times import MAX_TIMESTAMP, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.core.types import PickledBytesTypeInfo, TypeInformation
 from penstock.operators.function_logic import keyed_state_of, keys_of
-from penstock.operators.logic import OperatorLogic, OperatorSpec
+from penstock.operators.logic import OperatorContext, OperatorLogic, OperatorSpec, Output
 
 if TYPE_CHECKING:
-    from penstock.operators.logic import OperatorContext, Output
     from penstock.state.tables import ListTable
 
 

@@ -49,9 +49,10 @@ class user_code:
         values: The records of the batch.
         records: The iterator over `values` that the loop consumes; None if there is none.
         what: What was going on, when it was not a record (`open()`).
+        before: What failed on the way to the operator (a key selector); else empty.
     """
 
-    __slots__ = ("_context", "_records", "_values", "_what")
+    __slots__ = ("_before", "_context", "_records", "_values", "_what")
 
     def __init__(
         self,
@@ -59,8 +60,10 @@ class user_code:
         values: Sequence[Any] = (),
         records: Iterator[Any] | None = None,
         what: str | None = None,
+        before: str = "",
     ) -> None:
         self._context = context
+        self._before = before
         self._values = values
         self._records = records
         self._what = what
@@ -79,7 +82,7 @@ class user_code:
             record = None
             if self._records is not None:
                 record = failing_record(self._values, self._records)
-            raise function_error(error, self._context, record, self._what) from error
+            raise function_error(error, self._context, record, self._what, self._before) from error
 
 
 def failing_record(values: Sequence[Any], records: Iterator[Any]) -> str | None:
@@ -93,6 +96,7 @@ def function_error(
     context: OperatorContext | str,
     record: str | None = None,
     what: str | None = None,
+    before: str = "",
 ) -> UserFunctionError:
     """Returns the error to raise for a user's exception.
 
@@ -101,13 +105,14 @@ def function_error(
         context: The operator, or its name.
         record: Shortened text of the record, if there was one.
         what: What was going on, when it was not a record.
+        before: What failed on the way to the operator; else empty.
     """
     cause_type = _qualified_name(type(error))
     text, has_user_frames = _describe(error, in_user_call=True)
     lines = [text]
     if isinstance(context, str):
         name, uid, subtask = context, "", 0
-        lines.append(f"in operator '{name}'")
+        lines.append(f"in {before} before operator '{name}'" if before else f"in operator '{name}'")
     else:
         name, uid, subtask = context.name, context.uid, context.subtask
         lines.append(

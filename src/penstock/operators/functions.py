@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
 from penstock.core.type_variables import IN1, IN2, KEY, OUT
-from penstock.operators.runtime_context import TimeDomain, TimerService
+from penstock.operators.runtime_context import RuntimeContext, TimeDomain, TimerService
 from penstock.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
     from penstock.operators.logic import OperatorLogic
     from penstock.operators.results import SideOutputs
-    from penstock.operators.runtime_context import RuntimeContext
     from penstock.state.api import BroadcastState, ReadOnlyBroadcastState
     from penstock.state.keyed import KeyedState
 

@@ -23,11 +23,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.core.copies import IMMUTABLE, snapshot
-from penstock.core.times import MIN_WATERMARK
+from penstock.core.times import MIN_WATERMARK, EpochClock
 
 if TYPE_CHECKING:
     from penstock.core.records import Batch
-    from penstock.core.times import EpochClock
     from penstock.state.keyed import KeyedState
     from penstock.state.operator_state import OperatorState
     from penstock.state.timers import TimerTable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from enum import Enum
@@ -301,6 +302,8 @@ def checked_time(timestamp: Any) -> int:
     """Returns a time as int, or says what a time is."""
     if timestamp.__class__ is int:
         return timestamp
+    if isinstance(timestamp, float) and math.isfinite(timestamp):
+        return int(timestamp)  # As PyFlink does: `time.time() * 1000` is a float.
     if not isinstance(timestamp, bool):
         try:
             return operator.index(timestamp)

@@ -136,7 +136,7 @@ class WatermarkMerger:
             self.idle = True
 
     def status_change(self) -> bool | None:
-        """Returns the output's status if nobody was told yet, else None."""
+        """Returns the output's status if it was not announced yet, else None."""
         if self.idle == self.told_idle:
             return None
         self.told_idle = self.idle

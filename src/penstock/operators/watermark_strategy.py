@@ -38,7 +38,7 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Nobody shall wait for this input."""
+        """Marks this input idle."""
 
     @abstractmethod
     def mark_active(self) -> None:

@@ -87,7 +87,7 @@ CHECK_INTERVAL_MS: Final = 200
 """Flink's `pipeline.auto-watermark-interval`: how soon after a record idleness is looked for."""
 
 _SECONDS_OF_THIS_CENTURY: Final = range(1_000_000_000, 4_000_000_000)
-"""As milliseconds they are days in January 1970, which nobody's events are of."""
+"""As milliseconds they are days in January 1970, where no events are."""
 
 _log = logging.getLogger("penstock.timestamps")
 
@@ -278,7 +278,7 @@ class WatermarkTracker:
             self._had_records = False
             self._quiet_since = None
         elif self._quiet_since is None or (
-            # Nobody looked for long: the job was down, which says nothing about its input.
+            # The last look is long ago: the job was down, which says nothing about its input.
             checked_ms is not None and now_ms - checked_ms > 2 * timeout_ms + 10_000
         ):
             self._quiet_since = now_ms

@@ -21,17 +21,15 @@ from starlette.exceptions import HTTPException
 
 from penstock.core.errors import PenstockError, ProgramError
 from penstock.core.redaction import without_secrets
-from penstock.core.times import SystemClock
+from penstock.core.times import Clock, SystemClock
 from penstock.job import documents
 from penstock.job.documents.current import current_job
-from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
+from penstock.jobmanager.dispatching import Dispatcher, NotLeaderError, UnknownJobError
 from penstock.jobmanager.job_records import RefusedError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Response
 
-    from penstock.core.times import Clock
-    from penstock.jobmanager.dispatching import Dispatcher
     from penstock.rest.event_hub import EventHub
     from penstock.rest.settings import RestSettings
 
@@ -68,7 +66,12 @@ def _invalid(_: Request, error: Exception) -> Response:
     messages = []
     for each in error.errors():
         place = ".".join(str(part) for part in each["loc"] if part not in ("body", "path", "query"))
-        messages.append(f"{place or 'the body'}: {each['msg']}.")
+        given = each["input"]
+        shown = f" {given!r:.80}" if isinstance(given, str | int) else ""
+        said = each["msg"]
+        if each.get("ctx", {}).get("pattern") == HEX_32:
+            said = "it must have 32 hexadecimal digits; GET /jobs lists the ids of jobs"
+        messages.append(f"{place or 'the body'}{shown}: {said}.")
     return problem(400, *messages)
 
 

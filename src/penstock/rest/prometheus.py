@@ -86,7 +86,7 @@ def exposition(
     for record in running:
         document = metrics.get(record.job_id)
         labels = host | {"job_id": record.job_id, "job_name": without_secrets(record.name)}
-        if document is None or "job" not in document:
+        if document is None:
             families.add("flink_jobmanager_job_numRestarts", labels, record.restarts)
             continue
         _add_job(families, labels, document)
@@ -99,22 +99,23 @@ def _add_job(families: _Families, labels: Labels, document: dict[str, Any]) -> N
             families.add(_MILLISECONDS[name], labels, value / 1000)
         else:
             families.add(_OURS.get(name) or f"flink_jobmanager_job_{name}", labels, value)
-    for phase, spent_ms in document.get("phases", {}).items():
+    for phase, spent_ms in document["phases"].items():
         families.add("penstock_epoch_duration_seconds", labels | {"phase": phase}, spent_ms / 1000)
-    # A driver of an earlier release wrote less.
-    storage = document.get("storage", {})
-    for each in storage.get("requests", ()):
+    for cause, number in document["failures"].items():
+        families.add("penstock_failures_total", labels | {"cause": cause}, number)
+    storage = document["storage"]
+    for each in storage["requests"]:
         of_request = labels | {"op": each["op"], "outcome": each["outcome"]}
         families.add("penstock_storage_requests_total", of_request, each["count"])
     for name, family in _STORAGE.items():
-        families.add(family, labels, storage.get(name))
+        families.add(family, labels, storage[name])
     for vertex in document["vertices"]:
         for subtask in vertex["subtasks"]:
             of_task = labels | {
                 "task_id": vertex["id"],
                 "task_name": vertex["name"],
                 "subtask_index": str(subtask["subtask"]),
-                "task_attempt_num": str(document["job"].get("numRestarts", 0)),
+                "task_attempt_num": str(document["job"]["numRestarts"]),
             }
             for name, value in subtask["task"].items():
                 if name != "stateBytes":

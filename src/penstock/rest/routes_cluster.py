@@ -105,22 +105,29 @@ def _engines(context: RestContext, records: Iterable[JobRecord]) -> list[dict[st
 
 @router.get("/taskmanagers")
 def task_managers(context: Context) -> dict[str, Any]:
-    """What stands in for task managers: the engine of each running job."""
+    """What stands in for task managers: the executors of each running job, or its engine."""
     return {
         "taskmanagers": [
             {
-                "id": engine["job"],
-                "path": engine["name"],
+                "id": f"{engine['job']}-{each['id']}" if each["id"] else engine["job"],
+                "path": each["host"],
                 "dataPort": 0,
                 "jmxPort": -1,
                 "timeSinceLastHeartbeat": 0,
-                "slotsNumber": engine["cores"],
-                "freeSlots": 0,
+                "slotsNumber": each["slots"],
+                "freeSlots": max(each["slots"] - each["subtasks"], 0),
                 "blocked": False,
             }
             for engine in _engines(context, context.dispatcher.jobs())
+            for each in engine.get("table") or [_whole(engine)]
         ]
     }
+
+
+def _whole(engine: dict[str, Any]) -> dict[str, Any]:
+    """Returns an engine that is no cluster as an executor; all its slots are in use."""
+    cores = engine["cores"]
+    return {"id": "", "host": engine["name"], "slots": cores, "subtasks": cores}
 
 
 @router.get("/jobmanager/config")

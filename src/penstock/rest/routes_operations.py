@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.exceptions import HTTPException
 
 from penstock.core.redaction import without_secrets
@@ -71,6 +71,15 @@ class Bounds(BaseModel):
 
     lower: int = Field(1, alias="lowerBound", ge=1)
     upper: int = Field(alias="upperBound", ge=1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Bounds:
+        if self.lower > self.upper:
+            raise ValueError(
+                f"lowerBound {self.lower} is above upperBound {self.upper}: lower one, or raise "
+                "the other"
+            )
+        return self
 
 
 class Requirements(BaseModel):

@@ -16,10 +16,9 @@ import base64
 import binascii
 import contextlib
 import json
-import re
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, BinaryIO, Final
 
 from fastapi import APIRouter, Request
 from python_multipart.exceptions import FormParserError
@@ -30,18 +29,11 @@ from starlette.requests import ClientDisconnect
 
 from penstock.core.errors import ProgramError
 from penstock.job.package import check_zip
+from penstock.jobmanager.job_intake import check_names
 from penstock.jobmanager.job_records import Submission
-from penstock.rest.context import Context
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
-    from penstock.rest.context import RestContext
-
+from penstock.rest.context import Context, RestContext
 
 MAX_ARGUMENTS: Final = 10_000
-_MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_PROGRAM: Final = re.compile(r"[^/\\\0]{1,255}")
 _PIECE_BYTES: Final = 1024 * 1024
 
 
@@ -125,12 +117,7 @@ def _json(content: bytes) -> dict[str, Any]:
 
 def _checked(request: dict[str, Any], package: bytes) -> Submission:
     program, module = request.get("program"), request.get("module")
-    if (program is None) == (module is None):
-        raise ProgramError("name either a 'program' or a 'module' to run.")
-    if program is not None and not (isinstance(program, str) and _PROGRAM.fullmatch(program)):
-        raise ProgramError("'program' is the name of a file in the package, without a directory.")
-    if module is not None and not (isinstance(module, str) and _MODULE.fullmatch(module)):
-        raise ProgramError("'module' is a dotted name, such as jobs.wordcount.")
+    check_names(program, module)
     arguments, settings = request.get("arguments") or [], request.get("configuration") or {}
     if not _are_texts(arguments) or len(arguments) > MAX_ARGUMENTS:
         raise ProgramError(f"'arguments' is a list of at most {MAX_ARGUMENTS:,} texts.")

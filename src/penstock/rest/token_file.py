@@ -93,10 +93,14 @@ def read_token(path: Path) -> str:
             content = file.read(_MAX_BYTES)
     except OSError as error:
         raise ConfigurationError(f"the token file {path} cannot be read: {error}.") from None
-    if facts.st_uid not in (os.getuid(), 0) or stat.S_IMODE(facts.st_mode) & 0o077:
+    # As PostgreSQL's keys: who may read a file of root's, root has decided. Secrets that Kubernetes
+    # mounts are root's, and readable by a group.
+    harmful = 0o037 if facts.st_uid == 0 else 0o077
+    if facts.st_uid not in (os.getuid(), 0) or stat.S_IMODE(facts.st_mode) & harmful:
         raise ConfigurationError(
-            f"the token file {path} can be read by others, or belongs to another user. Make a new "
-            "token in a file of your own with mode 0600."
+            f"the token file {path} has mode {stat.S_IMODE(facts.st_mode):04o} and belongs to user "
+            f"{facts.st_uid}: others could have read or written it. Make a new token in a file of "
+            "your own with mode 0600, or in one of root's with mode 0640."
         )
     token = content.decode("ascii", "replace").strip()
     if len(token) < MIN_CHARACTERS or not token.isascii() or len(token.split()) != 1:

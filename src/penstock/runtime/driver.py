@@ -10,15 +10,17 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.connectors.source import Budget
 from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_span
 from penstock.operators.errors import function_error
-from penstock.runtime.admission import Admission
+from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.runtime.job_metrics import work_by_level
 from penstock.runtime.job_state import (
     EpochSummary,
@@ -40,7 +42,6 @@ from penstock.runtime.records import (
     SubtaskPlan,
     SubtaskReport,
 )
-from penstock.runtime.state_files import StateFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,13 +49,16 @@ if TYPE_CHECKING:
     from penstock.core.job import SnapshotWish
     from penstock.core.times import Clock
     from penstock.graph.job_graph import Stage
+    from penstock.runtime.admission import Admission
     from penstock.runtime.records import Delivery, Errand
     from penstock.runtime.sinks import SinkCommits
+    from penstock.runtime.state_files import StateFiles
 
 _TRIES_OF_AN_EPOCH: Final = 4
 _POLL_MS: Final = 20
 _QUIET_TICK_MS: Final = 200
 """How often a job without input runs an epoch, so that idleness and custom generators see time."""
+_log = logging.getLogger("penstock.job")
 _FOLD: Final = fault_span("epoch.fold")
 _PREPARED: Final = fault_span("sink.prepare")
 
@@ -73,7 +77,7 @@ class EpochRunner(Protocol):
 
 
 class Checkpoints(Protocol):
-    """Whoever makes the job's state durable."""
+    """Takes checkpoints; implemented by `CheckpointService`."""
 
     def wanted(self) -> SnapshotWish | None:
         """Returns what is asked for at the end of the epoch that has just ended, if anything."""
@@ -82,40 +86,45 @@ class Checkpoints(Protocol):
         """Takes the state at the end of an epoch."""
 
 
+@dataclass(frozen=True, slots=True)
+class DriverParts:
+    """What all attempts of a job share."""
+
+    sinks: SinkCommits
+    files: StateFiles
+    checkpoints: Checkpoints
+    clock: Clock
+    on_epoch: Callable[[EpochSummary], None]
+    epoch_interval_ms: int  # From the start of an epoch to that of the next one, at least.
+    commits_epochs: bool  # Output counts with each epoch, as there are no checkpoints.
+
+
 class JobDriver:
     """Drives one attempt of a job to its end."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         program: JobProgram,
         runner: EpochRunner,
-        sinks: SinkCommits,
-        clock: Clock,
-        *,
-        admission: Admission | None = None,
-        epoch_interval_ms: int = 0,
-        on_epoch: Callable[[EpochSummary], None] | None = None,
-        state: JobState | None = None,
-        checkpoints: Checkpoints | None = None,
-        commits_epochs: bool = True,
-        files: StateFiles | None = None,
+        shared: DriverParts,
+        state: JobState | None,
+        admission: Admission,
     ) -> None:
         self.program = program
         self._graph = program.graph
         self._runner = runner
-        self._sinks = sinks
-        self._clock = clock
-        self.admission = admission or Admission()
+        self._sinks, self.files, self._clock = shared.sinks, shared.files, shared.clock
+        self._checkpoints = shared.checkpoints
+        self._epoch_interval_ms = shared.epoch_interval_ms
+        self._commits_epochs = shared.commits_epochs
+        self.admission = admission
         """For the next epoch; the next attempt begins with it."""
-        self._epoch_interval_ms = epoch_interval_ms
-        self._on_epoch = on_epoch
+        self._on_epoch = shared.on_epoch
         self._wake = threading.Condition()
         self._cancelled = False
         self._is_draining = False
-        self._checkpoints = checkpoints
-        self._commits_epochs = commits_epochs
         self.has_stopped = False
-        """Whether the job ended with a savepoint that somebody asked for."""
+        """Whether the job ended with a savepoint that a user asked for."""
         self.has_left = False
         """Whether `run` returned since it was told to, with input left."""
         self._leaves = False
@@ -127,7 +136,6 @@ class JobDriver:
         self._micro_batches = MicroBatches(self._graph)
         self.epoch_times = EpochTimes()
         """Of the last epoch that counts."""
-        self.files = files or StateFiles(program.state.directory)
         self.state = state or JobState(
             sources={stage.operators[0].uid: SourceProgress() for stage in self._sources()}
         )
@@ -140,7 +148,7 @@ class JobDriver:
         self._runner.interrupt()
 
     def fail(self, message: str) -> None:
-        """Makes `run` raise, and ends the running epoch; safe from any thread."""
+        """Makes `run` raise, since checkpoints fail, and ends the epoch; safe from any thread."""
         with self._wake:
             self._failure = message
             self._wake.notify_all()
@@ -163,6 +171,14 @@ class JobDriver:
 
     def run(self) -> None:
         """Runs epochs until the input has ended in every subtask, or the job is stopped."""
+        try:
+            self._run_epochs()
+        except Exception:
+            # `fail` interrupts the epoch, which then fails, too; its message is the cause.
+            self.is_over()
+            raise
+
+    def _run_epochs(self) -> None:
         while not self.is_over():
             if self._leaves:
                 self.has_left = True
@@ -171,8 +187,7 @@ class JobDriver:
             if not self.state.is_firing:
                 self._discover()
             summary = self._run_epoch(started)
-            if self._on_epoch is not None:
-                self._on_epoch(summary)
+            self._on_epoch(summary)
             if self._offer() or self._has_ended():
                 return
             is_busy = summary.records_read > 0 or summary.backlog or self.state.is_firing
@@ -181,13 +196,15 @@ class JobDriver:
     def is_over(self) -> bool:
         """Says whether the job was cancelled; raises if it was told to fail."""
         if self._failure is not None:
-            raise JobExecutionError(self._failure)
+            error = JobExecutionError(self._failure)
+            error.failure_label = "checkpoint"
+            raise error from None
         return self._cancelled
 
     def _offer(self) -> bool:
         """Hands the state over if it is wanted; says whether the job stops with it."""
-        wish = None if self._checkpoints is None else self._checkpoints.wanted()
-        if wish is None or self._checkpoints is None:
+        wish = self._checkpoints.wanted()
+        if wish is None:
             return False
         if wish.drain and not self._has_ended():
             self._is_draining = True
@@ -319,7 +336,7 @@ class JobDriver:
             operator = stage.operators[0]
             progress = sources[operator.uid]
             source = operator.spec.source
-            is_busy = source.has_micro_batches and progress.is_unread
+            is_busy = progress.is_unread and source.searches_after_reading(progress.state)
             if not progress.complete and not is_busy:
                 try:
                     found = source.discover(progress.state, now_ms)
@@ -338,6 +355,9 @@ class JobDriver:
         )
         self._micro_batches.discovered(self.state.sources, sources)
         self.state = replace(self.state, sources=sources)
+        if changed:
+            for stage in self._sources():
+                _check_splits(self.program.job_id, stage, sources[stage.operators[0].uid])
         return changed
 
     def _has_ended(self) -> bool:
@@ -359,11 +379,36 @@ class JobDriver:
                 due_ms = min(due_ms, max(now_ms + left, started_ms + self._epoch_interval_ms))
             if now_ms >= due_ms or (quiet and self._discover()):
                 return
-            if self._leaves or (
-                self._checkpoints is not None and self._checkpoints.wanted() is not None
-            ):
+            if self._leaves or self._checkpoints.wanted() is not None:
                 # The next epoch comes at once and ends with the snapshot.
                 return
             with self._wake:
                 if not self._cancelled:
                     self._wake.wait(min(due_ms - now_ms, _POLL_MS) / 1000)
+
+
+def _check_splits(job_id: str, stage: Stage, progress: SourceProgress) -> None:
+    """Warns of subtasks without a split, which hold event time back, as in Flink."""
+    # Splits of another kind end, and others follow them.
+    owners = [any(each.concurrent for each in mine) for mine in progress.assigned.values()]
+    idle = stage.parallelism - sum(owners)
+    strategies = [getattr(operator.spec, "strategy", None) for operator in stage.operators]
+    waits = any(
+        isinstance(each, WatermarkStrategy)
+        and each.generates_watermarks
+        and each.idle_timeout_ms is None
+        for each in strategies
+    )
+    if any(owners) and idle > 0 and waits and not progress.complete:
+        source = stage.operators[0]
+        _warn_of_idle_subtasks(job_id, source.name, idle, stage.parallelism)
+
+
+@functools.cache  # Not in each attempt.
+def _warn_of_idle_subtasks(job_id: str, name: str, idle: int, parallelism: int) -> None:
+    _log.warning(
+        "Job %s: %d of %d subtasks of '%s' have no split to read and hold the watermark back, so "
+        "no event-time window or timer fires. Set its parallelism to %d, or call "
+        "with_idleness(...) on its watermark strategy.",
+        *(job_id, idle, parallelism, name, parallelism - idle),
+    )

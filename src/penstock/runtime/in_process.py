@@ -144,7 +144,7 @@ class InProcessRunner:
                 error = raised
             finally:
                 self._conceal()
-            # Nobody waits any more for what was left behind.
+            # No caller waits any more for what was left behind.
             with suppress(InvalidStateError):
                 if error is None:
                     running.set_result(result)

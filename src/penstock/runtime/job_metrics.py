@@ -2,8 +2,8 @@
 
     totals after an epoch = folded(totals before, reports of the epoch, its duration)
 
-A total is an immutable value, so whoever draws figures keeps an older one and subtracts: that is
-all a rate needs. Totals begin anew with each attempt, as Flink's do.
+A total is an immutable value, so a rate is the difference between two of
+them. Totals begin at 0 with each attempt, as Flink's do.
 
 How a subtask spent the time of an epoch: *busy* is what it says; *back pressured* is the rest, as
 far as stages behind it worked while more input was waiting; the remainder is *idle*.
@@ -82,6 +82,7 @@ class SubtaskTotals:
         has_ended: Its input has ended.
         operators: By uid.
         home: Where the driver wants it to run; empty where it has no say.
+        worker_bytes: Memory of the worker process there.
     """
 
     records_in: int = 0
@@ -93,6 +94,7 @@ class SubtaskTotals:
     has_ended: bool = False
     operators: dict[str, OperatorTotals] = field(default_factory=dict)
     home: str = ""
+    worker_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,7 @@ def _folded(graph: JobGraph, before: JobTotals, summary: EpochSummary) -> JobTot
             report.input_ended,
             operators,
             report.home,
+            report.worker_bytes,
         )
     return JobTotals(
         summary.epoch,

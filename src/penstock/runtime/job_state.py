@@ -34,7 +34,7 @@ class SourceProgress:
     Attributes:
         state: What `Source.discover` wants back.
         complete: No further split will be found.
-        waiting: Splits that nobody reads yet, in reading order.
+        waiting: Splits that no subtask reads yet, in reading order.
         assigned: By subtask: its unfinished splits.
         positions: By split id of assigned splits.
         finished: Number of splits that ended.
@@ -138,12 +138,12 @@ if TYPE_CHECKING:
 
 # What watermarks wait for: splits for those of their group, and for the end of a micro-batch.
 #
-# Watermark alignment: splits of a group wait for the slowest, so that nobody runs far ahead.
+# Watermark alignment: splits of a group wait for the slowest, so that none runs far ahead.
 #
 # The driver hears the watermark of every split with the reports of an epoch. The next epoch does
 # not read those that are more than the allowed drift ahead of their group's minimum, and reads
-# others until they are: a split overshoots by one read at most. An idle split holds nobody back,
-# one that has not told a watermark yet holds everybody back: as in Flink, `with_idleness` is for
+# others until they are: a split overshoots by one read at most. An idle split holds no other back,
+# one without a watermark yet holds all others back: as in Flink, `with_idleness` is for
 # those.
 
 Splits = dict[str, int | None]
@@ -194,7 +194,7 @@ class SplitAlignment:
         if alignment is None:
             return None
         if not self._splits:
-            # Nobody has told anything yet: each split tells where it begins.
+            # There is no watermark yet: each split begins with its own.
             return MIN_WATERMARK
         return saturating_add(self._lowest(alignment.group), alignment.max_drift_ms)
 

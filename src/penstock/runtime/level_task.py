@@ -8,7 +8,9 @@ workers, not for code that will fail again.
 from __future__ import annotations
 
 import pickle
+import resource
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core import errors
@@ -36,7 +38,7 @@ Routed = tuple[int, Frame]
 
 
 class EpochInterrupted(BaseException):
-    """Raised inside an epoch that nobody wants any more; no `except Exception` takes it."""
+    """Raised inside an epoch that was given up; no `except Exception` takes it."""
 
 
 class SubtaskCache:
@@ -135,6 +137,7 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
     """
     keys = place.keys
     router = Router(place)
+    worker_bytes = _resident_bytes() if place.home else 0
     frames: dict[SubtaskKey, list[Frame]] = {key: [] for key in keys}
     for frame in incoming:
         target = frame.stage, frame.subtask
@@ -150,7 +153,7 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
                     if isinstance(item, SubtaskReport):
                         # A task counts once.
                         item.retries, retries = retries, 0
-                        item.home = place.home
+                        item.home, item.worker_bytes = place.home, worker_bytes
                         yield router.route(_report_frame(item))
                     else:
                         yield router.route(item)
@@ -163,6 +166,15 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
             report = SubtaskReport(key[0], key[1], attempt, error=described)
             yield router.route(_report_frame(report))
             return
+
+
+def _resident_bytes() -> int:
+    """Returns the memory that this process has; 0 if the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * resource.getpagesize()
 
 
 def _in_time(mine: SubtaskPlan, in_turn: int) -> SubtaskPlan:

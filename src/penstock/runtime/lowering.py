@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.records import ColumnName, NotColumnar
-from penstock.graph.job_graph import compile_graph
-from penstock.graph.nodes import Input, KeyGroups, Node, NodeKind, PartialAggregates
+from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage, compile_graph
+from penstock.graph.nodes import Input, KeyGroups, Node, NodeKind, PartialAggregates, StreamGraph
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.watermark_strategy import TimestampColumn, WatermarkStrategy
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from penstock.connectors.sink import Sink
     from penstock.connectors.source import Source
-    from penstock.graph.job_graph import ChainedOperator, Edge, JobGraph, Stage
-    from penstock.graph.nodes import StreamGraph
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class TaskWatch:
             task.forget()
 
     def leave(self, thread_id: int) -> None:
-        """A thread is left behind; nobody wants to hear of it any more."""
+        """Forgets a thread that is left behind."""
         self._tasks.pop(thread_id, None)
 
     def _look(self) -> None:

@@ -231,7 +231,7 @@ class ByKeyGroup(ByFunction):
 
     def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
         records = iter(batch.values)
-        with user_code(self._name, batch.values, records):
+        with user_code(self._name, batch.values, records, before="the key selector"):
             try:
                 keys = list(map(self._selector, records))
             except (TypeError, LookupError) as error:
@@ -268,7 +268,7 @@ class ByKeyGroup(ByFunction):
             # Once more, one by one, so that the error names the record.
             convert = self._key_type.converter() or (lambda key: key)
             records = iter(values)
-            with user_code(self._name, values, records):
+            with user_code(self._name, values, records, before="the key type"):
                 return [convert(key) for key, _ in zip(keys, records, strict=True)]
 
 
@@ -321,7 +321,7 @@ class ByUser(ByFunction):
     def route(self, batch: Batch) -> tuple[list[int], list[Any] | None]:
         partition, selector, count = self._spec.partitioner, self._spec.selector, self._targets
         records = iter(batch.values)
-        with user_code(self._name, batch.values, records):
+        with user_code(self._name, batch.values, records, before="the partitioner"):
             targets = [partition(selector(value), count) for value in records]
         for value, target in zip(batch.values, targets, strict=True):
             if not isinstance(target, int) or not 0 <= target < count:

@@ -33,7 +33,7 @@ class StateSettings:
         scratch_directory: Where sinks keep pending output that the driver reads too.
         inline_threshold_bytes: Up to this size, bytes travel in the handle.
         stays: Whether state files stay with the executor that wrote them, in a directory of its
-            own: it uploads them for checkpoints, and nobody else reads them.
+            own: it uploads them for checkpoints, and no other one reads them.
         pickles: Whether state may be pickled.
         options: Settings of the backend itself.
         storage: Settings of checkpoint storage, for workers that read and write it themselves.
@@ -64,6 +64,8 @@ class JobProgram:
         target_ms: How long an epoch should take.
         kept: Names of the state files that the attempt starts from, where files stay with
             executors: all others that are left there may go.
+        line: Part of what sinks call their output, so that marks in their targets never speak
+            of other runs under the same job id.
     """
 
     job_id: str
@@ -75,6 +77,7 @@ class JobProgram:
     object_reuse: bool = False
     target_ms: int = 1_000
     kept: frozenset[str] = field(default=frozenset(), repr=False)
+    line: str = ""
 
     @property
     def run_name(self) -> str:
@@ -217,7 +220,7 @@ class EpochPlan:
 
 @dataclass(frozen=True, slots=True)
 class EpochTimes:
-    """Times of an epoch that whoever stores its state wants to show.
+    """Times of an epoch that the figures of a checkpoint show.
 
     Attributes:
         ended_ms: Wall time of its end.
@@ -293,6 +296,7 @@ class SubtaskReport:
         retries: How often the task was tried before, in vain; 0 but in its first report.
         held: Whether the worker still held the version that the plan names; None without one.
         home: Where the driver wanted the subtask to run; empty where it has no say.
+        worker_bytes: Memory of the worker process when its task began, on a cluster.
         deliveries: What came of the orders in the plan, as far as that is known.
         error: What went wrong, or None.
     """
@@ -321,5 +325,6 @@ class SubtaskReport:
     retries: int = 0
     held: bool | None = None
     home: str = ""
+    worker_bytes: int = 0
     deliveries: list[Delivery] = field(default_factory=list)
     error: ErrorReport | None = None

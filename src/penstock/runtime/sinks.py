@@ -49,9 +49,8 @@ class SinkLogic(OperatorLogic):
             self._writer = None
         self._epoch = epoch
         program = self._program
-        self._attempt_id = (
-            f"{program.job_id[:8]}-{program.leader_epoch}.{program.attempt}-{epoch}-{attempt_id}"
-        )
+        run = f"{program.job_id[:8]}{program.line}"
+        self._attempt_id = f"{run}-{program.leader_epoch}.{program.attempt}-{epoch}-{attempt_id}"
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
         try:
@@ -76,6 +75,7 @@ class SinkLogic(OperatorLogic):
                 now_ms=context.clock.now_ms,
                 scratch_dir=self._program.state.scratch_directory,
                 attempt=(self._program.leader_epoch, self._program.attempt),
+                line=self._program.line,
                 area=self._area,
             )
         )
@@ -99,7 +99,7 @@ _BETWEEN = fault_point("sink.commit.between")
 
 
 class SinkCommits:
-    """All committers of a job; called by the driver and by whoever completes checkpoints."""
+    """All committers of a job; called by the driver and by `CheckpointService`."""
 
     def __init__(
         self,
@@ -110,6 +110,8 @@ class SinkCommits:
         files: StateFiles | None = None,
     ) -> None:
         self._job_id = job_id
+        self.line = ""
+        """See `WriterContext.line`."""
         self._clock = clock
         self._spark = spark
         self._files = files
@@ -125,6 +127,9 @@ class SinkCommits:
         }
         self._pending: dict[str, list[tuple[int, Any]]] = {}
         self._promised: dict[str, set[str]] = {}
+        """Of what is pending; it may hold its bytes."""
+        self.has_promised = False
+        """Whether a snapshot that may outlive the job names output of its own."""
         self._kept: dict[str, list[Any]] = {}
         self._reading = _Reading(graph)
 
@@ -139,7 +144,8 @@ class SinkCommits:
                 for uid, committables in report.committables.items():
                     pending = self._pending.setdefault(uid, [])
                     pending.extend((epoch, committable) for committable in committables)
-            self._hold_files()
+                    # Not all that is pending: it may be that of many epochs.
+                    self._hold(set(self._files_of(uid, committables)) - self._held)
             self._reading.prepared(epoch, reports)
 
     def commit(self, epoch: int, checkpoint_id: int | None = None, *, final: bool = False) -> None:
@@ -164,6 +170,9 @@ class SinkCommits:
                 _BETWEEN.reach(uid)
                 if due:
                     self._forget(uid, lambda prepared: prepared <= epoch)
+                    with self._lock:
+                        if promised := self._promised.get(uid):
+                            promised.difference_update(map(repr, due))
             with self._lock:
                 self._reading.committed(epoch, by_checkpoint=checkpoint_id is not None)
 
@@ -178,21 +187,27 @@ class SinkCommits:
                         if self._files is not None:
                             self._files.let_go(set(self._files_of(uid, committables)), held=False)
 
-    def abort_after(self, epoch: int) -> None:
-        """Removes output of later epochs, which a job that goes on from this one prepares again."""
+    def abort_after(self, epoch: int) -> bool:
+        """Removes output of later epochs, which a job that goes on from this one prepares again.
+
+        Returns:
+            Whether some of it stays, since a savepoint names it.
+        """
+        is_forked = False
         with self._committing, self._lock:
             self._reading.forget_after(epoch)
             for uid, pending in self._pending.items():
                 gone = [committable for prepared, committable in pending if prepared > epoch]
                 if gone:
                     promised = self._promised.get(uid, set())
-                    self._kept.setdefault(uid, []).extend(
-                        each for each in gone if repr(each) in promised
-                    )
+                    kept = [each for each in gone if repr(each) in promised]
+                    self._kept.setdefault(uid, []).extend(kept)
+                    is_forked |= bool(kept)
                     gone = [each for each in gone if repr(each) not in promised]
                     context = self._context(uid, epoch, None, final=False)
                     self._committers[uid].abort(gone, context)
                     self._forget(uid, lambda prepared: prepared > epoch)
+        return is_forked
 
     def _forget(self, uid: str, is_done: Callable[[int], bool]) -> None:
         with self._lock:
@@ -215,25 +230,25 @@ class SinkCommits:
             if uid in self._committers
             for name in self._files_of(uid, (committable for _, committable in pending))
         }
-        self._files.hold(named - self._held)
         self._files.let_go(self._held - named)
-        self._held = named
+        self._held &= named
+        self._hold(named - self._held)
+
+    def _hold(self, names: set[str]) -> None:
+        if self._files is not None and names:
+            self._files.hold(names)
+            self._held |= names
 
     def promise(self, sinks: dict[str, Any]) -> None:
         """A savepoint with these owed commits is about to exist: what it names is never removed.
 
-        Whoever starts from it commits that output, whatever becomes of this job.
+        A job that starts from it commits that output, however this job ends.
         """
         with self._lock:
             for uid, saved in sinks.items():
                 promised = self._promised.setdefault(uid, set())
                 promised.update(repr(committable) for _, committable in saved["pending"])
-
-    @property
-    def has_promised(self) -> bool:
-        """Whether a snapshot that may outlive the job names output of its own."""
-        # Without the lock, which a committer that does not return would keep.
-        return any(tuple(self._promised.values()))
+                self.has_promised |= bool(saved["pending"])
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, tuple[FileHandle, ...]]]:
         """Returns plain data by uid: what the committer keeps, and what it still owes.
@@ -286,6 +301,7 @@ class SinkCommits:
             spark=self._spark,
             kept=tuple(self._kept.get(uid, ())),
             area=None if self._files is None else self._files.area,
+            line=self.line,
         )
 
 
@@ -299,7 +315,8 @@ class _Reading:
             for stage in graph.stages
             if stage.is_source
         }
-        self._read: list[tuple[int, dict[str, dict[str, Any]]]] = []
+        self._read: list[tuple[int, dict[str, dict[str, Any]], dict[str, set[str]]]] = []
+        """Epochs, with positions of splits, and splits that ended, by the uid of their source."""
         self._told: dict[str, dict[str, Any]] = {uid: {} for uid in self._sources}
 
     def reshaped(self, graph: JobGraph) -> None:
@@ -311,22 +328,28 @@ class _Reading:
     def prepared(self, epoch: int, reports: list[SubtaskReport]) -> None:
         """Takes the positions behind an epoch that counts."""
         moved: dict[str, dict[str, Any]] = {}
+        ended: dict[str, set[str]] = {}
         for report in reports:
             if report.positions:
-                moved.setdefault(self._uids[report.stage_id], {}).update(report.positions)
+                uid = self._uids[report.stage_id]
+                moved.setdefault(uid, {}).update(report.positions)
+                ended.setdefault(uid, set()).update(report.finished_splits)
         if moved:
-            self._read.append((epoch, moved))
+            self._read.append((epoch, moved, ended))
 
     def committed(self, epoch: int, *, by_checkpoint: bool) -> None:
         """Tells sources of the positions behind an epoch."""
-        due = [moved for read, moved in self._read if read <= epoch]
+        due = [each for each in self._read if each[0] <= epoch]
         self._read = [each for each in self._read if each[0] > epoch]
         for uid, told in self._told.items():
-            now = {split: at for moved in due for split, at in moved.get(uid, {}).items()}
+            now = {split: at for _, moved, _ in due for split, at in moved.get(uid, {}).items()}
             new = {split: at for split, at in now.items() if told.get(split) != at}
             if new:
                 told.update(new)
                 self._sources[uid].checkpointed(new, by_checkpoint=by_checkpoint)
+            for _, _, ended in due:
+                for split in ended.get(uid, ()):  # A source may have new splits without end.
+                    told.pop(split, None)
 
     def forget_after(self, epoch: int) -> None:
         """Forgets later epochs, which a job that goes on from this one runs again."""

@@ -1,6 +1,6 @@
 """Local state files: where a worker keeps them, and when they are removed.
 
-A file goes once no version names it any more and nobody reads it. A checkpoint that is being
+A file goes once no version names it any more and nothing reads it. A checkpoint that is being
 uploaded reads files of versions that the job has left behind; it pins them. What is let go while
 pinned is removed when the last pin goes.
 
@@ -20,7 +20,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,8 +30,6 @@ from penstock.files.private import make_private
 from penstock.runtime.records import Delivery, Errand, Order, SubtaskKey, SubtaskVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from penstock.core.handles import FileHandle
     from penstock.runtime.records import JobProgram, StateSettings
 

@@ -21,7 +21,7 @@ from penstock.operators.errors import describe_exception
 from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
 from penstock.operators.source_watermarks import WatermarkValve
 from penstock.runtime.chain import ChainInput, ChainOutput, repeat_progress
-from penstock.runtime.exchange import make_writer, reading_order
+from penstock.runtime.exchange import ExchangeWriter, make_writer, reading_order
 from penstock.runtime.frames import Frame, FrameKind, decode_batch
 from penstock.runtime.partitioners import make_partitioner
 from penstock.runtime.records import (
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
     from penstock.core.records import Batch
     from penstock.graph.job_graph import Stage
-    from penstock.runtime.exchange import ExchangeWriter
     from penstock.runtime.lowering import SinkSpec
     from penstock.state.keyed import KeyedState
 
@@ -408,7 +407,7 @@ class Subtask:
             # What comes of a checkpoint may be dealt out anew, and is written again.
             files = saved[0].files if saved and not is_restored else {}
             context.operator_state.restore(lists, *place, schemas_of(saved), files)
-            # After rescaling nobody is further than the slowest was.
+            # After rescaling no subtask is further than the slowest one was.
             logic.watermark = min((each.watermark for each in saved), default=MIN_WATERMARK)
             if context.timers is not None:
                 context.timers.restore_watermark(logic.watermark)

@@ -5,26 +5,29 @@ holds the file until an answer has arrived, so nothing has to be remembered over
 worker: the next one finds the order again, and the file in the executor's directory. Two workers
 may write one file at the same time; its name holds its checksum, and the second finds it there.
 
-Threads work beside the epochs: an epoch starts what is new and reports what is done.
+Threads work beside the epochs: an epoch starts what is new and reports what is done. What they
+compute, which is checksums and copies, they take from the core that the records have, so uploads
+are paced: `Pace`.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
-from penstock.files.area import HomeArea
+from penstock.files.area import FileArea, HomeArea
 from penstock.files.contract import Content
 from penstock.files.urls import Storages, split_url
 from penstock.runtime.records import Delivery, Errand, Order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.core.handles import FileHandle
-    from penstock.files.area import FileArea
     from penstock.runtime.records import (
         EpochPlan,
         JobProgram,
@@ -34,20 +37,76 @@ if TYPE_CHECKING:
     )
 
 _THREADS: Final = 8
+_SHARE: Final = 0.15
+"""What uploads beside records may take of a core; more than 100 MB/s of a worker fit into it."""
+_PIECE_BYTES: Final = 4 << 20
+"""Between two pieces a thread takes the interpreter from the records."""
+
+
+class Pace:
+    """Keeps the processor time of some threads, all together, at a share of one core.
+
+    Time that they wait for a network or a disk counts for nothing. Niceness would not do: a thread
+    of low priority that gets the interpreter and no core holds up the records.
+
+    Attributes:
+        share: That share.
+    """
+
+    def __init__(
+        self,
+        now_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.share = _SHARE
+        self._now_s = now_s
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._free_s = 0.0
+
+    def wait(self) -> None:
+        """Returns when what was spent before is within the share, or at once if all is ours."""
+        while self.share < 1 and (left_s := self._free_s - self._now_s()) > 0:
+            self._sleep(min(left_s, 0.1))
+
+    def spent(self, seconds: float) -> None:
+        """Counts processor time of one of the threads."""
+        with self._lock:
+            self._free_s = max(self._free_s, self._now_s()) + seconds / self.share
 
 
 class Transfers:
-    """The transfers of a worker process."""
+    """The transfers of a worker process.
 
-    def __init__(self) -> None:
+    Args:
+        pace: Of its uploads.
+    """
+
+    def __init__(self, pace: Pace | None = None) -> None:
+        self._pace = pace or Pace()
         self._threads: ThreadPoolExecutor | None = None
         self._storages: tuple[tuple[tuple[str, str], ...], Storages] | None = None
         self._under_way: dict[tuple[str, SubtaskKey], dict[int, Future[Delivery]]] = {}
 
     def attend(
-        self, program: JobProgram, area: FileArea, key: SubtaskKey, errand: Errand | None
+        self,
+        program: JobProgram,
+        area: FileArea,
+        key: SubtaskKey,
+        errand: Errand | None,
+        *,
+        is_idle: bool = False,
     ) -> list[Delivery]:
-        """Starts what a plan orders, forgets what it no longer does; returns what is done."""
+        """Starts what a plan orders, forgets what it no longer does; returns what is done.
+
+        Args:
+            program: The job.
+            area: Its files here.
+            key: The subtask whose plan it is.
+            errand: What the plan orders.
+            is_idle: Whether the worker has no records now, and uploads may take what they can.
+        """
+        self._pace.share = 1.0 if is_idle else _SHARE
         under_way = self._under_way.get((program.job_id, key), {})
         if not isinstance(area, HomeArea) or (errand is None and not under_way):
             return []
@@ -58,7 +117,9 @@ class Transfers:
         storages = self._open(program)
         for order in orders:
             if order.number not in under_way:
-                under_way[order.number] = self._pool().submit(_carry_out, storages, area, order)
+                under_way[order.number] = self._pool().submit(
+                    _carry_out, storages, area, order, self._pace
+                )
         self._under_way[program.job_id, key] = under_way
         if errand is not None:
             area.remove(errand.gone)
@@ -120,14 +181,27 @@ def _all(futures: Iterable[Future[None]]) -> None:
         future.result()
 
 
-def _carry_out(storages: Storages, area: HomeArea, order: Order) -> Delivery:
+def _paced(path: Path, pace: Pace) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as file:
+        while True:
+            pace.wait()
+            began_s = time.thread_time()
+            piece = file.read(_PIECE_BYTES)
+            if not piece:
+                return
+            # Until the next one is asked for, this thread checks and writes it.
+            yield piece
+            pace.spent(max(0.0, time.thread_time() - began_s))
+
+
+def _carry_out(storages: Storages, area: HomeArea, order: Order, pace: Pace) -> Delivery:
     file = order.file
     path = Path(area.directory, file.name)
     try:
         if not order.url:
             return Delivery(order.number, data=area.read(file))
         directory, name = split_url(order.url)
-        content = Content.of_file(path, file.size_bytes, file.sha256)
+        content = Content(file.size_bytes, file.sha256, lambda: _paced(path, pace))
         storages.at(directory).put_named(name, content)
     except PenstockError as error:
         return Delivery(order.number, str(error))

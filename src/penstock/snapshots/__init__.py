@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.inspection.editing import SavepointEdit
-    from penstock.inspection.operator_editing import OperatorEdit
+    from penstock.inspection.editing import OperatorEdit, SavepointEdit
     from penstock.inspection.reader import OperatorStateRow, Snapshot, StateRow
     from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
@@ -169,7 +168,7 @@ class SavepointWriter:
             entries: (key, value). The value of a list state is a list, of a map state a dict, of a
                 reducing or aggregating state the reduced value or the accumulator.
         """
-        from penstock.inspection.operator_editing import check_descriptor
+        from penstock.inspection.editing import check_descriptor
 
         check_descriptor(state_descriptor)
         self._operator(uid).keyed.append((state_descriptor, entries))
@@ -197,7 +196,7 @@ class SavepointWriter:
         union: bool = False,
     ) -> SavepointWriter:
         """Replaces list state that belongs to no key, or adds it."""
-        from penstock.inspection.operator_editing import check_descriptor
+        from penstock.inspection.editing import check_descriptor
 
         check_descriptor(state_descriptor, "list")
         self._operator(uid).lists.append((state_descriptor, list(elements), union))
@@ -207,7 +206,7 @@ class SavepointWriter:
         self, uid: str, state_descriptor: MapStateDescriptor, entries: Mapping[Any, Any]
     ) -> SavepointWriter:
         """Replaces broadcast state, or adds it."""
-        from penstock.inspection.operator_editing import check_descriptor
+        from penstock.inspection.editing import check_descriptor
 
         check_descriptor(state_descriptor, "map")
         self._operator(uid).broadcast.append((state_descriptor, dict(entries)))
@@ -220,6 +219,6 @@ class SavepointWriter:
         return write_edited(self._edit, str(target))
 
     def _operator(self, uid: str) -> OperatorEdit:
-        from penstock.inspection.operator_editing import OperatorEdit
+        from penstock.inspection.editing import OperatorEdit
 
         return self._edit.operators.setdefault(uid, OperatorEdit())

@@ -10,6 +10,7 @@ again, and positions in them still stand.
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import shutil
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.files.formats import BulkFormat
 from penstock.connectors.files.inputs import look_up
+from penstock.connectors.files.parquet_format import ParquetFormat
 from penstock.connectors.source import (
     Boundedness,
     Budget,
@@ -29,10 +30,12 @@ from penstock.connectors.source import (
     Split,
 )
 from penstock.core.errors import JobExecutionError, ProgramError
+from penstock.core.row import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from penstock.connectors.files.formats import BulkFormat
     from penstock.core.records import ColumnName
 
 SMALL_ROWS: Final = 20_000
@@ -128,7 +131,80 @@ def row_format(df: DataFrame) -> BulkFormat:
         raise ProgramError(
             f"the DataFrame has two columns named {twice!r}; rename one with withColumnRenamed."
         )
-    return BulkFormat.parquet_format(columns=columns, records="row")
+    described = [(field.name, _value_kind(field.dataType)) for field in df.schema.fields]
+    kinds = tuple((at, name, kind) for at, (name, kind) in enumerate(described) if kind)
+    return ParquetFormat(
+        columns=columns, records="row", finish=SparkValues(kinds) if kinds else None
+    )
+
+
+_ValueKind = tuple[str, tuple[str, ...], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkValues:
+    """Makes PySpark's values of pyarrow's: structs become rows, maps become dicts.
+
+    A timestamp is an instant. PySpark gives it in the local time of the process, which only fits
+    there; here it is in UTC and says so.
+    """
+
+    kinds: tuple[tuple[int, str, _ValueKind], ...]  # Of the columns that differ.
+
+    def of_lists(self, columns: list[list[Any]]) -> None:
+        for at, _, kind in self.kinds:
+            columns[at] = list(map(_maker(kind), columns[at]))
+
+    def of_table(self, table: Any) -> Any:
+        arrow: Any = importlib.import_module("pyarrow")
+        for _, name, kind in self.kinds:
+            at = table.schema.get_field_index(name)
+            if at >= 0 and kind[0] == "timestamp":
+                zoned = table.column(at).cast(arrow.timestamp("us", "UTC"))
+                table = table.set_column(at, name, zoned)
+        return table
+
+
+def _value_kind(kind: Any) -> _ValueKind | None:
+    """Describes a type of Spark whose values differ from pyarrow's; None if they do not."""
+    name = kind.typeName()
+    if name == "timestamp":
+        return name, (), ()
+    if name == "map":
+        return name, (), (_value_kind(kind.keyType), _value_kind(kind.valueType))
+    if name == "struct":
+        parts = tuple(_value_kind(field.dataType) for field in kind.fields)
+        return name, tuple(field.name for field in kind.fields), parts
+    if name == "array" and (part := _value_kind(kind.elementType)) is not None:
+        return name, (), (part,)
+    return None
+
+
+def _maker(kind: _ValueKind | None) -> Callable[[Any], Any]:
+    """Returns what makes such a value of pyarrow's; nulls stay."""
+    if kind is None:
+        return lambda value: value
+    name, fields, parts = kind
+    makers = [_maker(part) for part in parts]
+    if name == "timestamp":
+        return lambda value: value if value is None else value.replace(tzinfo=dt.UTC)
+    if name == "array":
+        (item,) = makers
+        return lambda value: value if value is None else list(map(item, value))
+    if name == "map":
+        key, item = makers
+        return lambda value: (
+            value if value is None else {key(name): item(each) for name, each in value}
+        )
+
+    def row(value: dict[str, Any] | None) -> Row | None:
+        if value is None:
+            return None
+        return Row.of_names(
+            fields, [make(value[name]) for name, make in zip(fields, makers, strict=True)]
+        )
+
+    return row
 
 
 def comes_as_arrow(df: DataFrame) -> bool:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.source import Discovery
 from penstock.connectors.spark import SparkSource
-from penstock.core.errors import UnsupportedError
+from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.spark.batch_files import BatchFiles, row_format, write_batch
+from penstock.spark.losses import is_alive
 from penstock.spark.streaming_feed import StreamingFeed
 
 if TYPE_CHECKING:
@@ -61,6 +62,15 @@ class BoundedRows:
         """There is nothing to end."""
 
 
+def check_session(df: DataFrame, uid: str) -> None:
+    """Refuses a DataFrame whose session was stopped, or whose JVM has died."""
+    if not is_alive(df.sparkSession.sparkContext):
+        raise ProgramError(
+            f"the DataFrame of source '{uid}' belongs to a Spark session that is over. Make it "
+            "again with the session that runs now, SparkSession.builder.getOrCreate()."
+        )
+
+
 def with_dataframes_as_files(
     graph: JobGraph, scratch_directory: str, *, takes_checkpoints: bool
 ) -> tuple[JobGraph, dict[str, BoundedRows | StreamingFeed]]:
@@ -71,11 +81,13 @@ def with_dataframes_as_files(
 
     Raises:
         UnsupportedError: Checkpoints are wanted of a query that keeps state in Spark.
+        ProgramError: The session of a DataFrame is over.
     """
     feeds: dict[str, BoundedRows | StreamingFeed] = {}
 
     def feed_of(df: DataFrame, uid: str, stage: Stage) -> BoundedRows | StreamingFeed:
         directory = Path(scratch_directory) / f"source-{stage.stage_id}"
+        check_session(df, uid)
         if not df.isStreaming:
             return BoundedRows(df, directory, uid)
         feed = StreamingFeed(df, directory, uid, stage.parallelism)

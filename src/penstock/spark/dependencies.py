@@ -9,6 +9,8 @@ python.executable    the workers' interpreter, of the same version as the driver
 from __future__ import annotations
 
 import atexit
+import contextlib
+import fcntl
 import importlib.util
 import os
 import re
@@ -18,15 +20,18 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.core.configuration import import_path
 from penstock.core.errors import ConfigurationError, UnsupportedError
+from penstock.core.times import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark import SparkContext
+
+_LOCKED_WITHIN_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,16 @@ def _interpreter(context: SparkContext, executable: str, archives: Iterable[str]
     return str(unpacked) if is_local else executable
 
 
+def _is_running(executable: str) -> bool:
+    """Whether this process runs in an interpreter; one of a virtual environment is another."""
+    found = shutil.which(executable)
+    if found is None:
+        return False
+    # In an environment, python and python3 are links to what other environments have, too.
+    places = [os.path.realpath(os.path.dirname(path)) for path in (found, sys.executable)]
+    return places[0] == places[1] and os.path.samefile(found, sys.executable)
+
+
 class Here:
     """The dependencies of a job that runs in this process: until `close`, they are its own.
 
@@ -109,10 +124,12 @@ class Here:
     """The job whose archives are below the working directory."""
 
     def __init__(self, dependencies: Dependencies) -> None:
-        if dependencies.executable is not None:
+        executable = dependencies.executable
+        if executable is not None and not _is_running(executable):
             raise UnsupportedError(
-                "python.executable is for Spark's workers; a job with penstock.spark.master: "
-                "in-process has none. Start the program with that interpreter instead."
+                f"python.executable is '{executable}', which is for Spark's workers; a job with "
+                f"penstock.spark.master: in-process has none, and runs in {sys.executable}. Start "
+                "the program with that interpreter instead."
             )
         if dependencies.archives and Here._working is not None:
             raise UnsupportedError(
@@ -121,7 +138,7 @@ class Here:
                 "on Spark."
             )
         self._home: str | None = None
-        self._directory = Path(tempfile.mkdtemp(prefix="penstock-dependencies-"))
+        self._directory: Path | None = None
         self._path: list[str] = []
         try:
             self._bring(dependencies)
@@ -133,15 +150,16 @@ class Here:
         self._path = [import_path(_local(path, "python.files")) for path in dependencies.files]
         if dependencies.requirements is not None:
             self._path.append(str(_installed(dependencies.requirements)))
-        for archive in dependencies.archives:
-            path, _, name = archive.partition("#")
-            found = Path(_local(path, "python.archives"))
-            _unpack(found, self._directory / (name or found.name))
-        sys.path[:0] = self._path
-        if dependencies.archives:
+        archives = [archive.partition("#") for archive in dependencies.archives]
+        found = [(Path(_local(path, "python.archives")), name) for path, _, name in archives]
+        if found:
+            self._directory = _lasting_directory("penstock-archives-")
+            for path, name in found:
+                _unpack(path, self._directory / (name or path.name))
             self._home = os.getcwd()
             Here._working = self
             os.chdir(self._directory)
+        sys.path[:0] = self._path
 
     def close(self) -> None:
         """Makes this process what it was, but for modules that were imported."""
@@ -152,7 +170,9 @@ class Here:
             Here._working = None
         if self._home is not None:
             os.chdir(self._home)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._directory is not None:
+            _remove(self._directory)
+            self._directory = None
 
 
 def _local(path: str, key: str) -> str:
@@ -183,6 +203,49 @@ def _unpack(archive: Path, target: Path) -> None:
         ) from error
 
 
+_ours: dict[Path, int] = {}
+"""Directories of this process, each with the descriptor that locks it."""
+
+
+def _lasting_directory(prefix: str) -> Path:
+    """Makes a directory that stays as long as this process.
+
+    Those of killed processes are removed: they are no longer locked. A directory is locked soon
+    after it was made, so young ones stay.
+    """
+    locked_before_ms = SystemClock().wall_ms() - _LOCKED_WITHIN_MS
+    for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):
+            facts = path.lstat()
+            if facts.st_uid == os.geteuid() and facts.st_mtime * 1000 < locked_before_ms:
+                _remove_unlocked(path)
+    directory = Path(tempfile.mkdtemp(prefix=prefix))
+    _ours[directory] = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(_ours[directory], fcntl.LOCK_EX)
+    return directory
+
+
+def _remove_unlocked(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    os.close(_ours.pop(directory))
+
+
+@atexit.register
+def remove_shipped_files() -> None:
+    """Removes what this process made for its workers; for an end that skips exit handlers."""
+    for directory in list(_ours):
+        _remove(directory)
+
+
 def _one_file(path: str) -> str:
     """Returns the zip of a directory, which Spark does not ship as Python files; else the path.
 
@@ -192,8 +255,7 @@ def _one_file(path: str) -> str:
     directory = Path(path.removeprefix("file://"))
     if not directory.is_dir():
         return path
-    target = Path(tempfile.mkdtemp(prefix="penstock-python-files-"))
-    atexit.register(shutil.rmtree, target, ignore_errors=True)
+    target = _lasting_directory("penstock-python-files-")
     is_package = (directory / "__init__.py").exists()
     root = directory.resolve().parent if is_package else directory
     inside = directory.resolve().name if is_package else "."
@@ -204,9 +266,8 @@ def _one_file(path: str) -> str:
 def _installed(requirements: str) -> Path:
     """Installs packages; returns their directory, whose name is like no other's."""
     path, _, cache = requirements.partition("#")
-    directory = Path(tempfile.mkdtemp(prefix="penstock-requirements-"))
     # Spark serves files from where they are, so they stay as long as this process.
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    directory = _lasting_directory("penstock-requirements-")
     target = directory / directory.name
     command = [*_installer(), "install", "--quiet", "--target", str(target)]
     if cache:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.spark.dependencies import WorkerSetup
 
 _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
+_NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)"')
 _TASK_HOST: Final = re.compile(r"\(TID \d+\) \((\S+) executor")
 
 
@@ -152,16 +153,24 @@ _REMEDIES: Final = {
 }
 
 
-def without_penstock(error: Exception) -> EnvironmentError_ | None:
-    """Returns what to raise if Spark could not run `Look` because an executor has no Penstock."""
+def without_penstock(error: Exception, interpreter: str) -> EnvironmentError_ | None:
+    """Returns what to raise if Spark ran nothing because an interpreter does not suit, else None.
+
+    Args:
+        error: What Spark raised.
+        interpreter: What workers were to run with.
+    """
     text = str(error)
-    missing = _NO_MODULE.search(text)
-    if missing is None:
+    missing, absent = _NO_MODULE.search(text), _NO_PROGRAM.search(text)
+    if missing is not None:
+        what = f"finds no module '{missing[1]}'"
+    elif absent is not None and absent[1] == interpreter:
+        what = "is not there"
+    else:
         return None
     host = _TASK_HOST.search(text)
     return EnvironmentError_(
         f"the executor on {host[1] if host else 'a host'} cannot run Penstock: its interpreter "
-        f"({os.environ.get('PYSPARK_PYTHON', 'python3')}) finds no module '{missing[1]}'. Install "
-        f"penstock=={__version__} there, set PYSPARK_PYTHON to an interpreter that has it, or ship "
-        "an environment with python.archives and python.executable."
+        f"({interpreter}) {what}. Install penstock=={__version__} there, set PYSPARK_PYTHON or "
+        "python.executable to an interpreter that has it, or ship one with python.archives."
     )

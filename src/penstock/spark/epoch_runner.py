@@ -17,9 +17,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import cloudpickle
-
-from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
+from penstock.core.errors import (
+    ExecutorLostError,
+    JobExecutionError,
+    PenstockError,
+)
 from penstock.runtime.frames import FrameKind
 from penstock.runtime.level_task import (
     TaskPlace,
@@ -39,8 +41,14 @@ from penstock.spark.homes import (
     warn_of_settings,
 )
 from penstock.spark.losses import SparkMemory, epoch_failure, is_alive
-from penstock.spark.slots import MOST_SLOTS, SlottedLineage, has_one_executor
-from penstock.spark.worker_tasks import CLOSING_AT_END_S, Attendance, Farewell, LevelTask
+from penstock.spark.slots import MOST_SLOTS, Broadcasts, SentTask, SlottedLineage, has_one_executor
+from penstock.spark.worker_tasks import (
+    CLOSING_AT_END_S,
+    Attendance,
+    Farewell,
+    LevelTask,
+    pickled_program,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,55 +67,14 @@ _log = logging.getLogger("penstock.job")
 _AGAIN_S: Final = 0.2
 """Pause between two tries to cancel an epoch, whose job may not have reached Spark before."""
 
+_WATCH_S: Final = 0.5
+"""How often the executors are looked at while an epoch runs."""
+
+_TRIES_OF_AN_EPOCH: Final = 4
+"""Spark too tries a task so often on executors that are lost."""
+
 _CLOSING_S: Final = 1.0
 """How long close() of functions may take before the job ends without it, cancelled or not."""
-
-
-def pickled_program(program: JobProgram) -> bytes:
-    """Serialises a program with the user's functions in it, and the classes of the user's script.
-
-    Raises:
-        ProgramError: A function holds something that cannot travel to a worker.
-    """
-    try:
-        pickled = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
-        return cloudpickle.dumps((pickled, _main_classes()))  # type: ignore[no-any-return,no-untyped-call]
-    except Exception as error:
-        culprit = _unserialisable(program)
-        raise ProgramError(
-            f"{culprit} cannot be sent to Spark's workers: {error}. Create connections, locks, "
-            "files and the like in open() of a rich function, or inside the function itself."
-        ) from error
-
-
-def _main_classes() -> dict[str, type]:
-    """Returns the classes of the user's script that the program's functions brought along.
-
-    Workers make them known as `__main__.Name`, as they are here. Records and state then name their
-    classes, which is faster than bringing them along, and keeps code out of checkpoints.
-    """
-    brought = getattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS", {})
-    return {
-        name: found
-        for name, found in vars(sys.modules["__main__"]).items()
-        if isinstance(found, type) and found.__qualname__ == name and found in brought
-    }
-
-
-def _unserialisable(program: JobProgram) -> str:
-    for stage in program.graph.stages:
-        for operator in stage.operators:
-            try:
-                cloudpickle.dumps(operator.spec)  # type: ignore[no-untyped-call]
-            except Exception:
-                return f"the function of operator '{operator.name}'"
-    for edge in program.graph.edges:
-        try:
-            cloudpickle.dumps(edge.partitioning)  # type: ignore[no-untyped-call]
-        except Exception:
-            name = program.graph.stages[edge.target_stage].operators[0].name
-            return f"the key selector or partitioner before operator '{name}'"
-    return "the program"
 
 
 def _same(partition: int) -> int:
@@ -136,6 +103,7 @@ class SparkEpochRunner:
         self._memory = SparkMemory(self._context)
         self._program = program
         self._broadcast = self._context.broadcast(pickled_program(program))
+        self._broadcasts = Broadcasts(self._context)
         self._executors: Executors | None = None
         self.homes: dict[SubtaskKey, Home] = {} if before is None else dict(before.homes)
         """Where subtasks run; at first, where those of the attempt before ran."""
@@ -145,7 +113,7 @@ class SparkEpochRunner:
             self._deal(max(1, self._context.defaultParallelism))
             if max(map(len, self._tasks)) <= MOST_SLOTS:
                 levels = [[Home("", slot) for slot in range(len(tasks))] for tasks in self._tasks]
-                self._slots = SlottedLineage(self._context, levels, {})
+                self._slots = SlottedLineage(self._context, levels, {}, self._broadcasts)
         elif has_fixed_executors(self._context) or program.state.stays:
             warn_of_settings(self._context)
             self._executors = Executors(self._context)
@@ -156,21 +124,57 @@ class SparkEpochRunner:
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._is_interrupted = threading.Event()
+        self._is_closed = threading.Event()
+        self._taken: set[str] = set()
+        """Executors that tasks of the running epoch were given to."""
+        self._lost: set[str] = set()
+        """Those of them that are lost."""
+        self._ending = threading.Lock()
+        """Is held to cancel an epoch for a lost executor, and to end it."""
         self._has_run = False
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
-        """Runs one epoch."""
-        context = self._context
+        """Runs one epoch; on other executors if one is lost that alone had no state.
+
+        Raises:
+            ExecutorLostError: An executor was lost with state, or executors were lost in each try.
+        """
+        for _ in range(_TRIES_OF_AN_EPOCH):
+            holders = self._holders_of(plan)
+            reports = self._run_once(plan, holders)
+            if reports is not None:
+                return reports
+            lost = self._names_of_lost()
+            if self._lost & holders:
+                raise ExecutorLostError(
+                    f"executors were lost in epoch {plan.epoch} with state that only they had: "
+                    f"{lost}. The job goes on from its latest checkpoint, on the others and on "
+                    "those that Spark starts."
+                )
+            _log.warning(
+                "Executors were lost in epoch %d: %s. It needs no state that only they had, so it "
+                "is run again on the others and on those that Spark starts.",
+                plan.epoch,
+                lost,
+            )
+        raise ExecutorLostError(
+            f"executors were lost in each of {_TRIES_OF_AN_EPOCH} tries of epoch {plan.epoch}, at "
+            f"last: {lost}. Their logs say why."
+        )
+
+    def _run_once(self, plan: EpochPlan, holders: set[str]) -> list[SubtaskReport] | None:
+        """Runs an epoch; None if executors were lost that it needs."""
+        context, executors = self._context, self._executors
+        self._lost = set()
         self._is_idle.clear()
         try:
             if self._is_interrupted.is_set():
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.")
             self._has_run = True
-            executors = self._executors
-            if executors is not None and self._slots is None and self._program.state.stays:
-                before = {home.executor for home in self.homes.values()}
-                executors.wait(self._most_subtasks, before, self._is_interrupted)
-            if executors is not None and (executors.have_changed() or self._slots is None):
+            if executors is not None and self._have_moved(executors):
+                self._lost = holders - executors.known.keys()
+                if self._lost:
+                    return None
                 self._move_in(plan, executors.known.values())
             frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
             context.setInterruptOnCancel(True)
@@ -181,13 +185,17 @@ class SparkEpochRunner:
         except Exception as error:
             if self._is_interrupted.is_set():
                 raise JobExecutionError(f"epoch {plan.epoch} was interrupted.") from error
+            if self._lost and is_alive(context):
+                return None
             raise epoch_failure(context, self._memory, plan.epoch, error) from error
         finally:
-            self._is_idle.set()
+            with self._ending:
+                self._is_idle.set()
             # Jobs that commit output run in this thread too, and are not to be cancelled. A JVM
             # that has gone is told of by the error that is under way.
             with suppress(Exception):
                 context.removeJobTag(self._tag)
+                self._broadcasts.forget()
         return [read_report(frame) for _, frame in collected if frame.kind == FrameKind.REPORT]
 
     def interrupt(self) -> None:
@@ -206,6 +214,58 @@ class SparkEpochRunner:
                 return
             self._is_idle.wait(_AGAIN_S)
 
+    def _holders_of(self, plan: EpochPlan) -> set[str]:
+        """Returns the executors that alone have state files that the plan names."""
+        if not self._program.state.stays or self._slots is None:
+            return set()
+        return {
+            self.homes[key].executor
+            for key, mine in plan.subtasks.items()
+            # What was restored is fetched from a checkpoint, by any executor.
+            if mine.version is not None
+            and not mine.version.places
+            and any(handle.inline is None for handle in mine.version.files)
+        } - {""}
+
+    def _have_moved(self, executors: Executors) -> bool:
+        """Looks whether subtasks need other homes; waits for executors if there are none yet."""
+        if self._slots is None:
+            watch = threading.Thread(target=self._watch, args=(executors,), daemon=True)
+            watch.name = "penstock-executors"
+            watch.start()
+        has_changed = executors.have_changed() or self._slots is None
+        stays = self._program.state.stays
+        if not executors.known or (stays and self._slots is None):
+            # Where state does not stay, one is enough: it is asked what it has before its first
+            # task, and others as they come.
+            before = {home.executor for home in self.homes.values()} if stays else ()
+            executors.wait(self._most_subtasks if stays else 1, before, self._is_interrupted)
+            return True
+        return has_changed
+
+    def _watch(self, executors: Executors) -> None:
+        """Cancels an epoch that has lost an executor.
+
+        Its state may be lost, too; and Spark would try to fetch from it for up to minutes, before
+        it runs the tasks elsewhere.
+        """
+        while not self._is_closed.wait(_WATCH_S):
+            try:
+                lost = set() if self._is_idle.is_set() else executors.gone(self._taken)
+                with self._ending:
+                    if lost & self._taken and not self._is_idle.is_set():
+                        self._lost = lost
+                        self._context.cancelJobsWithTag(self._tag)
+            except Exception:
+                # The JVM has gone, and the epoch with it.
+                _log.debug("Executors could not be looked at.", exc_info=True)
+                return
+
+    def _names_of_lost(self) -> str:
+        assert self._executors is not None
+        why = self._executors.why_gone
+        return ", ".join(f"{executor}{why(executor)}" for executor in sorted(self._lost))
+
     def attend(self, errands: Mapping[SubtaskKey, Errand]) -> list[Delivery]:
         """Has the holders of files do errands, in one Spark job without records."""
         if self._slots is None:
@@ -221,6 +281,18 @@ class SparkEpochRunner:
             return self._slots.each(tasks).collect()
         except Exception as error:
             raise epoch_failure(self._context, self._memory, 0, error) from error
+
+    @property
+    def slots(self) -> int:
+        """How many tasks executors ran at once when the last epoch began."""
+        if self._executors is None:
+            return max(1, self._context.defaultParallelism)
+        return sum(each.slots for each in self.executors)
+
+    @property
+    def executors(self) -> list[Executor]:
+        """The executors of a cluster when the last epoch began."""
+        return [] if self._executors is None else list(self._executors.known.values())
 
     @property
     def _most_subtasks(self) -> int:
@@ -260,7 +332,8 @@ class SparkEpochRunner:
             self._tasks.append([mine for mine in tasks.values() if mine])
         self._names = [[str(home) for home in level] for level in levels]
         locations = {each.id: each.location for each in executors}
-        self._slots = SlottedLineage(self._context, levels, locations)
+        self._slots = SlottedLineage(self._context, levels, locations, self._broadcasts)
+        self._taken = {home.executor for level in levels for home in level} - {""}
         if locations.keys() - self._checked:
             self._check_executors(self._slots)
             self._checked |= locations.keys()
@@ -272,7 +345,7 @@ class SparkEpochRunner:
             try:
                 found = slots.each(look).collect()
             except Exception as error:
-                missing = without_penstock(error)
+                missing = without_penstock(error, self._context.pythonExec)
                 if missing is None:
                     raise
                 raise missing from error
@@ -306,13 +379,18 @@ class SparkEpochRunner:
             width = len(tasks)
             if level:
                 frames = frames.partitionBy(width, _same)
-            frames = frames.mapPartitionsWithIndex(self._task(plan, level, range(width)))
+            task = self._task(plan, level, range(width))
+            is_large = task.size_bytes > self._broadcasts.largest_command
+            sent = SentTask(self._broadcasts.send(task)) if is_large else task
+            frames = frames.mapPartitionsWithIndex(sent)
         return frames
 
     def close(self) -> None:
         """Closes the functions in the workers, and releases the broadcast."""
+        self._is_closed.set()
         if is_alive(self._context):
             self._close_functions()
+            self._broadcasts.forget()
             self._broadcast.destroy()
 
     def _close_functions(self) -> None:
@@ -332,7 +410,9 @@ class SparkEpochRunner:
             else:
                 tries = self._slots.each(dict.fromkeys(self._slots.homes, task)).collect()
         except Exception:
-            _log.warning("Functions could not be closed on Spark.", exc_info=True)
+            # The user may stop the session as soon as the job is cancelled.
+            if is_alive(context):
+                _log.warning("Functions could not be closed on Spark.", exc_info=True)
             return
         if any(tries):
             _log.warning(

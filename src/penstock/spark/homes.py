@@ -17,13 +17,14 @@ move; when homes come, no more move than the balance needs.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyspark import SparkContext
 
@@ -33,6 +34,10 @@ _log = logging.getLogger("penstock.job")
 _LOOK_S: Final = 0.05
 _QUIET_S: Final = 2.0
 """Executors of one application start together, some a second after others."""
+_COMING_S: Final = 30.0
+"""How long the next executor may take where it is known that there will be one."""
+_BACK_S: Final = 10.0
+"""The same for one in place of a lost one, whose host may have gone for good."""
 _PATIENCE_S: Final = 60.0
 """Then tasks wait for executors themselves, and Spark says so."""
 
@@ -62,6 +67,41 @@ class Executor(NamedTuple):
         host's name for it.
         """
         return f"executor_{self.host.replace('_', '-')}_{self.id}"
+
+
+class Wanted(NamedTuple):
+    """What the settings of an application say about the executors that it will have."""
+
+    number: int  # 0 if they say nothing.
+    unit: str  # "executors", or "cores" where Spark chooses how many executors have them.
+    setting: str
+
+    def found(self, executors: Collection[Executor]) -> int:
+        """Returns how much of it is there."""
+        return sum(each.slots for each in executors) if self.unit == "cores" else len(executors)
+
+
+def wanted_executors(master: str, settings: Mapping[str, str]) -> Wanted:
+    """Returns what an application will have if its cluster has room."""
+
+    def number(name: str, default: int = 0) -> int:
+        text = settings.get(name, "")
+        return int(text) if text.isdecimal() else default
+
+    if match := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,.*\]", master):
+        return Wanted(int(match[1]), "executors", master)
+    if settings.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+        return Wanted(0, "", "")
+    if master.startswith("spark:"):
+        cores, each = number("spark.cores.max"), number("spark.executor.cores")
+        if each:
+            return Wanted(cores // each, "executors", "spark.cores.max / spark.executor.cores")
+        return Wanted(cores // number("spark.task.cpus", 1), "cores", "spark.cores.max")
+    if master.startswith(("yarn", "k8s:")):
+        # Spark's own default is 2.
+        name = "spark.executor.instances"
+        return Wanted(number(name, 2), "executors", name)
+    return Wanted(0, "", "")
 
 
 def homes_of(executors: Iterable[Executor]) -> list[Home]:
@@ -121,10 +161,16 @@ class Executors:
 
     Reading about an executor takes several calls into the JVM, so it is done only when the ids that
     the scheduler knows have changed.
+
+    Args:
+        context: The application.
+        now_s: A clock.
     """
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, now_s: Callable[[], float] = time.monotonic) -> None:
         jsc: Any = context._jsc
+        self._wanted = wanted_executors(context.master or "", dict(context.getConf().getAll()))
+        self._now_s = now_s
         self._spark: Any = jsc.sc()
         self._ids: str | None = None
         self.known: dict[str, Executor] = {}
@@ -133,20 +179,56 @@ class Executors:
         """Waits for the executors of an attempt, since state does not move while it runs.
 
         These are all once there is a core for each subtask, or all executors of the attempt before
-        (`before`) are there, or no more have come for a while.
+        (`before`) are there, or all that the settings promise, or no more have come for a while.
         """
-        changed_s = started_s = time.monotonic()
+        changed_s = started_s = self._now_s()
+        is_told = False
         while not is_over.wait(_LOOK_S):
-            now_s = time.monotonic()
+            now_s = self._now_s()
             if self.have_changed():
                 changed_s = now_s
             if sum(each.slots for each in self.known.values()) >= subtasks:
                 return
             if before and self.known.keys() >= set(before):
                 return
-            quiet_s = _QUIET_S if self.known else _PATIENCE_S
-            if now_s - changed_s > quiet_s or now_s - started_s > _PATIENCE_S:
+            found = self._wanted.found(self.known.values())
+            is_short = found < self._wanted.number
+            if self._wanted.number and not is_short:
                 return
+            patience_s = (_BACK_S if before else _COMING_S) if is_short else _QUIET_S
+            if not self.known:
+                patience_s = _PATIENCE_S
+            if now_s - changed_s > patience_s or now_s - started_s > _PATIENCE_S:
+                if is_short and self.known:
+                    self._say(
+                        logging.WARNING,
+                        "and no other has come in %g s; the job runs on what is here, until an "
+                        "attempt or `penstock rescale` deals subtasks out again.",
+                        now_s - changed_s,
+                    )
+                return
+            if is_short and not is_told and now_s - started_s > _QUIET_S:
+                is_told = True
+                self._say(logging.INFO, "the job waits up to %g s for the next.", patience_s)
+
+    def _say(self, level: int, text: str, seconds: float) -> None:
+        number, unit, setting = self._wanted
+        found = self._wanted.found(self.known.values())
+        text = f"%d of %d {unit} are here (%s): {text}"
+        _log.log(level, text, found, number, setting, round(seconds))
+
+    def gone(self, ids: Collection[str]) -> set[str]:
+        """Returns those of some executors that are lost; safe from any thread."""
+        return set(ids).difference(self._spark.getExecutorIds().mkString(" ").split())
+
+    def why_gone(self, executor: str) -> str:
+        """Returns what Spark says about the end of an executor."""
+        summaries = self._spark.statusStore().executorList(False)
+        for index in range(summaries.size()):
+            each = summaries.apply(index)
+            if each.id() == executor and each.removeReason().isDefined():
+                return f" ({each.removeReason().get()})"
+        return ""
 
     def have_changed(self) -> bool:
         """Looks for executors that came or went since the last call."""
@@ -184,6 +266,11 @@ def warn_of_settings(context: SparkContext) -> None:
         _log.warning(
             "spark.locality.wait is 0 in this Spark session, so Spark may run subtasks away from "
             "their state, which is then read from files. Set it to 3s."
+        )
+    if (settings.get("spark.speculation", "false") or "").lower() == "true":
+        _log.warning(
+            "spark.speculation is true in this Spark session, so Spark may run a slow subtask a "
+            "second time, away from its state; only one of the two counts. Set it to false."
         )
 
 

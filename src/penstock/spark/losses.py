@@ -11,7 +11,13 @@ import contextlib
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.errors import JobExecutionError, ProcessLostError
+from penstock.core.errors import (
+    EnvironmentError_,
+    FetchFailedError,
+    JobExecutionError,
+    ProcessLostError,
+)
+from penstock.spark.environments import without_penstock
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -38,16 +44,17 @@ class SparkMemory:
 
 def epoch_failure(
     context: SparkContext, memory: SparkMemory, epoch: int, error: Exception
-) -> JobExecutionError:
+) -> JobExecutionError | EnvironmentError_:
     """Returns what to raise for an error of Spark's."""
     if not is_alive(context):
-        return ProcessLostError(_lost_jvm(_exit_code(context), memory, epoch), is_engine=True)
+        return ProcessLostError(_lost_jvm(_exit_code(context), memory, epoch), "engine-lost")
     text = str(error)
     if "OutOfMemoryError" in text:
         key, heap = ("driver", memory.driver) if memory.is_local else ("executor", memory.executor)
         return ProcessLostError(
             f"the {key}'s JVM ran out of memory in epoch {epoch}: it has {heap} of heap. Give it "
-            f"more with penstock.spark.conf.spark.{key}.memory. {_LESS}\n{_cause(text)}"
+            f"more with penstock.spark.conf.spark.{key}.memory. {_LESS}\n{_cause(text)}",
+            "out-of-memory",
         )
     if "Python worker exited unexpectedly" in text:
         return ProcessLostError(
@@ -55,7 +62,8 @@ def epoch_failure(
             "the operating system killed it for lack of memory, as its log says (dmesg). Keep less "
             "in functions, or give the machine more memory or Spark fewer cores "
             f"(penstock.spark.master). {_LESS} A crash in a native library ends workers too.\n"
-            f"{_cause(text)}"
+            f"{_cause(text)}",
+            "worker-lost",
         )
     if "ExecutorLostFailure" in text:
         return ProcessLostError(
@@ -63,9 +71,19 @@ def epoch_failure(
             "spark.executor.memoryOverhead, in which Python workers live, beyond it. "
             "The cluster manager kills what exceeds both. Give more with "
             "penstock.spark.conf.spark.executor.memory and "
-            f"penstock.spark.conf.spark.executor.memoryOverhead. {_LESS}\n{_cause(text)}"
+            f"penstock.spark.conf.spark.executor.memoryOverhead. {_LESS}\n{_cause(text)}",
+            "executor-lost",
         )
-    return JobExecutionError(f"Spark could not run epoch {epoch}: {_cause(text)}")
+    if "FetchFailed" in text:
+        return FetchFailedError(
+            f"Spark could not bring records of epoch {epoch} from one executor to another: "
+            f"{_cause(text)}"
+        )
+    unsuited = None
+    if "Error from python worker" in text or "Cannot run program" in text:
+        # It did not start; a module that a function lacks is reported by the worker.
+        unsuited = without_penstock(error, context.pythonExec)
+    return unsuited or JobExecutionError(f"Spark could not run epoch {epoch}: {_cause(text)}")
 
 
 def is_alive(context: SparkContext) -> bool:

@@ -279,6 +279,16 @@ LOCAL_SETTINGS: Final[dict[str, str]] = {
 }
 """For masters on this machine: nothing listens on another address, and workers start sooner."""
 
+CLUSTER_SETTINGS: Final[dict[str, str]] = {
+    # Not in the directory for temporary files of an executor: the path of a socket has 107
+    # characters at most, and that of a container of YARN has more already.
+    "spark.python.unix.domain.socket.dir": "/tmp",
+    # On YARN and Kubernetes Spark gives an application up after some lost executors. By default
+    # it counts for ever, and jobs run for months.
+    "spark.executor.failuresValidityInterval": "1h",
+}
+"""For all other masters."""
+
 LIGHT_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """For a JVM that only hands frames around: its optimising compiler and its parallel collector would
 take cores from the Python workers. Measured on 2 cores: 15 instead of 27 s of processor time from
@@ -375,7 +385,7 @@ def get_session(
         # Spares the warning about a host name that resolves to loopback.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(job_name).master(_with_retries(master))
-    defaults = {**FIXED_SETTINGS, **(LOCAL_SETTINGS if local else {})}
+    defaults = {**FIXED_SETTINGS, **(LOCAL_SETTINGS if local else CLUSTER_SETTINGS)}
     options = _java_options(settings, light=light, local=local)
     for key, value in {**defaults, **settings, **options}.items():
         builder = builder.config(key, value)

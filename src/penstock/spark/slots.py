@@ -35,7 +35,7 @@ from pyspark.serializers import (
 )
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import Broadcast, SparkContext
 
     from penstock.runtime.frames import Frame
     from penstock.spark.homes import Home
@@ -63,6 +63,41 @@ class _Sending:
             yield pickle.dumps([(target, frame)], pickle.HIGHEST_PROTOCOL)
 
 
+class Broadcasts:
+    """What an epoch sends in files of the driver, because it is large, until the next one.
+
+    Left alone, PySpark makes such a file of each large command and keeps it as long as the session.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        jvm: Any = context._jvm
+        self._context = context
+        self._sent: list[Broadcast[Any]] = []
+        self.largest_command = jvm.PythonUtils.getBroadcastThreshold(context._jsc)
+        """In bytes, that Spark sends as it is."""
+
+    def send(self, value: Any) -> Broadcast[Any]:
+        """Returns a broadcast that lives until `forget`."""
+        sent = self._context.broadcast(value)
+        self._sent.append(sent)
+        return sent
+
+    def forget(self) -> None:
+        """Removes what was sent; nothing that reads it runs."""
+        while self._sent:
+            self._sent.pop().destroy()
+
+
+class SentTask:
+    """A task that travels in a broadcast; picklable."""
+
+    def __init__(self, task: Broadcast[PartitionTask]) -> None:
+        self._task = task
+
+    def __call__(self, position: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
+        return self._task.value(position, elements)
+
+
 class SlottedLineage:
     """Builds the RDDs of an epoch.
 
@@ -74,6 +109,7 @@ class SlottedLineage:
         context: Where to run.
         levels: The home of each task, by level; those of an executor follow each other.
         locations: Names of executors as preferred locations, by id; empty where there is one.
+        broadcasts: For large commands.
     """
 
     def __init__(
@@ -81,9 +117,11 @@ class SlottedLineage:
         context: SparkContext,
         levels: Sequence[Sequence[Home]],
         locations: Mapping[str, str],
+        broadcasts: Broadcasts,
     ) -> None:
         jvm: Any = context._jvm
         self._context = context
+        self._broadcasts = broadcasts
         self.groups = [_by_slot(homes) for homes in levels]
         """The tasks of each slot, by level and slot."""
         widths = [len(homes) for homes in levels]
@@ -112,7 +150,6 @@ class SlottedLineage:
         self._any_class = jvm.scala.reflect.ClassTag.AnyRef()
         self._java_rdd = jvm.org.apache.spark.api.java.JavaRDD
         self._pruning = jvm.org.apache.spark.rdd.PartitionPruningRDD
-        self._largest_command = jvm.PythonUtils.getBroadcastThreshold(context._jsc)
         self._hints: list[Any] = [None] * len(levels)
         choosers: list[Sequence[int]] = [range(width) for width in widths]
         if locations:
@@ -189,9 +226,8 @@ class SlottedLineage:
         context = self._context
         pickler: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
         command = pickler.dumps((task, None, _READS, writes))
-        if len(command) > self._largest_command:
-            # The broadcast lives as long as the RDD.
-            command = pickler.dumps(context.broadcast(command))
+        if len(command) > self._broadcasts.largest_command:
+            command = pickler.dumps(self._broadcasts.send(command))
         broadcasts = [each._jbroadcast for each in context._pickled_broadcast_vars]
         context._pickled_broadcast_vars.clear()
         function = self._function(

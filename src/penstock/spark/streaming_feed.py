@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.source import Discovery
+from penstock.connectors.source import Discovery, Split
 from penstock.core.errors import JobExecutionError, UnsupportedError
 from penstock.spark.batch_files import (
     SMALL_BYTES,
@@ -33,7 +33,6 @@ from penstock.spark.batch_files import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.connectors.source import Split
     from penstock.runtime.job_state import SourceProgress
 
 _STATEFUL: Final = frozenset(

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
 from penstock.core import codec
+from penstock.core.errors import ProgramError
 from penstock.files.area import HomeArea
 from penstock.runtime.level_task import SubtaskCache, TaskPlace, run_level_task
-from penstock.runtime.records import Delivery
+from penstock.runtime.records import Delivery, Errand, JobProgram, StateSettings, SubtaskKey
 from penstock.runtime.state_files import open_area, remove_home
 from penstock.runtime.transfers import TRANSFERS
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
 
     from penstock.runtime.frames import Frame
-    from penstock.runtime.records import Errand, JobProgram, StateSettings, SubtaskKey
     from penstock.spark.dependencies import WorkerSetup
 
 CLOSING_AT_END_S: Final = 180.0
@@ -45,6 +45,54 @@ _PROGRAMS: dict[tuple[str, int], JobProgram] = {}
 
 # Records and state may hold instances of classes that only functions of the program know.
 codec.register_by_value_pickler(cloudpickle.dumps)
+
+
+def pickled_program(program: JobProgram) -> bytes:
+    """Serialises a program with the user's functions in it, and the classes of the user's script.
+
+    Raises:
+        ProgramError: A function holds something that cannot travel to a worker.
+    """
+    try:
+        pickled = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
+        return cloudpickle.dumps((pickled, _main_classes()))  # type: ignore[no-any-return,no-untyped-call]
+    except Exception as error:
+        culprit = _unserialisable(program)
+        raise ProgramError(
+            f"{culprit} cannot be sent to Spark's workers: {error}. Create connections, locks, "
+            "files and the like in open() of a rich function, or inside the function itself."
+        ) from error
+
+
+def _main_classes() -> dict[str, type]:
+    """Returns the classes of the user's script that the program's functions brought along.
+
+    Workers make them known as `__main__.Name`, as they are here. Records and state then name their
+    classes, which is faster than bringing them along, and keeps code out of checkpoints.
+    """
+    brought = getattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS", {})
+    return {
+        name: found
+        for name, found in vars(sys.modules["__main__"]).items()
+        if isinstance(found, type) and found.__qualname__ == name and found in brought
+    }
+
+
+def _unserialisable(program: JobProgram) -> str:
+    for stage in program.graph.stages:
+        for operator in stage.operators:
+            try:
+                cloudpickle.dumps(operator.spec)  # type: ignore[no-untyped-call]
+            except Exception:
+                return f"the function of operator '{operator.name}'"
+    for edge in program.graph.edges:
+        try:
+            cloudpickle.dumps(edge.partitioning)  # type: ignore[no-untyped-call]
+        except Exception:
+            name = program.graph.stages[edge.target_stage].operators[0].name
+            return f"the key selector or partitioner before operator '{name}'"
+    return "the program"
+
 
 # When a worker's garbage collector runs.
 #
@@ -160,7 +208,7 @@ class Attendance:
                 continue
             area = open_area(program)
             assert isinstance(area, HomeArea)
-            yield from TRANSFERS.attend(program, area, key, errand)
+            yield from TRANSFERS.attend(program, area, key, errand, is_idle=True)
 
 
 class LevelTask:
@@ -187,6 +235,11 @@ class LevelTask:
         self._is_first = is_first
         self._parts = parts
         self._setup = setup
+
+    @property
+    def size_bytes(self) -> int:
+        """How large it is to travel, about."""
+        return sum(len(plan) for _, plan in self._parts)
 
     def __call__(self, position: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
         program = _PROGRAMS.get(self._cache_key)

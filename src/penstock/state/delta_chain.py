@@ -22,7 +22,6 @@ from penstock.state.plain_serializer import Pickles
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.core.handles import FileHandle
     from penstock.core.times import EpochClock
     from penstock.files.area import FileArea
     from penstock.state.tables import Columns

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from penstock.core.copies import snapshot
 from penstock.core.errors import ProgramError, StateError
-from penstock.core.handles import FileHandle
-from penstock.state.delta_chain import DeltaChain, is_same
-from penstock.state.evolution import DeclaredTypes, table_kind
-from penstock.state.objects import VoidScope
+from penstock.state.delta_chain import DeltaChain, FoldPolicy, StateContext, is_same
+from penstock.state.evolution import DeclaredTypes, StateFacts, table_kind
+from penstock.state.objects import Scope, VoidScope
 from penstock.state.payload import Payload, TableColumns
 from penstock.state.state_factory import Ttl, make_state
-from penstock.state.tables import NO_KEY, ListTable, MapTable, Table, ValueTable
+from penstock.state.tables import NO_KEY, Conversion, ListTable, MapTable, Row, Table, ValueTable
 from penstock.state.timers import TimerTable, timer_entries
 
 if TYPE_CHECKING:
@@ -31,11 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.api import State
-    from penstock.state.delta_chain import FoldPolicy, StateContext
     from penstock.state.descriptors import StateDescriptor
-    from penstock.state.evolution import StateFacts
-    from penstock.state.objects import Scope
-    from penstock.state.tables import Conversion, Row
     from penstock.state.ttl import StateTtlConfig
 
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.core.copies import IMMUTABLE, snapshot
+from penstock.core.copies import IMMUTABLE, Copier, snapshot
 from penstock.core.errors import ProgramError, nothing_returned
 from penstock.state.api import AggregatingState, ListState, MapState, ReducingState, ValueState
 from penstock.state.tables import ABSENT, ListTable, MapTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from penstock.core.copies import Copier
 
 
 class Scope(Protocol):

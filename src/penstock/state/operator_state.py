@@ -11,10 +11,10 @@ it:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.copies import IMMUTABLE, snapshot
+from penstock.core.copies import IMMUTABLE, Copier, snapshot
 from penstock.core.errors import ProgramError, StateError
 from penstock.state.api import (
     BroadcastState,
@@ -22,21 +22,17 @@ from penstock.state.api import (
     OperatorStateStore,
     ReadOnlyBroadcastState,
 )
-from penstock.state.evolution import DeclaredTypes
+from penstock.state.evolution import DeclaredTypes, StateFacts
 from penstock.state.objects import checked_elements
 from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from penstock.core.copies import Copier
     from penstock.core.handles import FileHandle
     from penstock.state.descriptors import (
         ListStateDescriptor,
         MapStateDescriptor,
         StateDescriptor,
     )
-    from penstock.state.evolution import StateFacts
 
 SPLIT: Final = "split"
 UNION: Final = "union"

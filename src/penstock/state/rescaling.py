@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import StateError
 from penstock.state.plain_serializer import Pickles, is_hidden
-from penstock.state.tables import ListTable, MapTable, ValueTable
+from penstock.state.tables import ListTable, MapTable, Row, ValueTable
 from penstock.state.ttl import changed_content, keeping_times, retimed
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from penstock.core.handles import KeyedStateVersion
     from penstock.state.keyed import KeyedState
-    from penstock.state.tables import Row
 
 
 def import_versions(target: KeyedState, versions: Iterable[KeyedStateVersion]) -> None:

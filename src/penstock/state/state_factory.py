@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.core.copies import IMMUTABLE, snapshot, unchanged
-from penstock.state.api import ListState, MapState, ValueState
+from penstock.core.copies import IMMUTABLE, Copier, unchanged
+from penstock.state.api import State, ValueState
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
     ReducingStateDescriptor,
@@ -31,11 +31,7 @@ from penstock.state.tables import ABSENT, ListTable, MapTable, Table, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.core.copies import Copier
     from penstock.core.times import EpochClock
-    from penstock.state.api import State
-    from penstock.state.objects import Scope
-    from penstock.state.tables import ValueTable
     from penstock.state.ttl import StateTtlConfig
 
 # State objects with a time to live.
@@ -99,23 +95,16 @@ class Ttl:
         return 0 if strategy is None else accesses * strategy.get_cleanup_size()
 
 
-class _Expiring:
-    """What the three kinds have in common."""
+class TtlValueState(ValueState[Any]):
+    """Value state that expires."""
 
     __slots__ = ("_scope", "_snapshot", "_table", "_ttl")
 
-    def __init__(self, scope: Scope, table: Any, ttl: Ttl, snapshot: Copier = snapshot) -> None:
+    def __init__(self, scope: Scope, table: ValueTable, snapshot: Copier, ttl: Ttl) -> None:
         self._scope = scope
         self._table = table
-        self._ttl = ttl
         self._snapshot = snapshot
-
-
-class TtlValueState(_Expiring, ValueState[Any]):
-    """Value state that expires."""
-
-    __slots__ = ()
-    _table: ValueTable
+        self._ttl = ttl
 
     def value(self) -> Any:
         return self._read(
@@ -153,11 +142,14 @@ class TtlValueState(_Expiring, ValueState[Any]):
         self._table.remove(scope.key, scope.namespace)
 
 
-class TtlListState(_Expiring, ListState[Any]):
+class TtlListState(TableListState):
     """List state whose elements expire one by one."""
 
-    __slots__ = ()
-    _table: ListTable
+    __slots__ = ("_ttl",)
+
+    def __init__(self, scope: Scope, table: ListTable, snapshot: Copier, ttl: Ttl) -> None:
+        super().__init__(scope, table, snapshot)
+        self._ttl = ttl
 
     def get(self) -> list[Any]:
         scope, ttl = self._scope, self._ttl
@@ -194,16 +186,15 @@ class TtlListState(_Expiring, ListState[Any]):
         checked = checked_elements(self._table.name, values, self._snapshot)
         return [(value, now) for value in checked]
 
-    def clear(self) -> None:
-        scope = self._scope
-        self._table.remove(scope.key, scope.namespace)
 
-
-class TtlMapState(_Expiring, MapState[Any, Any]):
+class TtlMapState(TableMapState):
     """Map state whose entries expire one by one."""
 
-    __slots__ = ()
-    _table: MapTable
+    __slots__ = ("_ttl",)
+
+    def __init__(self, scope: Scope, table: MapTable, snapshot: Copier, ttl: Ttl) -> None:
+        super().__init__(scope, table, snapshot)
+        self._ttl = ttl
 
     def get(self, key: Any) -> Any:
         scope = self._scope
@@ -235,24 +226,12 @@ class TtlMapState(_Expiring, MapState[Any, Any]):
             if value is not ABSENT:
                 yield key, value
 
-    def keys(self) -> Iterable[Any]:
-        return (key for key, _ in self.items())
-
-    def values(self) -> Iterable[Any]:
-        return (value for _, value in self.items())
-
     def is_empty(self) -> bool:
         scope, ttl = self._scope, self._ttl
         return not any(
             ttl.returns_expired or not ttl.is_expired(accessed)
             for _, (_, accessed) in self._table.items(scope.key, scope.namespace)
         )
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self.items())
-
-    def __bool__(self) -> bool:
-        return True
 
     def put(self, key: Any, value: Any) -> None:
         scope, ttl = self._scope, self._ttl
@@ -266,14 +245,6 @@ class TtlMapState(_Expiring, MapState[Any, Any]):
         snapshot = self._snapshot
         stamped = {key: (snapshot(value), now) for key, value in dict_value.items()}
         self._table.update(scope.key, scope.namespace, stamped)
-
-    def remove(self, key: Any) -> None:
-        scope = self._scope
-        self._table.remove(scope.key, scope.namespace, key)
-
-    def clear(self) -> None:
-        scope = self._scope
-        self._table.clear(scope.key, scope.namespace)
 
 
 class HeapValueState(ValueState[Any]):
@@ -358,18 +329,11 @@ def make_state(
         descriptor: What the program said.
         snapshot: Copies what is put into the state.
     """
+    expiry = () if ttl is None else (ttl,)
     if isinstance(table, ListTable):
-        return (
-            TableListState(scope, table, snapshot)
-            if ttl is None
-            else TtlListState(scope, table, ttl, snapshot)
-        )
+        return (TtlListState if expiry else TableListState)(scope, table, snapshot, *expiry)
     if isinstance(table, MapTable):
-        return (
-            TableMapState(scope, table, snapshot)
-            if ttl is None
-            else TtlMapState(scope, table, ttl, snapshot)
-        )
+        return (TtlMapState if expiry else TableMapState)(scope, table, snapshot, *expiry)
     values = cast("ValueTable", table)
     is_folded = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
     state = _value_state(scope, values, ttl, descriptor, unchanged if is_folded else snapshot)
@@ -387,7 +351,7 @@ def _value_state(
     scope: Scope, table: ValueTable, ttl: Ttl | None, descriptor: StateDescriptor, snapshot: Copier
 ) -> ValueState[Any]:
     if ttl is not None:
-        return TtlValueState(scope, table, ttl, snapshot)
+        return TtlValueState(scope, table, snapshot, ttl)
     is_immutable = getattr(descriptor.type_info, "is_immutable", False)
     copies = snapshot is not unchanged and not is_immutable
     if isinstance(table, HeapValueTable):

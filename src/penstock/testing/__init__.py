@@ -1,1 +1,1 @@
-"""For tests of users' programs: a harness for one operator, clocks, jobs without a JVM."""
+"""For tests of users' programs: a harness for one operator, rules for connectors, clocks."""

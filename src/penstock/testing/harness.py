@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from penstock.core.handles import KeyedStateVersion
     from penstock.state.descriptors import MapStateDescriptor
 
-__all__ = ["HarnessSnapshot", "OneOperatorHarness", "RecordingOutput", "spec_of"]
-
 
 @dataclass(frozen=True)
 class HarnessSnapshot:

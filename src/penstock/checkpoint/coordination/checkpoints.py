@@ -14,7 +14,7 @@ is the latest, or the newest that is not a savepoint, because later increments m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Final
@@ -50,7 +50,7 @@ class CompletedCheckpoint:
     kind: SnapshotKind = SnapshotKind.CHECKPOINT
     location: str = ""  # Directory that holds its `_metadata`.
     epoch: int = 0  # Epoch whose end it holds.
-    # Whether it is ours to delete once nobody needs it. Savepoints of this job and unclaimed
+    # Whether it is ours to delete once it is not needed. Savepoints of this job and unclaimed
     # snapshots are the user's.
     is_deletable: bool = True
     may_be_base: bool = True  # Whether increments may refer to its files.
@@ -83,6 +83,8 @@ class TriggerRequest:
     stop: bool = False  # The job ends with this savepoint.
     drain: bool = False  # Event time ends before it.
     full: bool = False  # A checkpoint that builds on no earlier one.
+    # What this checkpoint alone says of the job; others of the same epoch do not.
+    job: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_periodic(self) -> bool:
@@ -172,7 +174,7 @@ class PendingCheckpoint:
 
     @property
     def is_abortable(self) -> bool:
-        """Whether it is certain that nobody has seen it."""
+        """Whether it is certain that nothing has seen it."""
         return not self.is_publishing and not (self.is_savepoint and self.phase in _METADATA)
 
     @property

@@ -1,6 +1,6 @@
 """The checkpoint coordinator: events in, instructions out.
 
-It holds no clock, thread, file or randomness. Whoever drives it calls `handle` with one event at a
+It holds no clock, thread, file or randomness. Its driver calls `handle` with one event at a
 time and the time of a monotonic clock, obeys the instructions in their order, and reports what came
 of them as further events. The steps of a checkpoint, and the instruction that each begins with:
 
@@ -27,13 +27,14 @@ publication opens.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 from penstock.checkpoint.coordination import events, facts, instructions, steps
 from penstock.checkpoint.coordination.checkpoints import Phase, claimed
 from penstock.checkpoint.coordination.state import CoordinatorState, Life, retry_delay_ms
 from penstock.checkpoint.coordination.steps import publish
-from penstock.checkpoint.settings import ENDINGS, is_kept
+from penstock.checkpoint.settings import ENDINGS, CheckpointSettings, is_kept
 from penstock.core.job import JobStatus
 from penstock.core.times import format_millis
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, PendingCheckpoint
     from penstock.checkpoint.coordination.events import Event
     from penstock.checkpoint.coordination.instructions import Instruction
-    from penstock.checkpoint.settings import CheckpointSettings
 
 
 _STORY_LENGTH: Final = 200
@@ -203,7 +203,7 @@ def _take_in(state: CoordinatorState, event: Event) -> None:  # noqa: PLR0912, P
 def on_restored(state: CoordinatorState, event: events.Restored) -> None:
     """Takes over what the pointer, or the user, names; ids go on after the highest one.
 
-    The output of the latest checkpoint is committed once more: nobody knows how far its first
+    The output of the latest checkpoint is committed once more: it is unknown how far its first
     commit came.
     """
     assert state.life is Life.CREATED, "a snapshot is restored before the first start"
@@ -224,6 +224,8 @@ def on_restored(state: CoordinatorState, event: events.Restored) -> None:
 def on_attempt_failed(state: CoordinatorState) -> None:
     """Gives up what is pending; recovery waits until it is known what the pointer says."""
     state.move(Life.RECOVERING)
+    if state.stopping is not None:
+        state.stopping = replace(state.stopping, is_ordered=False)
     state.abort_all(
         facts.FailureReason.JOB_FAILOVER_REGION, facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
     )
@@ -236,6 +238,7 @@ def on_job_ended(state: CoordinatorState, event: events.JobEnded) -> None:
     state.move(Life.ENDING)
     state.ending = event.status
     state.recover_due = False
+    state.sinks.hurry(event.status)
     reason = facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
     if event.status is JobStatus.SUSPENDED:
         reason = facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
@@ -339,12 +342,12 @@ def _commit_sinks(state: CoordinatorState) -> None:
 
 
 def _finish_stop(state: CoordinatorState) -> None:
-    """A stop with a savepoint is done when its output is visible."""
-    if state.stopping is None or not state.sinks.is_clear:
+    """A job that stops may finish when the output of its savepoint is visible."""
+    stopping = state.stopping
+    if stopping is None or stopping.is_ordered or not state.sinks.is_clear:
         return
-    stopping, state.stopping = state.stopping, None
+    state.stopping = replace(stopping, is_ordered=True)
     state.recover_due = False
-    state.emit(instructions.CompleteRequest(stopping.request_id, stopping.savepoint))
     if state.life is not Life.ENDING:
         state.emit(instructions.FinishJob(stopping.savepoint))
 
@@ -385,7 +388,10 @@ def _recover(state: CoordinatorState) -> None:
 
 
 def _close(state: CoordinatorState) -> None:
-    """Pointers first, files last, and nothing before the output is visible."""
+    """Pointers first, files last, and nothing before the output is visible.
+
+    A stop is answered once no other process can go on with the job.
+    """
     if state.life is not Life.ENDING or state.pending or not state.sinks.is_clear:
         return
     assert state.ending is not None, "an ending job has a status"
@@ -395,7 +401,7 @@ def _close(state: CoordinatorState) -> None:
         state.pointer_removal = tuple(e.checkpoint_id for e in entries if e.is_deletable)
         # Also without any: that the job has finished is noted in the same step, or it would begin
         # again where a savepoint stopped it.
-        is_noted = not keeps and state.ending is JobStatus.FINISHED and state.store.entries
+        is_noted = not keeps and state.ending is JobStatus.FINISHED
         state.pointer_is_open = bool(state.pointer_removal or is_noted)
         if state.pointer_is_open:
             state.emit(instructions.RemovePointers(state.pointer_removal))
@@ -404,6 +410,9 @@ def _close(state: CoordinatorState) -> None:
         state.emit(instructions.RemovePointers(state.pointer_removal))
     if state.pointer_is_open:
         return
+    if state.stopping is not None:
+        stopping, state.stopping = state.stopping, None
+        state.emit(instructions.CompleteRequest(stopping.request_id, stopping.savepoint))
     _delete(state)
     if state.deletions.is_idle and not state.discard_later:
         state.move(Life.CLOSED)

@@ -7,6 +7,7 @@ lost by that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -114,6 +115,7 @@ class TriggerRequested:
     stop: bool = False
     drain: bool = False
     full: bool = False
+    job: Mapping[str, Any] = field(default_factory=dict)
 
 
 # -- progress -------------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ class MetadataFailed(CheckpointProblem):
 
 @dataclass(frozen=True, slots=True)
 class MetadataUnknown(CheckpointProblem):
-    """Nobody knows whether the metadata was written."""
+    """It is unknown whether the metadata was written."""
 
 
 # -- the commit point -----------------------------------------------------------------------------
@@ -186,12 +188,12 @@ class PublicationFailed(CheckpointProblem):
 
 @dataclass(frozen=True, slots=True)
 class PublicationRejected(CheckpointProblem):
-    """Somebody else has changed the pointer or leads now: this coordinator is over."""
+    """Another process has changed the pointer or leads now: this coordinator is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationUnknown(CheckpointProblem):
-    """Nobody knows whether the pointer has changed."""
+    """It is unknown whether the pointer has changed."""
 
 
 # -- after it -------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ class SinksCommitted(CheckpointEvent):
 
 @dataclass(frozen=True, slots=True)
 class SinkCommitFailed(CheckpointProblem):
-    """Some sink did not commit, or nobody knows; it will be asked again."""
+    """Some sink did not commit, or the outcome is unknown; it will be asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ class PointersRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PointerRemovalUnknown:
-    """`RemovePointers` failed, or nobody knows; it will be asked again."""
+    """`RemovePointers` failed, or its outcome is unknown; it will be asked again."""
 
     message: str
 

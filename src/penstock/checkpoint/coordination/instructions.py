@@ -118,7 +118,7 @@ class CommitSinks:
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted:
-    """Tell whoever works on the checkpoint to drop it; late answers are welcome but ignored."""
+    """Stop work on the checkpoint; late answers are ignored."""
 
     checkpoint_id: int
     failure: CheckpointFailure

@@ -16,10 +16,10 @@ from penstock.checkpoint.coordination.checkpoints import (
     TriggerRequest,
 )
 from penstock.checkpoint.coordination.triggering import Triggering
+from penstock.core.job import JobStatus
 
 if TYPE_CHECKING:
     from penstock.checkpoint.settings import CheckpointSettings
-    from penstock.core.job import JobStatus
 
 
 class Life(Enum):
@@ -55,6 +55,7 @@ class StopResult:
 
     savepoint: CompletedCheckpoint
     request_id: str
+    is_ordered: bool = False  # Its output is visible, and the job was told to finish.
 
 
 _FIRST_RETRY_MS: Final = 100
@@ -168,6 +169,8 @@ class DeletionQueue:
 
 COMMIT_TRIES: Final = 10
 """So many failed commits in a row, about half a minute of them, count as one failed checkpoint."""
+_TRIES_OF_THE_INTERRUPTED: Final = 4
+"""So many a job has that was cancelled or suspended and whose user waits: less than a second."""
 
 
 class SinkBacklog:
@@ -185,6 +188,7 @@ class SinkBacklog:
         """Failed commits in a row, over all checkpoints; only one that is done ends the row."""
         self._blamed = 0
         """Those of them for which the job has failed already."""
+        self._most_failures = COMMIT_TRIES
         self.retry_ms: int | None = None
         """When to try again; None unless a commit failed."""
 
@@ -222,10 +226,16 @@ class SinkBacklog:
         self._retries += 1
         self._failures += 1
 
+    def hurry(self, ending: JobStatus) -> None:
+        """The job ends: the next try is due now, and the interrupted have few."""
+        self._retries, self.retry_ms = 0, None
+        if ending in (JobStatus.CANCELED, JobStatus.SUSPENDED):
+            self._failures, self._most_failures = 0, _TRIES_OF_THE_INTERRUPTED
+
     @property
     def is_stuck(self) -> bool:
         """Whether so many commits in a row have failed that waiting for the next is in vain."""
-        return self._failures >= COMMIT_TRIES
+        return self._failures >= self._most_failures
 
     def exceeds(self, tolerable: int) -> bool:
         """Whether more than `tolerable` times `COMMIT_TRIES` have failed; then counts anew."""
@@ -235,7 +245,7 @@ class SinkBacklog:
         return True
 
     def give_up(self) -> None:
-        """Owes nothing any more: whoever starts from the checkpoint commits its output."""
+        """Owes nothing any more: a job that starts from the checkpoint commits its output."""
         self._due = self._in_flight = self.retry_ms = None
 
 

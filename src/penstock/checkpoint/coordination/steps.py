@@ -77,6 +77,7 @@ def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested
         stop=event.stop,
         drain=event.drain,
         full=event.full,
+        job=event.job,
     )
     declined = state.triggering.add(request)
     if declined is not None:
@@ -351,13 +352,11 @@ def on_leadership_lost(
         state.emit(instructions.NotifyAborted(pending.checkpoint_id, failure))
         waiting.append(pending.request)
     state.pending.clear()
-    request_ids = [request.request_id for request in waiting]
+    for request in waiting:
+        if request.request_id is not None:
+            state.emit(instructions.CompleteRequest(request.request_id, failure=failure))
     if state.stopping is not None:
-        request_ids.append(state.stopping.request_id)
-        state.stopping = None
-    for request_id in request_ids:
-        if request_id is not None:
-            state.emit(instructions.CompleteRequest(request_id, failure=failure))
+        _fail_stop(state, f"another process goes on with the job: {message}")
     state.move(Life.FENCED)
     state.emit(instructions.StepDown(message))
 
@@ -387,11 +386,13 @@ def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFaile
         f"tries in a row, the last one: {event.message}"
     )
     if state.life is Life.ENDING and state.sinks.is_stuck:
-        # Whoever starts from what is kept commits it; the end of the job must not wait for ever.
+        # A job that starts from what is kept commits it; the end of this one must not wait for it.
         state.sinks.give_up()
         state.keeps_everything = True
+        if state.stopping is not None:
+            _fail_stop(state, owed)
     elif state.stopping is not None and state.sinks.exceeds(0):
-        _fail_stop(state, owed)
+        state.fail_job(f"the stop with a savepoint failed: {_fail_stop(state, owed)}")
     elif state.life is Life.RUNNING and state.sinks.exceeds(state.settings.tolerable_failures):
         state.fail_job(
             f"{owed}. See the sink's error; checkpoints are complete, and the next attempt "
@@ -399,11 +400,11 @@ def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFaile
         )
 
 
-def _fail_stop(state: CoordinatorState, owed: str) -> None:
-    """A stop whose output does not become visible fails; its savepoint stays and holds the rest."""
+def _fail_stop(state: CoordinatorState, why: str) -> str:
+    """A stop fails whose savepoint is complete; returns what the answer says."""
     assert state.stopping is not None
     stopping, state.stopping = state.stopping, None
-    message = f"the savepoint {stopping.savepoint.location} is complete, but {owed}"
+    message = f"the savepoint {stopping.savepoint.location} is complete, but {why}"
     failure = facts.CheckpointFailure(facts.FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
     state.emit(instructions.CompleteRequest(stopping.request_id, failure=failure))
-    state.fail_job(f"the stop with a savepoint failed: {message}")
+    return message

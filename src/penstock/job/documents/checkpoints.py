@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.figures import Summary, summary_of
-from penstock.checkpoint.settings import RetentionPolicy, StorageKind
+from penstock.checkpoint.figures import SubtaskFigures, Summary, TaskFigures, summary_of
+from penstock.checkpoint.settings import CheckpointSettings, RetentionPolicy, StorageKind
 from penstock.checkpoint.statistics import (
     COMPLETED,
     FAILED,
@@ -23,8 +23,6 @@ from penstock.checkpoint.statistics import (
 from penstock.core.redaction import without_secrets
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.figures import SubtaskFigures, TaskFigures
-    from penstock.checkpoint.settings import CheckpointSettings
     from penstock.core.configuration import Configuration
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.core.job import JobStatus
+from penstock.core.job import JobExecutionResult, JobStatus
 from penstock.core.redaction import without_secrets
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.graph.nodes import KeyGroups, PartialAggregates
@@ -21,7 +21,6 @@ from penstock.job.record import TASK_STATES, stage_counts, stage_state, task_cou
 from penstock.runtime.job_metrics import PENDING_RECORDS, Rates, SubtaskTotals
 
 if TYPE_CHECKING:
-    from penstock.core.job import JobExecutionResult
     from penstock.graph.job_graph import JobGraph, Stage
     from penstock.job.record import FailureRecord, JobFacts
     from penstock.jobmanager.job_records import JobRecord
@@ -54,8 +53,38 @@ def job_view(facts: JobFacts, now_ms: int) -> dict[str, Any]:
             "name": facts.engine.name,
             "executors": facts.engine.executors,
             "cores": facts.engine.cores,
+            "table": _executors(facts),
+        },
+        "failures-by-cause": dict(facts.failure_counts),
+        "state-placement": {
+            "home-hits": facts.metrics.totals.home_hits,
+            "restores": facts.metrics.totals.restores,
+            "moves": facts.metrics.totals.moves,
         },
     }
+
+
+def _executors(facts: JobFacts) -> list[dict[str, Any]]:
+    """Returns each executor of a cluster with what it has: subtasks, records, state, memory."""
+    found = []
+    subtasks = facts.metrics.totals.subtasks.values()
+    for executor in sorted(facts.engine.known, key=lambda each: (len(each.id), each.id)):
+        at_home = [each for each in subtasks if each.home.partition("/")[0] == executor.id]
+        workers = {each.home: each.worker_bytes for each in at_home}
+        states = [each.state_bytes for mine in at_home for each in mine.operators.values()]
+        found.append(
+            {
+                "id": executor.id,
+                "host": executor.host,
+                "slots": executor.slots,
+                "subtasks": len(at_home),
+                "records-in": sum(each.records_in for each in at_home),
+                "state-bytes": sum(states),
+                # Of its Python workers, one for each slot: functions and state are there.
+                "memory-bytes": sum(workers.values()),
+            }
+        )
+    return found
 
 
 def _overdue(facts: JobFacts) -> dict[str, Any] | None:
@@ -329,5 +358,5 @@ def _entry(facts: JobFacts, failure: FailureRecord) -> dict[str, Any]:
         failure.time_ms,
         None if task is None else (task, facts.engine.host, facts.engine.name),
         attempt=failure.attempt,
-        **{"restored-checkpoint": failure.restored_id},
+        **{"restored-checkpoint": failure.restored_id, "failureLabels": {"cause": failure.cause}},
     )

@@ -26,6 +26,7 @@ def metrics_view(
         "job-name": facts.graph.job_name,
         "job": job_figures(facts, statistics, now_ms),
         "phases": facts.metrics.totals.phases_ms,
+        "failures": dict(facts.failure_counts),
         "storage": _storage(facts),
         "vertices": [_vertex(facts, stage, rates) for stage in facts.graph.stages],
     }

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.core.job import JobStatus
+from penstock.core.job import JobExecutionResult, JobStatus
 from penstock.core.redaction import shown_value
-from penstock.core.times import SystemClock
+from penstock.core.times import Clock, SystemClock
 from penstock.job import documents
 from penstock.job.documents.checkpoints import (
     checkpoint_config_view,
@@ -35,14 +35,11 @@ from penstock.job.documents.job import (
     vertex_view,
 )
 from penstock.job.documents.metrics import metrics_view
-from penstock.job.record import MOST_FAILURES
+from penstock.job.record import MOST_FAILURES, Job, JobFacts
 
 if TYPE_CHECKING:
     from penstock.checkpoint.statistics import CheckpointRecord, CheckpointStatistics
     from penstock.core.configuration import Configuration
-    from penstock.core.job import JobExecutionResult
-    from penstock.core.times import Clock
-    from penstock.job.record import Job, JobFacts
 
     View = Callable[[int], Any]
 

@@ -16,17 +16,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from penstock.core.errors import PenstockError
-from penstock.core.versioned import Committed, Rejected
+from penstock.core.versioned import Committed, Outcome, RecordVersion, Rejected, VersionedRecord
 from penstock.jobmanager.dispatching import Leadership
 from penstock.jobmanager.high_availability import election as decider
-from penstock.jobmanager.high_availability.election import decode_lease
-
-if TYPE_CHECKING:
-    from penstock.core.versioned import Outcome, RecordVersion, VersionedRecord
-    from penstock.jobmanager.high_availability.election import Election
+from penstock.jobmanager.high_availability.election import Election, decode_lease
 
 _log = logging.getLogger("penstock.election")
 _STOP_SECONDS: Final = 5.0

@@ -16,22 +16,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.job import JobStatus
-from penstock.core.times import jittered
+from penstock.core.times import Clock, jittered
 from penstock.files.errors import ObjectMissingError
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError, UnknownJobError
-from penstock.jobmanager.high_availability.job_store import StoredJob
+from penstock.jobmanager.high_availability.job_store import JobEntry, StoredJob
 from penstock.jobmanager.job_directory import JobDirectory
-from penstock.jobmanager.job_records import JobRecord
+from penstock.jobmanager.job_records import JobRecord, Submission
 
 if TYPE_CHECKING:
-    from penstock.core.times import Clock
     from penstock.jobmanager.dispatcher import JobDispatcher
     from penstock.jobmanager.high_availability.coordination import HaServices
-    from penstock.jobmanager.high_availability.job_store import JobEntry
-    from penstock.jobmanager.job_records import Submission
 
 _log = logging.getLogger("penstock.jobmanager")
 _RETRY_SECONDS: Final = 1.0
@@ -125,6 +122,12 @@ class ClusterJobs:
                 stored = self._store.load(job_id, entry)
             except ObjectMissingError as error:
                 return self._given_up(epoch, job_id, error)
+            if not stored.package:
+                raise ConfigurationError(
+                    f"the cluster id {self._services.settings.cluster_id} is that of an "
+                    f"application, which runs job {job_id}. Stop this job manager, and give it a "
+                    "high-availability.cluster-id of its own; until then the job stands still."
+                )
             record = stored.record
             job_intake.store(self._root, record, stored.submission, stored.package)
         if record.status.is_globally_terminal_state():

@@ -68,7 +68,8 @@ def open_high_availability(configuration: Configuration) -> HaServices | None:
     records = CoordinationRecords(settings, configuration.to_dict())
     try:
         # Whatever is forbidden, damaged or missing shows now and not when it is needed.
-        probe_storage(records.storage, settings.cluster_id, _new_id())
+        purpose = "be high-availability.storageDir"
+        probe_storage(records.storage, settings.cluster_id, _new_id(), purpose)
         records.open(LEASE).read()
     except BaseException:
         records.close()

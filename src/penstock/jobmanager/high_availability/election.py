@@ -20,17 +20,13 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from penstock.core.codec import DamagedError
 from penstock.core.errors import ConfigurationError
-from penstock.core.versioned import Committed, Rejected
-
-if TYPE_CHECKING:
-    from penstock.core.versioned import Outcome, RecordVersion
-
+from penstock.core.versioned import Committed, Outcome, RecordVersion, Rejected
 
 LEAST_TIMEOUT_MS: Final = 500
 _LONGEST_POLL_MS: Final = 500

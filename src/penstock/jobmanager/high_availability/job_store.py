@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -26,16 +26,11 @@ from penstock.checkpoint.pointer import fence
 from penstock.core.codec import DamagedError, seal, unseal
 from penstock.core.errors import StateError
 from penstock.core.job import JobStatus, application_status
-from penstock.core.versioned import Rejected, Unknown
-from penstock.files.contract import Content
+from penstock.core.versioned import Rejected, Unknown, VersionedRecord
+from penstock.files.contract import Content, Storage
 from penstock.files.errors import FilesError, ObjectExistsError, ObjectMissingError
 from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
 from penstock.jobmanager.job_records import JobRecord, RefusedError, Submission
-
-if TYPE_CHECKING:
-    from penstock.core.versioned import VersionedRecord
-    from penstock.files.contract import Storage
-
 
 _MAGIC: Final = b"\x93PENPLAN"
 _VERSION: Final = 1

@@ -26,11 +26,10 @@ from penstock.core.codec import MAGIC_BYTES, DamagedError, seal, unseal
 from penstock.core.errors import ConfigurationError, EnvironmentError_, install_extra
 from penstock.core.times import jittered
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
-from penstock.files.contract import Content
+from penstock.files.contract import Content, Storage
 from penstock.files.errors import FilesError, ObjectMissingError, StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
-    from penstock.files.contract import Storage
     from penstock.jobmanager.high_availability.settings import ZooKeeperSettings
 
 

@@ -15,19 +15,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from penstock.core.times import MAX_TIMESTAMP, NO_TIMESTAMP, saturating_add
 from penstock.operators.logic import TIMERS_AT_ONCE
 from penstock.operators.windows.assigners import AlignedWindows, missing_timestamp
 from penstock.operators.windows.grouping import Columns, has_many_keys
-from penstock.operators.windows.operator import WindowPath
+from penstock.operators.windows.operator import WindowLogic, WindowPath
 from penstock.operators.windows.triggers import PurgingTrigger
 from penstock.operators.windows.windows import TimeWindow, time_window
-
-if TYPE_CHECKING:
-    from penstock.operators.windows.operator import WindowLogic
-    from penstock.operators.windows.windows import TimeWindow
 
 # Firing of windows whose only timers are their last instant and their cleanup time.
 #

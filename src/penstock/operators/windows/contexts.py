@@ -39,13 +39,12 @@ from penstock.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
-from penstock.state.keyed import FUNCTION, TRIGGER
+from penstock.state.keyed import FUNCTION, TRIGGER, KeyedState
 from penstock.state.objects import reduce_callable
 
 if TYPE_CHECKING:
     from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
     from penstock.state.api import KeyedStateStore
-    from penstock.state.keyed import KeyedState
 
 
 class _GlobalState:

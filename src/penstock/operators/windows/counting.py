@@ -14,13 +14,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from penstock.operators.windows.grouping import group_by_key, look_up, write_all
-from penstock.operators.windows.operator import WindowPath
+from penstock.operators.windows.operator import WindowLogic, WindowPath
 from penstock.operators.windows.triggers import CountTrigger, PurgingTrigger
 from penstock.operators.windows.windows import GLOBAL_WINDOW, CountWindow
 
 if TYPE_CHECKING:
     from penstock.operators.windows.assigners import CountWindows
-    from penstock.operators.windows.operator import WindowLogic
     from penstock.state.tables import ValueTable
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.records import Batch, ColumnBatch, ColumnName, NotColumnar
 from penstock.core.times import NO_TIMESTAMP
 from penstock.operators.errors import user_code
-from penstock.operators.logic import OperatorLogic, OperatorSpec
+from penstock.operators.logic import OperatorContext, OperatorLogic, OperatorSpec
 from penstock.operators.windows.aggregates import (
     AvgAggregate,
     FieldAggregate,
@@ -39,7 +39,6 @@ from penstock.operators.windows.operator import WindowLogic, WindowParts
 
 if TYPE_CHECKING:
     from penstock.operators.functions import AggregateFunction
-    from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.aggregates import Single
 
 
@@ -349,7 +348,7 @@ class PartialAggregator:
         if NO_TIMESTAMP in timestamps:
             raise missing_timestamp(assigner, values[timestamps.index(NO_TIMESTAMP)])
         records = iter(values)
-        with user_code(self._spec.name, values, records):
+        with user_code(self._spec.name, values, records, before="the key selector"):
             keys = list(map(self._spec.selector, records))
         split: dict[int, dict[Any, list[Any]]] = {}
         newest: Counter[tuple[int, Any]] = Counter()

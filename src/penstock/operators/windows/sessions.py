@@ -12,21 +12,17 @@ for functions whose order of arguments matters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from penstock.core.errors import PenstockError, shorten
 from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
 from penstock.operators.errors import function_error
 from penstock.operators.windows.aligned import TimedFiring
-from penstock.operators.windows.assigners import missing_timestamp
+from penstock.operators.windows.assigners import SessionWindows, missing_timestamp
 from penstock.operators.windows.grouping import group_by_key, look_up, write_all
 from penstock.operators.windows.merging import MERGING_TABLE
-from penstock.operators.windows.operator import WindowPath
+from penstock.operators.windows.operator import WindowLogic, WindowPath
 from penstock.operators.windows.windows import TimeWindow
-
-if TYPE_CHECKING:
-    from penstock.operators.windows.assigners import SessionWindows
-    from penstock.operators.windows.operator import WindowLogic
 
 _FOR_EVER = MAX_TIMESTAMP + 1
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.state.keyed import KeyedState
 from penstock.state.rescaling import import_versions
-from penstock.state.rocksdb.base import RocksBase
+from penstock.state.rocksdb.base import RocksBase, RocksLimits, RocksSettings
 from penstock.state.rocksdb.fold import (
     STEP_ROWS,
     Fold,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from penstock.state.delta_chain import FoldPolicy, StateContext
     from penstock.state.evolution import StateFacts
     from penstock.state.payload import Payload
-    from penstock.state.rocksdb.base import RocksLimits, RocksSettings
     from penstock.state.tables import Row, Table
 
 ROCKSDB: Final = "rocksdb"

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.state.rocksdb.rows import chunk_number
 from penstock.state.rocksdb.table import ENTRY_BYTES, MISSING, RocksContext, RocksTable
-from penstock.state.tables import ListTable
+from penstock.state.tables import Columns, Conversion, ListTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from penstock.state.tables import Columns, Conversion
 
 
 class _Tail:

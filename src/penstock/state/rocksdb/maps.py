@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.state.rocksdb.rows import stable_bytes
 from penstock.state.rocksdb.table import ENTRY_BYTES, MISSING, RocksTable
-from penstock.state.tables import ABSENT, CLEARED, MapTable, map_columns
+from penstock.state.tables import ABSENT, CLEARED, Columns, Conversion, MapTable, map_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from penstock.state.tables import Columns, Conversion
 
 
 class _Part:

@@ -40,13 +40,12 @@ from penstock.state.rocksdb.rows import (
     flagged,
     has_plain_owner,
 )
-from penstock.state.serializers import table_serializer
+from penstock.state.serializers import Serializer, table_serializer
 from penstock.state.ttl import changed_content, keeping_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.state.serializers import Serializer
     from penstock.state.tables import Conversion
 
     Evolve = Callable[[str], Conversion]

@@ -17,8 +17,8 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.state.rocksdb.row_values import RowValues, TableDescription, renumbered_flags
-from penstock.state.rocksdb.rows import IS_TIMED, frame, owner_of
-from penstock.state.tables import Spaces, Table, ValueTable
+from penstock.state.rocksdb.rows import IS_TIMED, RowKeys, frame, owner_of
+from penstock.state.tables import Columns, Conversion, Spaces, Table, ValueTable
 from penstock.state.ttl import changed_content, keeping_times, retimed
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from penstock.state.delta_chain import StateContext
     from penstock.state.rocksdb.base import RocksBase, RocksLimits
-    from penstock.state.rocksdb.rows import RowKeys
-    from penstock.state.tables import Columns, Conversion
 
 MISSING: Final = object()
 """Not in memory; the base may have it."""

@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.times import MIN_TIMESTAMP
-from penstock.state.rocksdb.rows import TIMER_PREFIX, encode_timer, owner_of
+from penstock.state.rocksdb.rows import TIMER_PREFIX, RowKeys, encode_timer, owner_of
 from penstock.state.timers import TimerColumns, TimerTable
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from penstock.state.plain_serializer import Pickles
     from penstock.state.rocksdb.base import RocksBase
-    from penstock.state.rocksdb.rows import RowKeys
 
 _TIME: Final = struct.Struct(">Q")
 _TIME_START: Final = len(TIMER_PREFIX) + 1

@@ -2,13 +2,13 @@
 
 import { h } from "./dom.js";
 import { count, time } from "./format.js";
-import { copyButton, empty, facts, missing, section } from "./parts.js";
+import { copyButton, empty, facts, figures, missing, section } from "./parts.js";
 
 export function needs() {
   return {};
 }
 
-export function view(page) {
+export function view(page, job) {
   const found = page.data.exceptions;
   if (!found) return missing(page, "exceptions", "list of exceptions");
   const entries = found.exceptionHistory?.entries ?? [];
@@ -20,6 +20,7 @@ export function view(page) {
   }
   const [latest, ...earlier] = entries;
   return [
+    byCause(job),
     section("Latest failure", { note: message(latest) }, entryFacts(latest), trace(latest)),
     earlier.length > 0 &&
       section(
@@ -28,6 +29,18 @@ export function view(page) {
         earlier.map((entry) => folded(entry)),
       ),
   ];
+}
+
+/** How many failures had which cause, the most frequent first. */
+function byCause(job) {
+  const causes = Object.entries(job?.["failures-by-cause"] ?? {});
+  if (causes.length === 0) return null;
+  causes.sort(([, left], [, right]) => right - left);
+  return section(
+    "Failures by cause",
+    { note: "Since the driver of the job started." },
+    figures(causes.map(([cause, number]) => [cause, count(number)])),
+  );
 }
 
 function message({ exceptionName }) {
@@ -54,6 +67,7 @@ function entryFacts(entry) {
     ["What", h("strong", null, headline(entry))],
     entry.taskName ? ["Task", entry.taskName] : null,
     entry.endpoint ? ["Worker", entry.endpoint] : null,
+    entry.failureLabels?.cause ? ["Cause", entry.failureLabels.cause] : null,
     typeof entry.attempt === "number" ? ["Attempt", count(entry.attempt)] : null,
     typeof restored === "number" ? ["Then restored from", `checkpoint ${restored}`] : null,
   ]);

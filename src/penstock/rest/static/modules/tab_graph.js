@@ -43,7 +43,7 @@ export function view(page, job) {
   const selected = byId.has(page.route.item) ? page.route.item : null;
   const nodes = job.plan?.nodes ?? vertices.map(({ id }) => ({ id, inputs: [] }));
   return [
-    totals(vertices, figuresById),
+    totals(vertices, figuresById, job["state-placement"]),
     graph(page, {
       nodes,
       vertices: byId,
@@ -52,10 +52,38 @@ export function view(page, job) {
     }),
     selected !== null && subtasks(page, byId.get(selected)),
     stages(page, vertices, figuresById),
+    executors(page, job.engine?.table ?? []),
   ];
 }
 
-function totals(vertices, figuresById) {
+function executors(page, rows) {
+  if (rows.length === 0) return null;
+  return section(
+    "Executors",
+    { note: "Each holds the state of its subtasks." },
+    table(
+      {
+        id: "executors",
+        caption: "Executors of the job",
+        rows,
+        rowKey: ({ id }) => id,
+        columns: [
+          { id: "id", label: "Executor", cell: ({ id }) => id, sort: ({ id }) => Number(id) },
+          { id: "host", label: "Host", cell: ({ host }) => clipped(host), sort: ({ host }) => host },
+          numberColumn("slots", "Slots", (row) => row.slots, count),
+          numberColumn("subtasks", "Subtasks", (row) => row.subtasks, count),
+          numberColumn("records", "Records in", (row) => row["records-in"], count),
+          numberColumn("state", "State", (row) => row["state-bytes"], bytes),
+          numberColumn("memory", "Python memory", (row) => row["memory-bytes"], bytes),
+        ],
+        empty: "No executor has joined yet.",
+      },
+      page,
+    ),
+  );
+}
+
+function totals(vertices, figuresById, placement) {
   const all = [...figuresById.values()];
   const sum = (name) => {
     const known = all.map((each) => each[name]).filter(isNumber);
@@ -78,7 +106,22 @@ function totals(vertices, figuresById) {
       ? []
       : [["Not read yet", count(sum("pending")), "Records that wait in Kafka: the lag of all partitions"]]),
     ["Late records dropped", count(sum("lateDropped"))],
+    ...atHome(placement),
   ]);
+}
+
+/** How often subtasks ran where their state is; nothing before the second epoch. */
+function atHome(placement) {
+  const { "home-hits": hits = 0, restores = 0, moves = 0 } = placement ?? {};
+  if (hits + restores === 0) return [];
+  return [
+    [
+      "State at home",
+      share(hits / (hits + restores)),
+      `Subtasks found their state in their worker ${count(hits)} times, read it from files ` +
+        `${count(restores)} times, and moved ${count(moves)} times in this attempt`,
+    ],
+  ];
 }
 
 function numberColumn(id, label, value, show, hint) {
