@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +18,31 @@ if TYPE_CHECKING:
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Says which tests share a process in a run with `--dist loadgroup`: those of a file.
+
+    Those on hosts and those in a browser all share one, because a browser breaks off what it loads
+    when the machine gets another network interface; those of Kafka share a broker.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    @functools.cache
+    def group_of(file: str) -> str:
+        folder = Path(file).parent.name
+        opens_tabs = "open_tab" in (config.rootpath / file).read_text(encoding="utf-8")
+        if folder == "cluster" or opens_tabs:
+            return "network"
+        return folder if folder == "kafka" else file
+
+    class ByGroup(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid.partition("::")[0])
+
+    return ByGroup(config, log)
 
 
 @pytest.fixture

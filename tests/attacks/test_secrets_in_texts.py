@@ -42,6 +42,7 @@ KEYS = [
     "security.ssl.rest.passphrase",
     "db.pass",
     "kafka.sasl.jaas.config",
+    "schema.registry.basic.auth.user.info",
     "my.api_key",
     "my.bearer.token",
 ]
@@ -82,11 +83,32 @@ def test_other_settings_are_shown(key: str) -> None:
         ("(password=hunter2)", "(password=******)"),
         ("f(password='hun ter', user=3)", "f(password='******', user=3)"),
         ('{"api_key": "abc def", "n": 1}', '{"api_key": "******", "n": 1}'),
+        # A value in quotes ends at them, however often they were quoted themselves.
+        (r"""{"password": "hun\"ter", "n": 1}""", '{"password": "******", "n": 1}'),
+        (
+            r"""["Login required user=\"ann\" password=\"hun ter\";", 1]""",
+            r"""["Login required user=\"ann\" password=\"******\";", 1]""",
+        ),
+        (
+            r"""{\"password\": \"a\\\"b\", \"authorization\": \"Basic dTpw\"}""",
+            r"""{\"password\": \"******\", \"authorization\": \"Basic ******\"}""",
+        ),
+        (r"""[\"--token\", \"x\", \"-v\"]""", r"""[\"--token\", \"******\", \"-v\"]"""),
+        (r"""passphrase=\"open sesame\" 1""", r"""passphrase=\"******\" 1"""),
+        ('jaas=\'user="ann" a="b"\' c', "jaas='******' c"),
+        ('password="" user="ann"', 'password="******" user="ann"'),
+        # A line of a program, as tracebacks show it.
+        (
+            """b.set_property("sasl.password", "hun'ter").build()""",
+            """b.set_property("sasl.password", "******").build()""",
+        ),
+        ('("sasl.jaas.config",\n    \'a="b"\',\n)', "(\"sasl.jaas.config\",\n    '******',\n)"),
         ("aws.secret.access-key: abc def", "aws.secret.access-key: ****** def"),
         ("passphrase: open sesame\nnext", "passphrase: ******\nnext"),
         ("--token x --name y", "--token ****** --name y"),
         ("['a.py', '--token', 'x', '-v']", "['a.py', '--token', '******', '-v']"),
         ("--password=hunter2 -v", "--password=****** -v"),
+        (r"--password hun\ter -v", "--password ****** -v"),
         ("-Dmy.password=hunter2 -v", "-Dmy.password=****** -v"),
         ("Authorization: Bearer a.b-c", "Authorization: Bearer ******"),
         ("'authorization': 'Basic dTpw'", "'authorization': 'Basic ******'"),
@@ -104,6 +126,12 @@ def test_other_settings_are_shown(key: str) -> None:
             "AccountName=shop;AccountKey=******;EndpointSuffix=core.windows.net",
         ),
         ("fs.azure.account.key.shop=ab==", "fs.azure.account.key.shop=******"),
+        (
+            "jdbc:postgresql://h/d?options=-c%20password%3Dhun%26ter&ssl=true",
+            "jdbc:postgresql://h/d?options=-c%20password%3D******&ssl=true",
+        ),
+        ("jdbc:postgresql://ann:hun/ter@h/d", "jdbc:postgresql://******@h/d"),
+        ("s3://AKIA:ab/c+d@bucket/x is slow", "s3://******@bucket/x is slow"),
         ("a eyJhbGci.eyJzdWIi.c2ln b", "a ****** b"),
         (
             "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY----- rest",
@@ -118,6 +146,9 @@ def test_other_settings_are_shown(key: str) -> None:
         ("map() signature: (x)", "map() signature: (x)"),
         ("all tests pass: 5", "all tests pass: 5"),
         ("nothing to hide", "nothing to hide"),
+        ("columns ('user', 'password', 'age')", "columns ('user', 'password', 'age')"),
+        ("http://host:8081/jobs/a@b", "http://host:8081/jobs/a@b"),
+        ("http://[::1]:8081/jobs/a@b", "http://[::1]:8081/jobs/a@b"),
     ],
 )
 def test_secrets_in_texts(text: str, expected: str) -> None:
@@ -126,9 +157,22 @@ def test_secrets_in_texts(text: str, expected: str) -> None:
 
 
 ENDLESS = [
-    *("x", "password", "s3://", "a://b@", "token=", "--token ", "password=a,", "a,a,", "'\"", "-"),
+    *(
+        "x",
+        "password",
+        "s3://",
+        "a://b@",
+        "a://b:c",
+        "token=",
+        "--token ",
+        "password=a,",
+        "a,a,",
+        "'\"",
+        "-",
+    ),
     *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "eyJ", "eyJa.", "eyJa.eyJa.", "?sig=", "fs."),
     *("authorization ", "authorization: ", "authorization:a ", "bearer ", 'password="', "key."),
+    *("('token','a'", '("token","\\"', 'token="\\"', "token=\\"),
     *("token=a,b;c)", "passphrase ", "passphrase=", "://", "proxy-authorization:", "=,;)"),
 ]
 

@@ -6,10 +6,15 @@ A copy has run nothing yet: it is as new as a process of `kill_oracle.start`.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import multiprocessing
 import os
+import select
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,7 +50,7 @@ class ForkedJobs:
         more = json.dumps({key.replace("__", "."): value for key, value in settings.items()})
         arguments = (directory, end, master, backend, start_from, more)
         process = self._context.Process(
-            target=_run, args=(self._program, faults, steered, arguments)
+            target=_run, args=(os.getpid(), self._program, faults, steered, arguments)
         )
         process.start()
         return ForkedJob(process)
@@ -71,8 +76,12 @@ class ForkedJob:
         return self._process.exitcode
 
 
-def _run(program: str, faults: str, steered: str, arguments: tuple[Any, ...]) -> None:
+def _run(
+    campaign: int, program: str, faults: str, steered: str, arguments: tuple[Any, ...]
+) -> None:
     """Runs in the new process."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # It dies with the server.
+    threading.Thread(target=_end_with, args=(campaign, os.getppid()), daemon=True).start()
     os.setsid()
     log = os.open(arguments[0] / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
@@ -80,6 +89,14 @@ def _run(program: str, faults: str, steered: str, arguments: tuple[Any, ...]) ->
     os.environ["KILL_JOB_STEERED"] = steered
     _arm(faults)
     sys.modules[program].main(*arguments)
+
+
+def _end_with(campaign: int, server: int) -> None:
+    """Kills the server when the campaign has ended, however that was."""
+    with contextlib.suppress(ProcessLookupError):
+        select.select([os.pidfd_open(campaign)], [], [])
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(server, signal.SIGKILL)
 
 
 def _arm(faults: str) -> None:

@@ -2,8 +2,10 @@
 
     cluster_job.py <records> <master> <address of this host> <endpoint> <settings as JSON>
 
-It numbers the records of each key, and its output is objects of the bucket. While there is an
-object `paced`, it reads one epoch's worth for each checkpoint.
+With the setting `process` it is started directly, as that process of one job; without, by a job
+manager. With `upgraded` it is a later version of the program. The address may be `own`. It numbers
+the records of each key, and its output is objects of the bucket. While there is an object `paced`,
+it reads one epoch's worth for each checkpoint.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import socket
 import sys
+import urllib.parse
 from typing import Any
 
 import obstore
@@ -59,9 +63,12 @@ class Numbers(PythonSource):
 
     def latest_offset(self, split: str) -> int:
         store = bucket(self.endpoint)
-        names = [each["path"] for batch in obstore.list(store) for each in batch]
-        if "paced" not in names:
+        try:
+            obstore.head(store, "paced")
+        except FileNotFoundError:
             return self.end // 2
+        # Not those of the output, which are many.
+        names = [each["path"] for batch in obstore.list(store, "checkpoints") for each in batch]
         done = [int(each.split("/chk-")[1].split("/")[0]) for each in names if "/chk-" in each]
         return min((2 + max(done, default=0)) * EPOCH, self.end) // 2
 
@@ -77,6 +84,17 @@ class Numbered(KeyedProcessFunction):
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         yield f"{context.get_current_key()},{count},{value}"
+
+
+class Passed(KeyedProcessFunction):
+    """What a later version of the program has in addition, with state."""
+
+    def open(self, context: Any) -> None:
+        self.passed = context.get_state(ValueStateDescriptor("passed"))
+
+    def process_element(self, value: str, context: Any) -> Any:
+        self.passed.update((self.passed.value() or 0) + 1)
+        yield value
 
 
 class Objects(Sink):
@@ -113,10 +131,21 @@ class _Commit(Committer):
             obstore.put(self.store, f"out/{name}", "\n".join(lines).encode())
 
 
+def own_address(endpoint: str) -> str:
+    """Returns the address of this host in the network of the object store."""
+    place = urllib.parse.urlsplit(endpoint)
+    with socket.create_connection((place.hostname, place.port), timeout=60) as connection:
+        return str(connection.getsockname()[0])
+
+
 def main(end: int, master: str, address: str, endpoint: str, more: str) -> None:
     settings = json.loads(more)
-    number = int(settings.pop("process", "1"))
-    set_launcher(functools.partial(start_job, job_id=JOB_ID, leader_epoch=number))
+    if "process" in settings:
+        number = int(settings.pop("process"))
+        set_launcher(functools.partial(start_job, job_id=JOB_ID, leader_epoch=number))
+    is_upgraded = settings.pop("upgraded", "") == "yes"
+    if address == "own":
+        address = own_address(endpoint)
     configuration = Configuration()
     for key, value in {
         "penstock.spark.master": master,
@@ -145,7 +174,10 @@ def main(end: int, master: str, address: str, endpoint: str, more: str) -> None:
     env.set_parallelism(int(settings.get("parallelism.default", "4")))
     numbers = env.add_source(Numbers(end, endpoint)).uid("numbers")
     keyed = numbers.key_by(lambda value: value % KEYS)
-    keyed.process(Numbered()).uid("numbered").sink_to(Objects(endpoint)).uid("out")
+    lines = keyed.process(Numbered()).uid("numbered")
+    if is_upgraded:
+        lines = lines.key_by(lambda line: len(line)).process(Passed()).uid("passed")
+    lines.sink_to(Objects(endpoint)).uid("out")
     env.execute("on hosts")
 
 

@@ -25,6 +25,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Starts the job's driver on a host; two underscores of a setting stand for a dot."""
     host = hosts.hosts[on]
+    settings = {"process": "1", **settings}
     more = json.dumps({key.replace("__", "."): value for key, value in settings.items()})
     command = [sys.executable, str(PROGRAM), str(records), spark.master, host.address]
     return host.start([*command, hosts.endpoint, more], hosts.log(f"driver-{on}"))
@@ -61,6 +62,11 @@ class Bucket:
     def delete(self, name: str) -> None:
         self._client.delete_object(Bucket="bucket", Key=name)
 
+    def clear(self) -> None:
+        """Removes all objects."""
+        for name in self.names(""):
+            self.delete(name)
+
     def newest_checkpoint(self) -> int:
         names = [each for each in self.names("checkpoints/") if each.endswith("/_metadata")]
         return max((int(each.split("/chk-")[1].split("/")[0]) for each in names), default=0)
@@ -94,6 +100,11 @@ def finish(bucket: Bucket, hosts: Hosts, job: subprocess.Popen[bytes], records: 
     bucket.delete("paced")
     wait_until(lambda: job.poll() is not None, hosts)
     assert job.returncode == 0, hosts.logs()
+    compare(bucket, records)
+
+
+def compare(bucket: Bucket, records: int) -> None:
+    """The output holds each record once."""
     found, right = bucket.lines(), wanted(records)
     lost, doubled = right - found, found - right
     assert not lost, f"{lost.total()} lost"

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -201,14 +201,18 @@ class SparkCluster:
         hosts: Where.
         cores: Of each worker.
         settings: Further settings of the workers' JVMs, such as time-outs.
+        on: Some of the hosts, for one of several clusters.
     """
 
-    def __init__(self, hosts: Hosts, cores: int = 1, settings: str = "") -> None:
+    def __init__(
+        self, hosts: Hosts, cores: int = 1, settings: str = "", on: Sequence[Host] = ()
+    ) -> None:
         self._hosts = hosts
         self._cores = cores
         self._settings = settings
         self._numbers = itertools.count(1)
-        first = hosts.hosts[0]
+        first, *others = on or hosts.hosts
+        log = f"master-{first.name}"
         self.master = f"spark://{first.address}:7077"
         first.start(
             [
@@ -218,11 +222,11 @@ class SparkCluster:
                 "--webui-port",
                 "0",
             ],
-            hosts.log("master"),
+            hosts.log(log),
             _spark_environment(first),
         )
-        wait_until(lambda: "I have been elected leader" in self._log("master"), hosts)
-        names = [self.start_worker(host) for host in hosts.hosts[1:]]
+        wait_until(lambda: "I have been elected leader" in self._log(log), hosts)
+        names = [self.start_worker(host) for host in others]
         for name in names:
             wait_until(lambda name=name: "registered with master" in self._log(name), hosts)
 

@@ -15,7 +15,7 @@ from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
 from penstock.files.wrappers import RetryingStorage, ScopedStorage
-from penstock.testing.simulated_disk import SimulatedDisk
+from simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

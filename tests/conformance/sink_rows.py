@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 from pyarrow import parquet
 
 from penstock.connectors.collect import CollectedResults, CollectSink, PrintSink
-from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
+from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory
+from penstock.connectors.file_sink.encoders import Encoder
 from penstock.connectors.file_sink.rolling import BucketAssigner, RollingPolicy
 from penstock.connectors.file_sink.sink import FileSink
+from penstock.connectors.formats.avro_rows import AvroSchema
+from penstock.connectors.jdbc.client import JdbcConnectionOptions
+from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.spark import SparkSink
 from penstock.connectors.user_sink import PythonSink
+from penstock.core.types import Types
+from penstock.testing.connectors import SinkTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pytest
 
     from penstock.connectors.sink import CommitContext, Sink, WriterContext
 
 
 @dataclass
-class Target:
-    """A sink and a way to see what readers of its output see."""
+class Target(SinkTarget):
+    """A sink, and where its files are."""
 
-    sink: Sink
-    visible: Callable[[], list[str]]
-    spark: Any = None
     files: Path | None = None
     counts_dead_files: bool = True
 
@@ -133,6 +137,21 @@ def parquet_file_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Tar
     return Target(builder.build(), lambda: visible_rows(folder), files=folder)
 
 
+def avro_file_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
+    schema = AvroSchema.parse_string('"string"')
+    builder = FileSink.for_bulk_format(str(folder), BulkWriterFactory.avro(schema))
+
+    def visible() -> list[str]:
+        found: list[str] = []
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.name.startswith((".", "_")):
+                with path.open("rb") as file:
+                    found += fastavro.reader(file)
+        return found
+
+    return Target(builder.build(), visible, files=folder)
+
+
 def own_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
     # What an attempt that never reported left is the user's own to clean up.
     return Target(
@@ -146,10 +165,45 @@ def spark_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
     return Target(SparkSink(spark.function), lambda: spark.rows, spark)
 
 
+def sqlite_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> Target:
+    path = folder / "out.db"
+
+    def rows(sql: str) -> list[Any]:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            return database.execute(sql).fetchall()
+
+    rows("CREATE TABLE t (value TEXT)")
+    options = JdbcConnectionOptions(f"jdbc:sqlite:{path}")
+    sink = JdbcSink.exactly_once_sink(
+        "INSERT INTO t VALUES (?)", Types.ROW([Types.STRING()]), options
+    )
+    return Target(
+        Rows(sink), lambda: [value for (value,) in rows("SELECT value FROM t ORDER BY rowid")]
+    )
+
+
+class Rows(PythonSink):
+    """Hands text as rows to another sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def create_writer(self, context: WriterContext) -> Any:
+        writer = self.sink.create_writer(context)
+        write = writer.write
+        writer.write = lambda values, *more: write([(each,) for each in values], *more)
+        return writer
+
+    def create_committer(self) -> Any:
+        return self.sink.create_committer()
+
+
 SINKS = {
+    "SQLite": sqlite_target,
     "collect": collect_target,
     "print": print_target,
     "files, rows": row_file_target,
+    "files, Avro": avro_file_target,
     "files, Parquet": parquet_file_target,
     "own": own_target,
     "Spark": spark_target,

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import csv
 import gzip
 import json
 import random
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pyarrow as arrow
-from pyarrow import parquet
+from pyarrow import orc, parquet
 
 from penstock.connectors.collection import CollectionSource
 from penstock.connectors.custom import PythonSource, Timestamped, Watermark
 from penstock.connectors.demo_events import DemoEvents, DemoEventSource
+from penstock.connectors.files.block_formats import AvroFormat, OrcFormat
 from penstock.connectors.files.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.source import FileSource
 from penstock.connectors.generator import DataGeneratorSource, NumberSequenceSource
+from penstock.connectors.jdbc.source import JdbcSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,6 +106,25 @@ def json_file(folder: Path) -> tuple[Source, list[Any]]:
     return builder.set_cut_bytes(300).build(), JSON_VALUES
 
 
+def avro_file(folder: Path) -> tuple[Source, list[Any]]:
+    rows = [{"n": number, "text": f"é{number}" * (number % 9)} for number in range(800)]
+    fields = [{"name": "n", "type": "int"}, {"name": "text", "type": "string"}]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    with (folder / "t.avro").open("wb") as file:
+        fastavro.writer(file, schema, rows, "deflate", sync_interval=700)
+    builder = FileSource.for_bulk_file_format(AvroFormat(), str(folder))
+    return builder.set_cut_bytes(900).build(), rows
+
+
+def orc_file(folder: Path) -> tuple[Source, list[Any]]:
+    rows = [{"n": number, "text": f"é{number}"} for number in range(800)]
+    with orc.ORCWriter(str(folder / "t.orc"), batch_size=64, stripe_size=64) as writer:
+        for start in range(0, 800, 160):
+            writer.write(arrow.Table.from_pylist(rows[start : start + 160]))
+    builder = FileSource.for_bulk_file_format(OrcFormat(), str(folder))
+    return builder.set_cut_bytes(300).build(), rows
+
+
 def parquet_file(folder: Path) -> tuple[Source, list[Any]]:
     rows = [{"n": n, "s": None if n % 5 == 0 else f"v{n}"} for n in range(500)]
     parquet.write_table(arrow.Table.from_pylist(rows), folder / "t.parquet", row_group_size=70)
@@ -145,6 +169,17 @@ def demo(folder: Path) -> tuple[Source, list[Any]]:
     return DemoEventSource(3000, seed=3, ids=50, num_splits=2), lines
 
 
+def sqlite_rows(folder: Path) -> tuple[Source, list[Any]]:
+    path = folder / "in.db"
+    records = [(7 * number, f"row {number}") for number in range(1000)]
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, word TEXT)")
+        database.executemany("INSERT INTO t VALUES (?, ?)", records)
+    builder = JdbcSource.builder().set_db_url(f"jdbc:sqlite:{path}")
+    builder.set_sql("SELECT * FROM t").set_split_column("id", 3).set_result_extractor(tuple)
+    return builder.build(), records
+
+
 SOURCES: dict[str, Callable[[Path], tuple[Source, list[Any]]]] = {
     "collection": lambda folder: (CollectionSource(range(1000), 64), list(range(1000))),
     "numbers": lambda folder: (
@@ -154,6 +189,7 @@ SOURCES: dict[str, Callable[[Path], tuple[Source, list[Any]]]] = {
     "generator": rated,
     "seeded generator": seeded,
     "demo events": demo,
+    "SQLite": sqlite_rows,
     "own": lambda folder: (Halves(), list(range(500))),
     "text": text_file,
     "text in UTF-16": utf16_file,
@@ -162,5 +198,7 @@ SOURCES: dict[str, Callable[[Path], tuple[Source, list[Any]]]] = {
     "text, directory": several_files,
     "CSV": csv_file,
     "JSON lines": json_file,
+    "Avro": avro_file,
+    "ORC": orc_file,
     "Parquet": parquet_file,
 }

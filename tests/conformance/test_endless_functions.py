@@ -6,6 +6,7 @@ what an hour in a C call is to a thread: no exception wakes it.
 
 from __future__ import annotations
 
+import operator
 import os
 import signal
 import subprocess
@@ -44,11 +45,20 @@ class Held:
 
     @classmethod
     def still(cls) -> None:
-        while not cls.released.is_set():
-            # The interruption may come a moment before the wait.
-            with suppress(BaseException):
-                cls.reached.set()
-                cls.released.wait(3600)
+        entered, gate = threading.Lock(), threading.Lock()
+        entered.acquire()
+        gate.acquire()
+
+        def usher() -> None:
+            entered.acquire()
+            cls.reached.set()
+            cls.released.wait()
+            gate.release()
+
+        threading.Thread(target=usher, daemon=True).start()
+        # One call in C: once it was told of, there is no line for an exception to be raised in.
+        with suppress(BaseException):
+            list(map(operator.call, (entered.release, gate.acquire)))
 
     @classmethod
     def busy(cls) -> None:
@@ -228,6 +238,37 @@ def test_cancelled_in_a_commit(tmp_path: Path, interval: str) -> None:
     assert ended(client) is JobStatus.CANCELED
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_commit_that_does_not_end_is_warned_of_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    stops: bool,
+) -> None:
+    """While epochs go on, and where the job waits for it."""
+
+    def warnings() -> list[str]:
+        return [each.getMessage() for each in caplog.records if "committed for" in each.message]
+
+    monkeypatch.setattr("penstock.checkpoint.executor.SLOW_COMMIT_MS", 0)
+    env = environment(tmp_path, 1, PLAIN)
+    env.enable_checkpointing(3_600_000 if stops else 10)
+    env.from_source(Endless(), no_watermarks(), "endless").sink_to(Stubborn())
+    client = env.execute_async()
+    if stops:
+        wait_for(lambda: client.last_epoch >= 1, "an epoch")
+        client.stop_with_savepoint(False, str(tmp_path / "savepoint"))
+    assert Held.reached.wait(SECONDS)
+    wait_for(lambda: len(warnings()) == 1, "the warning")
+    epochs = client.last_epoch
+    if not stops:
+        wait_for(lambda: client.last_epoch > epochs + 2, "more epochs")
+    client.cancel()
+    assert ended(client) is JobStatus.CANCELED
+    (warning,) = warnings()
+    assert "no checkpoint completes" in warning
+
+
 def test_cancelled_in_the_search_for_splits(tmp_path: Path) -> None:
     env = environment(tmp_path, 1, PLAIN)
     env.from_source(Unfindable(), no_watermarks(), "unfindable").print()
@@ -373,7 +414,8 @@ env.execute()
 def test_interrupted_from_the_keyboard(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     process = subprocess.Popen(
-        [sys.executable, str(tmp_path / "program.py")],
+        # Where the tests themselves run in the background, SIGINT is ignored, and inherited so.
+        ["env", "--default-signal=INT", sys.executable, str(tmp_path / "program.py")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -138,10 +138,26 @@ USER_ERRORS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
         lambda s: s.key_by(inverse).sum(),
         [
             *FRAMES,
-            r"in operator 'Sum'",
+            r"in the key selector before operator 'Sum'",
             r"  record: 3",
             r"  task: 'Source: Collection Source', subtask 1 of 1",
             r"  epoch: 1",
+        ],
+    ),
+    "key selector of a window": (
+        lambda s: event_time(s).key_by(inverse).window(TumblingEventTimeWindows.of(10)).sum(),
+        [*FRAMES, r"in the key selector before operator 'TumblingEventTimeWindows'"],
+    ),
+    "partitioner": (
+        lambda s: (
+            s.partition_custom(lambda key, n: int(0 * inverse(key)), lambda x: x).map(str).uid("m")
+        ),
+        [
+            FRAMES[0],
+            r'  File ".*test_error_texts.py", line \d+, in <lambda>',
+            *FRAMES[1:],
+            r"in the partitioner before operator 'Map'",
+            r"  record: 3",
         ],
     ),
     "reduce": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.checkpoint.files import CheckpointFiles
 from penstock.common import JobStatus
 from penstock.core.errors import PenstockError
 from penstock.files.errors import StorageError
+from penstock.job.record import failure_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,3 +140,24 @@ def test_damage_found_in_recovery_ends_the_job(tmp_path: Path) -> None:
         client.get_job_execution_result().result(200)
     assert "It was truncated or replaced" in str(caught.value)
     assert [*tmp_path.glob("checkpoints/*/chk-*/_metadata")], "what is left is for people to judge"
+
+
+def stands_still(value: int) -> int:
+    while value >= 6:
+        time.sleep(0.01)
+    return value
+
+
+def test_a_checkpoint_that_fails_in_the_middle_of_an_epoch_is_the_cause(tmp_path: Path) -> None:
+    """The epoch is interrupted for it; that must not hide why."""
+    options = {
+        "restart-strategy.type": "none",
+        "penstock.epoch.max-records": "3",
+        CHECKPOINTING + "interval": "10 ms",
+        CHECKPOINTING + "timeout": "200 ms",
+    }
+    env = environment(tmp_path, options=options)
+    env.from_collection(list(range(1, 12))).map(stands_still).print()
+    with pytest.raises(PenstockError, match=r"tolerable-failed-checkpoints .*EXPIRED") as caught:
+        env.execute()
+    assert failure_of(caught.value, 1, 0).cause == "checkpoint"

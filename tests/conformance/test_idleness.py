@@ -86,6 +86,38 @@ def test_without_idleness_the_quiet_split_holds_everything_back(tmp_path: Path) 
     assert shown() == [(0, 0, 25), (0, 1, 26)]
 
 
+@pytest.mark.parametrize("behind", [False, True], ids=["in-the-source", "behind-it"])
+@pytest.mark.parametrize(("parallelism", "idle_after_ms"), [(3, None), (2, None), (3, 30)])
+def test_more_subtasks_than_splits_are_warned_of(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    behind: bool,
+    parallelism: int,
+    idle_after_ms: int | None,
+) -> None:
+    """A subtask without a split holds event time back, and shows nothing that says so."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda t: t)
+    if idle_after_ms is not None:
+        strategy = strategy.with_idleness(Duration.of_millis(idle_after_ms))
+    env = environment(tmp_path, parallelism, {"execution.checkpointing.interval": ""})
+    if behind:
+        none = WatermarkStrategy.no_watermarks()
+        clocks = env.from_source(Clocks(), none, "clocks").assign_timestamps_and_watermarks(
+            strategy
+        )
+    else:
+        clocks = env.from_source(Clocks(), strategy, "clocks")
+    clocks.map(lambda time: [time]).add_sink(Visible("out"))
+    client = env.execute_async()
+    wait_for(lambda: client.last_epoch >= 3, "some epochs")
+    client.cancel()
+    client._wait_quietly()
+    said = [each for each in caplog.messages if "have no split" in each]
+    assert len(said) == (1 if parallelism > 2 and idle_after_ms is None else 0)
+    assert all("1 of 3 subtasks of 'Source: clocks' have" in each for each in said)
+    assert all("parallelism to 2, or" in each for each in said)
+
+
 @pytest.mark.parametrize(
     ("after", "change"),
     [
@@ -107,8 +139,10 @@ def test_an_idle_split_holds_nothing_back(tmp_path: Path, after: int, change: An
     # So long that the split cannot turn idle once more: it still is.
     client = start(tmp_path, after, idle_after_ms=600_000, path=savepoint, change=change)
     wait_for(lambda: len(shown()) == 6, "the windows that end by 150")
+    wait_for(lambda: client._job.records_read == 100, "the records up to 199")
     # Active again: 80 is late, 199 is not, and the window waits for both splits now.
     Clocks.times["quiet"] += [80, 199, 200]
+    wait_for(lambda: client._job.records_read == 103, "the quiet split")
     Clocks.times["busy"] += [200]
     wait_for(lambda: len(shown()) == 8, "the last full window")
     client.cancel()

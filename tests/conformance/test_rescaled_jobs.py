@@ -195,6 +195,53 @@ def test_a_checkpoint_that_fails_leaves_the_job_as_it_was(
     same(Visible.all(), counts(100))
 
 
+def test_another_checkpoint_of_the_same_epoch_does_not_want_what_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later process, which continues from it, has the parallelism that the job had."""
+    epochs = iter((1, 2))
+    monkeypatch.setattr("penstock.job.start._launchers", [])
+    set_launcher(lambda *rest: start_job(*rest, job_id="ab" * 16, leader_epoch=next(epochs)))
+    options = {
+        "execution.checkpointing.interval": "1 h",
+        "execution.checkpointing.tolerable-failed-checkpoints": "3",
+    }
+    client = build(tmp_path, 2, options).execute_async()
+    wait_for(lambda: client.last_epoch > 0, "an epoch")
+    service = client._job._service
+    request, write = service.request_checkpoint, CheckpointFiles.write_metadata
+    others: list[Any] = []
+    written: list[int] = []
+
+    def asked_before(**rest: Any) -> Any:
+        others.append(request())
+        return request(**rest)
+
+    def first_only(files: Any, wish: Any) -> Any:
+        if written:
+            raise FilesError("the disk is full")
+        written.append(wish.checkpoint_id)
+        return write(files, wish)
+
+    Tap.limit = 100
+    wait_for(lambda: client._job.records_read >= 100, "100 records")
+    with monkeypatch.context() as patch:
+        patch.setattr(service, "request_checkpoint", asked_before)
+        patch.setattr(CheckpointFiles, "write_metadata", first_only)
+        with pytest.raises(PenstockError, match="the disk is full"):
+            client.rescale(3).result(200)
+    assert [each.result(200).checkpoint_id for each in others] == written
+    # As if it had died: its checkpoint stays, and nothing tells how it ended.
+    monkeypatch.setattr(CheckpointFiles, "close", lambda files: None)
+    service._thread = type("Dead", (), {"is_alive": lambda _: False})()
+    cancel(client)
+    again = build(tmp_path, 2).execute_async()
+    run_to(again, 150)
+    assert widths(again) == {2}
+    same(Visible.all(), counts(150))
+    cancel(again)
+
+
 def test_one_rescale_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = build(tmp_path, 2).execute_async()
     run_to(client, 50)

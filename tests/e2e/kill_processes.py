@@ -13,6 +13,7 @@ from kill_oracle import PATIENCE_S
 if TYPE_CHECKING:
     import subprocess
 
+JVM = "org.apache.spark.deploy.SparkSubmit"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 # An argument of the daemon, and of the workers that are forked from it.
 WORKER = "pyspark.worker"

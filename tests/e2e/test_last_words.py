@@ -20,6 +20,30 @@ env = StreamExecutionEnvironment.get_execution_environment(configuration)
 FAILS = "env.from_collection([0]).map(lambda x: 1 // x).print()\n"
 WAITS = "env.from_collection([0]).map(lambda x: threading.Event().wait()).print()\n"
 
+# From the end of the main thread on, executors of the standard library take no more work.
+LINGERS = """
+import time
+from penstock.datastream.connectors import PythonSource
+
+class Ticks(PythonSource):
+    def splits(self):
+        return ["a"]
+
+    def read(self, split, start, end):
+        return [start]
+
+def linger():
+    threading.main_thread().join()
+    last = client.last_epoch
+    while client.last_epoch < last + 20 and client.exception() is None:
+        time.sleep(0.01)
+
+env.enable_checkpointing(10)
+env.add_source(Ticks()).filter(lambda x: time.sleep(0.01)).print()
+client = env.execute_async()
+threading.Thread(target=linger).start()
+"""
+
 
 @pytest.mark.parametrize(
     ("program", "code", "said"),
@@ -33,6 +57,7 @@ WAITS = "env.from_collection([0]).map(lambda x: threading.Event().wait()).print(
             ["failed: ZeroDivisionError: integer division or modulo by zero, in operator 'Map'"],
         ),
         (WAITS + "env.execute_async()\n", 0, ["The program ended before job"]),
+        (LINGERS, 0, ["checkpoints are kept in this process", "The program ended before job"]),
         ("env.from_collection([0]).print()\nenv.execute()\n", 0, []),
     ],
 )

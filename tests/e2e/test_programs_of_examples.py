@@ -19,6 +19,7 @@ pytestmark = pytest.mark.e2e
 
 PRINTED = {
     "broadcast_rules": ["fr: 120 is more than 100", "jp: 9000 is more than 5000"],
+    "database_totals": ["cake 450", "jam 250", "tea 500"],
     "files_with_checkpoints": ["north\t10", "north\t17", "south\t5"],
     "orders_with_payments": ["book was paid: 12", "desk was paid: 99"],
     "sessions_and_late_clicks": [

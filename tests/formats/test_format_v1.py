@@ -13,8 +13,7 @@ import pytest
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.manifest import ChunkCodec, ManifestKind
 from penstock.checkpoint.pointer import CheckpointIdCounter, PointerRecord
-from penstock.checkpoint.snapshot_load import load_completed, load_snapshot
-from penstock.checkpoint.verify import verify_snapshot
+from penstock.checkpoint.snapshot_load import load_completed, load_snapshot, verify_snapshot
 from penstock.files.contract import Content
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record

@@ -46,6 +46,18 @@ def test_tables_before_and_after_a_stream(
     assert [row.name for row in spark.read.json(str(tmp_path)).collect()] == ["ALAN"]
 
 
+def test_a_schema_of_spark_gives_types(env: StreamExecutionEnvironment, spark: Any) -> None:
+    query = """SELECT 7 AS a, map('k', 8) AS b, timestamp '2026-03-01 12:00:00' AS c,
+        named_struct('x', 1.50BD, 'y', array(date '2026-03-01')) AS d"""
+    made = spark.sql(query)
+    seen: list[Any] = []
+    env.from_spark(made).to_spark(
+        lambda df, epoch: seen.append((df.dtypes, df.collect())), schema=made.schema
+    )
+    env.execute()
+    assert seen == [(made.dtypes, made.collect())]
+
+
 def test_a_database_over_jdbc(env: StreamExecutionEnvironment, spark: Any, tmp_path: Path) -> None:
     """The JDBC connector: Derby comes with Spark."""
     url = f"jdbc:derby:{tmp_path / 'people'};create=true"

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.common import Configuration, Row
 from penstock.connectors.source import Budget
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.spark.batch_files import BatchFiles, comes_as_arrow, row_format, write_batch
 from penstock.spark.session import get_session
 
@@ -62,7 +64,13 @@ def test_a_batch_is_the_same_however_it_is_written(tmp_path: Path) -> None:
     third = together[3]
     assert (third["id"], third["word"], third["half"]) == (3, "3", 0.75)
     assert third["price"] == Decimal(3)
-    assert third["at"] == dt.datetime(1970, 1, 1, 0, 0, 3)  # noqa: DTZ001 - in UTC, without a zone
+    moment = dt.datetime(1970, 1, 1, 0, 0, 3, tzinfo=dt.UTC)
+    assert third["at"] == moment, "an instant, which says its zone"
+    millisecond = moment.replace(second=0, microsecond=3000)
+    assert third["local"] == millisecond.replace(tzinfo=None)
+    assert third["times"] == [millisecond]
+    assert third["named"] == {"k": millisecond}
+    assert (third["both"].a, third["both"]["b"]) == (3, millisecond)
     assert write_batch(df.where("id > 9"), str(tmp_path), "b", parts=2).splits == ()
 
 
@@ -89,3 +97,25 @@ def test_a_batch_that_is_too_large_for_the_driver_is_written_by_spark(tmp_path: 
     df: Any = TooLarge(spark().range(7, numPartitions=2))
     written = write_batch(df, str(tmp_path), "a", parts=2)
     assert (sum(written.rows), len(written.rows), written.group_rows) == (7, 2, 0)
+
+
+def test_values_go_back_to_spark_as_they_came() -> None:
+    df = spark().sql(
+        "SELECT timestamp_seconds(1700000000) AS at, timestamp_ntz'2023-11-14 22:13:20' AS local, "
+        "named_struct('x', 1L, 'inner', array(named_struct('at', timestamp_seconds(1)))) AS place"
+    )
+    seen: list[tuple[str, list[Any]]] = []
+    configuration = Configuration().set_string("penstock.spark.master", "local[2,4]")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+
+    def look(found: DataFrame, epoch: int) -> None:
+        seen.append((found.schema.simpleString(), found.collect()))
+
+    env.from_spark(df).map(instants).to_spark(look)
+    env.execute()
+    schema = df.schema.simpleString().removesuffix(">") + ",seconds:double>"
+    assert seen == [(schema, [(*df.collect()[0], 1.7e9)])]
+
+
+def instants(row: Row) -> Row:
+    return Row(at=row.at, local=row.local, place=row.place, seconds=row.at.timestamp())

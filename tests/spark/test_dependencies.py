@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
+import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from penstock.common import Configuration
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, UnsupportedError
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.spark.dependencies import Dependencies, Here
 
 pytestmark = pytest.mark.spark
 
@@ -152,3 +156,69 @@ def test_an_interpreter_in_an_archive(tmp_path: Path, suffix: str) -> None:
     env.from_collection([1]).print()
     with pytest.raises(ConfigurationError, match=r"no file 'bin/python' that can be run"):
         env.execute()
+
+
+def test_the_running_interpreter_is_no_other_one() -> None:
+    for name in (sys.executable, Path(sys.executable).with_name("python3")):
+        env = environment("in-process").set_python_executable(str(name))
+        with env.from_collection([1]).execute_and_collect() as results:
+            assert list(results) == [1]
+    # What a link leads to is not what it is in: an environment has packages of its own.
+    outside = Path(sys.executable).resolve()
+    if outside.parent != Path(sys.executable).parent.resolve():
+        env = environment("in-process").set_python_executable(str(outside))
+        env.from_collection([1]).print()
+        with pytest.raises(UnsupportedError, match=r"in-process has none, and runs in .*python"):
+            env.execute()
+
+
+KILLED = """
+import os, signal, sys
+from penstock.spark.dependencies import Dependencies, Here
+Here(Dependencies(archives=(sys.argv[1],)))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_directories_of_killed_processes_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "data.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("factor.txt", "7")
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+
+    def be_killed() -> None:
+        command = [sys.executable, "-c", KILLED, archive]
+        killed = subprocess.run(command, env={**os.environ, "TMPDIR": str(temporary)}, check=False)
+        assert killed.returncode == -signal.SIGKILL
+
+    be_killed()
+    (left,) = temporary.iterdir()
+    first = Here(Dependencies(archives=(str(archive),)))
+    assert left.exists(), "it may be that of a process that is just starting"
+    first.close()
+    os.utime(left, (0, 0))
+    second = Here(Dependencies(archives=(str(archive),)))
+    try:
+        assert not left.exists()
+        (own,) = temporary.iterdir()
+        os.utime(own, (0, 0))
+        be_killed()
+        assert own.exists(), "its process lives"
+    finally:
+        second.close()
+    assert not own.exists()
+
+
+def test_files_alone_need_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "shipped_alone.py"
+    module.write_text("")
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    here = Here(Dependencies(files=(str(module),)))
+    assert list(temporary.iterdir()) == []
+    here.close()

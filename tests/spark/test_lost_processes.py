@@ -50,6 +50,19 @@ numbers.print()
 env.execute()
 """
 
+FROZEN_EXECUTOR = """
+def freeze_once(number):
+    if number == 700 and not marker.exists():
+        daemon = Path(f"/proc/{os.getppid()}/status").read_text()
+        [jvm] = [line.split()[1] for line in daemon.splitlines() if line.startswith("PPid")]
+        marker.touch()
+        os.kill(int(jvm), signal.SIGSTOP)
+    return number
+
+numbers = env.from_sequence(1, 3000).map(freeze_once).rebalance().map(lambda number: number)
+print(sum(numbers.execute_and_collect()))
+"""
+
 LARGE = """
 MEGABYTE = 1 << 20
 sizes = (
@@ -116,6 +129,26 @@ def test_a_lost_worker_is_named(tmp_path: Path) -> None:
     done = run(DYING_WORKER, tmp_path, **{"restart-strategy__type": "none"})
     assert done.returncode == 1
     assert "a Python worker died in epoch 1, each time that its task was tried" in done.stderr
+
+
+def test_an_epoch_without_state_is_run_again_if_an_executor_is_lost(tmp_path: Path) -> None:
+    """Spark itself would wait for what the executor had to send, until its host ends it."""
+    spark = "penstock__spark__conf__spark__"
+    done = run(
+        FROZEN_EXECUTOR,
+        tmp_path,
+        penstock__spark__master="local-cluster[2,1,1024]",
+        **{
+            f"{spark}executor__memory": "512m",
+            f"{spark}executor__heartbeatInterval": "1s",
+            f"{spark}network__timeout": "4s",
+            f"{spark}network__timeoutInterval": "1s",
+            f"{spark}shuffle__io__connectionTimeout": "1h",
+            "restart-strategy__type": "none",
+        },
+    )
+    assert done.stdout.split() == [str(3000 * 3001 // 2)], done.stderr
+    assert "no state that only they had, so it is run again" in done.stderr
 
 
 @pytest.mark.parametrize(("program", "expected"), [(LARGE, "400"), (MANY, "600000")])

@@ -56,6 +56,22 @@ def topic(kafka: Broker) -> Callable[..., str]:
     return create
 
 
+@pytest.fixture(scope="session")
+def _second(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    from kafka_broker import Broker
+
+    with Broker(tmp_path_factory.mktemp("second")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def mortal(_second: Broker) -> Iterator[Broker]:
+    """A broker for tests that kill it; each has topics of its own, and finds it running."""
+    yield _second
+    if not _second.runs:
+        _second.start()
+
+
 @pytest.fixture
 def own_broker(kafka_jars: None, tmp_path: Path) -> Iterator[Broker]:
     from kafka_broker import Broker

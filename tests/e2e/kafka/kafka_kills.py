@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kill_campaign import Fault, Tally, all_points
 from kill_oracle import PATIENCE_S, checkpoints, log_of
-from kill_processes import WORKER, kill_one
+from kill_processes import JVM, WORKER, kill_one
+
+from kafka_broker import dies_with_its_parent
 
 if TYPE_CHECKING:
     import random
@@ -44,6 +46,7 @@ def start(
             stdout=log,
             stderr=log,
             start_new_session=True,
+            preexec_fn=dies_with_its_parent,
             env={**os.environ, "PENSTOCK_FAULT_POINTS": faults},
         )
 
@@ -62,6 +65,12 @@ def random_fault(rng: random.Random) -> Fault:
         points = [point for point in points if point.startswith(("kafka.", "sink."))]
     kind = rng.choices(["kill", "exit", "hang", "raise"], [70, 10, 10, 10])[0]
     return Fault(rng.choice(points), kind, rng.randint(1, 4))
+
+
+def random_spark_fault(rng: random.Random) -> Fault:
+    """Draws a fault of a job on Spark: of a worker, of the JVM, of the process or the broker."""
+    (kind,) = rng.choices(["worker", "jvm", "kill", "broker"], [50, 20, 15, 15])
+    return Fault("", kind, rng.randint(1, 3))
 
 
 class KafkaRun:
@@ -143,6 +152,10 @@ class KafkaRun:
         elif fault.kind == "worker":
             assert kill_one(job, WORKER), log_of(self.directory)
             self._progress(job, 1)
+        elif fault.kind == "jvm":
+            # The driver ends with an error, or has another one; the victim was there or is gone.
+            kill_one(job, JVM)
+            self._progress(job, 1, may_end=True)
         elif fault.kind == "zombie":
             # Another process takes over while this one stands still; then both go on.
             os.kill(job.pid, signal.SIGSTOP)

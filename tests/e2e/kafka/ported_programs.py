@@ -12,6 +12,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from kafka_broker import dies_with_its_parent
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -33,6 +35,7 @@ def running(program: Path) -> Iterator[queue.Queue[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=dies_with_its_parent,
     )
     assert process.stdout is not None
     lines: queue.Queue[str] = queue.Queue()

@@ -85,7 +85,7 @@ class Job:
         return [value.decode() for value in self.kafka.values(self.topic)]
 
     def pending(self) -> list[Path]:
-        return list(self.area.directory.glob("*.kafka*"))
+        return list(self.area.directory.glob("*.pending.*"))
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_pending_output_that_was_deleted_is_an_error(job: Job) -> None:
         path.unlink()
     committer = job.committer()
     with pytest.raises(
-        JobExecutionError, match=r"2 records that have not been published.*\.kafka\.0"
+        JobExecutionError, match=r"2 records that have not been committed.*\.pending\.0"
     ):
         committer.commit(committables, job.context(1))
     committer.close()
@@ -261,6 +261,21 @@ def test_a_marker_that_has_expired_is_an_error_that_says_what_to_do(job: Job) ->
     assert job.visible() == ["a", "b"]
 
 
+def test_a_topic_that_was_created_again_while_the_job_was_away(job: Job) -> None:
+    """The marker went with the topic; whether the output had been there is in doubt."""
+    committer = job.committer()
+    committer.commit(job.write(1, "a"), job.context(1))
+    state = committer.snapshot()
+    committer.close()
+    owed = job.write(2, "b")
+    job.kafka.recreate_topic(job.topic)
+    committer = job.committer(state)
+    with pytest.raises(JobExecutionError, match="lost the marker"):
+        committer.commit(owed, job.context(2))
+    committer.close()
+    assert job.visible() == []
+
+
 def test_much_output_is_published_in_several_transactions(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,17 +289,21 @@ def test_much_output_is_published_in_several_transactions(
     assert job.kafka.end_offset(job.topic) == 14 + 4
 
 
-def test_broker_away_at_the_commit(own_broker: Broker, tmp_path: Path) -> None:
+def test_broker_away_at_the_commit(
+    mortal: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The commit fails and is repeated; a commit whose answer was lost counts."""
-    own_broker.create_topic("out")
-    job = Job(own_broker, "out", tmp_path)
+    job = Job(mortal, mortal.create_topic("away-at-the-commit"), tmp_path)
     committer = job.committer()
     committer.commit(job.write(1, "a"), job.context(1))
     owed = job.write(2, "b")
-    own_broker.kill()
-    with pytest.raises(JobExecutionError, match="has not confirmed the transaction"):
-        committer.commit(owed, job.context(2))
-    own_broker.start()
+    mortal.kill()
+    with monkeypatch.context() as hurried:
+        hurried.setattr(publishing, "_OFFSETS_S", 1.0)
+        hurried.setattr(publishing, "_TIMEOUT_S", 1.0)
+        with pytest.raises(JobExecutionError, match="has not confirmed the transaction"):
+            committer.commit(owed, job.context(2))
+    mortal.start()
     deadline = time.monotonic() + 120
     while True:
         try:

@@ -31,11 +31,11 @@ FAULTS = [
 ]
 
 
-def test_killed_at_each_step_of_a_publication(own_broker: Broker, tmp_path: Path) -> None:
+def test_killed_at_each_step_of_a_publication(mortal: Broker, tmp_path: Path) -> None:
     of_kafka = {point for point in all_points() if point.startswith("kafka.")}
     assert of_kafka == {fault.point for fault in FAULTS if fault.point.startswith("kafka.")}
     tally = Tally()
-    run = KafkaRun(tmp_path, own_broker, random.Random(1), tally)
+    run = KafkaRun(tmp_path, mortal, random.Random(1), tally)
     try:
         for fault in FAULTS:
             run.suffer(fault)

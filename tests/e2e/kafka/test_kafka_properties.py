@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.common import SimpleStringSchema
-from penstock.connectors.kafka.client import translated
+from penstock.connectors.kafka.client import Connection, translated
+from penstock.connectors.kafka.reader import KafkaSourceSettings
 from penstock.core.errors import ProgramError
 from penstock.datastream.connectors.kafka import (
+    KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
@@ -59,11 +61,40 @@ def test_a_login_that_is_not_understood() -> None:
         translated({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"})
 
 
+@pytest.mark.parametrize(
+    "given", ["kafka://host:9092", "http://host:9092/", "host:port", "host:1,other:1/x", "a b:1"]
+)
+def test_addresses_that_no_client_understands(given: str) -> None:
+    """The client would ask nobody, and log that brokers are not configured."""
+    builder = KafkaSource.builder().set_bootstrap_servers(given).set_topics("any")
+    builder.set_value_only_deserializer(SimpleStringSchema())
+    with pytest.raises(ProgramError, match=r"bootstrap\.servers is .*it takes host:port"):
+        builder.build()
+
+
+@pytest.mark.parametrize(
+    "given", ["host:9092", "host", "a.b-c_d:1, other:2,", "SASL_SSL://host:1", "[::1]:9092"]
+)
+def test_addresses_that_the_client_understands(given: str) -> None:
+    Connection({"bootstrap.servers": given})
+
+
 def test_records_of_the_end_of_time_have_the_time_of_writing() -> None:
     """Count and global windows emit them; a broker refuses their timestamp."""
     builder = KafkaRecordSerializationSchema.builder().set_topic("any")
     schema = builder.set_value_serialization_schema(SimpleStringSchema()).build()
     assert schema.encode(["a", "b", "c"], [2**63 - 1, 5, -(2**63)]).timestamps == [0, 5, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "10"), ({"fetch.queue.backoff.ms": "70"}, "70")]
+)
+def test_a_full_queue_is_fetched_again_soon(given: dict[str, str], expected: str) -> None:
+    """The client's own pause of a second is longer than it takes to read a queue to its end."""
+    settings = KafkaSourceSettings(
+        KafkaRecordDeserializationSchema.value_only(SimpleStringSchema()), given, ("any",)
+    )
+    assert str(settings.reader_properties()["fetch.queue.backoff.ms"]) == expected
 
 
 def test_secrets_are_not_shown() -> None:

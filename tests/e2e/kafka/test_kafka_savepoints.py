@@ -26,9 +26,9 @@ def written(broker: Broker, count: int) -> None:
         time.sleep(0.1)
 
 
-def test_rescaled_moved_and_changed(own_broker: Broker, tmp_path: Path) -> None:
+def test_rescaled_moved_and_changed(kafka: Broker, tmp_path: Path) -> None:
     """4 -> 6 -> 2 subtasks; between them savepoints move, and everything else is deleted."""
-    broker = own_broker
+    broker = kafka
     broker.create_topic("in", 4)
     broker.create_topic("out", 2)
     start, produced = "", 0

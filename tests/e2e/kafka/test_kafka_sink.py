@@ -12,6 +12,7 @@ from penstock.common import ByteArraySchema, SimpleStringSchema, WatermarkStrate
 from penstock.core.errors import JobExecutionError, ProgramError
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
+    KafkaPartitioner,
     KafkaProducerRecord,
     KafkaRecordSerializationSchema,
     KafkaSink,
@@ -149,6 +150,52 @@ def test_a_key_goes_where_javas_client_sends_it(kafka: Broker, topic: Callable[.
     env.execute()
     found = {each.key(): each.partition() for each in kafka.messages(name)}
     assert found == {key.encode(): (murmur2(key.encode()) & 0x7FFFFFFF) % 5 for key in keys}
+
+
+class Shifted(KafkaPartitioner):
+    """The length of the key, and the number of the subtask."""
+
+    def open(self, subtask: int, parallelism: int) -> None:
+        self.shift = subtask
+
+    def partition(
+        self, record: Any, key: bytes | None, value: bytes | None, topic: str, partitions: list[int]
+    ) -> int:
+        assert (key, value) == (str(record).encode(), str(record).encode())
+        return partitions[(len(key or b"") + self.shift) % len(partitions)]
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_partitioner_of_the_program(
+    kafka: Broker, topic: Callable[..., str], guarantee: DeliveryGuarantee
+) -> None:
+    names = topic(partitions=3), topic(partitions=2)
+    schema = KafkaRecordSerializationSchema.builder().set_partitioner(Shifted())
+    schema.set_topic_selector(lambda text: names[text.startswith("b")])
+    schema.set_key_serialization_schema(SimpleStringSchema())
+    schema.set_value_serialization_schema(SimpleStringSchema())
+    env = environment()
+    words = ["a", "aa", "aaa", "b", "bb"]
+    stream = env.from_collection(words).rebalance().map(str).set_parallelism(1)
+    stream.sink_to(
+        writing(kafka, schema.build()).set_delivery_guarantee(guarantee).build()
+    ).set_parallelism(1)
+    env.execute()
+    assert [
+        {each.value(): each.partition() for each in kafka.messages(name)} for name in names
+    ] == [
+        {b"a": 1, b"aa": 2, b"aaa": 0},
+        {b"b": 1, b"bb": 0},
+    ]
+
+
+def test_a_partition_that_is_not_there(kafka: Broker, topic: Callable[..., str]) -> None:
+    name = topic(partitions=2)
+    env = environment()
+    schema = schema_of(name).set_partitioner(lambda *_: 2).build()
+    env.from_collection(["a"]).sink_to(writing(kafka, schema).build())
+    with pytest.raises(ProgramError, match=r"returned 2 for 'a'.*has the partitions \[0, 1\]"):
+        env.execute()
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

@@ -11,8 +11,9 @@ import pytest
 from kafka_kit import environment
 
 from penstock.common import SimpleStringSchema, WatermarkStrategy
-from penstock.connectors.source import Discovery
-from penstock.core.errors import JobExecutionError
+from penstock.connectors.kafka.client import TopicIds
+from penstock.connectors.source import Budget, Discovery
+from penstock.core.errors import InputError, JobExecutionError
 from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
 from zookeeper_quorum import free_ports
 
@@ -119,22 +120,61 @@ def test_what_was_there_at_first_starts_at_the_end_and_what_is_added_at_its_begi
         source.job_ended()
 
 
-def test_a_broker_that_is_killed_and_comes_back(
-    own_broker: Broker, caplog: pytest.LogCaptureFixture
+def test_a_topic_that_is_created_again_while_the_job_is_away(
+    kafka: Broker, topic: Callable[..., str]
 ) -> None:
-    own_broker.create_topic("words")
-    own_broker.produce("words", ["before"])
-    builder = words_of(own_broker, "words").set_property("partition.discovery.interval.ms", "500")
+    """It has the offset of the checkpoint, but not the records behind it."""
+    name = topic()
+    kafka.produce(name, list("abc"))
+    source = words_of(kafka, name).build()
+    try:
+        (split,) = source.discover(None, 0).splits
+    finally:
+        source.job_ended()
+    budget = Budget(100, 1 << 20, 0)
+    first = source.create_reader()
+    wait_until(lambda: first.read(split, 0, budget).values == list("abc"))
+    first.close()
+    kafka.recreate_topic(name)
+    kafka.produce(name, map(str, range(10)))
+    second = source.create_reader()
+    expected = f"'{name}' was deleted and created again.*with another uid"
+    with pytest.raises(InputError, match=expected):
+        wait_until(lambda: bool(second.read(split, 3, budget).values))
+    second.close()
+
+
+def test_a_topic_that_is_created_again_while_the_job_runs(
+    kafka: Broker, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TopicIds, "ASK_AGAIN_S", 0.05)
+    name = topic()
+    kafka.produce(name, list("abc"))
+    with records(environment(), words_of(kafka, name)) as found:
+        assert list(itertools.islice(found, 3)) == list("abc")
+        kafka.recreate_topic(name)
+        kafka.produce(name, map(str, range(10)))
+        with pytest.raises(InputError, match=f"'{name}' was deleted and created again"):
+            list(found)
+
+
+def test_a_broker_that_is_killed_and_comes_back(
+    mortal: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    mortal.create_topic("words")
+    mortal.produce("words", ["before"])
+    builder = words_of(mortal, "words").set_property("partition.discovery.interval.ms", "500")
     with caplog.at_level(logging.WARNING), records(environment(), builder) as found:
         assert next(found) == "before"
-        own_broker.kill()
-        wait_until(lambda: f"Kafka at {own_broker.address} does not answer" in caplog.text)
-        own_broker.start()
-        own_broker.produce("words", ["after"])
+        mortal.kill()
+        wait_until(lambda: f"Kafka at {mortal.address} does not answer" in caplog.text)
+        mortal.start()
+        mortal.produce("words", ["after"])
         assert next(found) == "after"
 
 
-def test_no_broker_at_all(kafka_jars: None) -> None:
+def test_no_broker_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.connectors.kafka.source.TIMEOUT_S", 0.2)
     (port,) = free_ports(1)
     builder = KafkaSource.builder().set_bootstrap_servers(f"127.0.0.1:{port}").set_topics("words")
     source = builder.set_value_only_deserializer(SimpleStringSchema()).build()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.manifest import (
     ChunkCodec,
+    JobSnapshot,
     Manifest,
     ManifestKind,
     OperatorRecord,
@@ -18,7 +19,6 @@ from penstock.checkpoint.manifest import (
     StoredKeyedState,
     SubtaskRecord,
 )
-from penstock.checkpoint.snapshot import JobSnapshot
 from penstock.files.contract import Content
 
 if TYPE_CHECKING:

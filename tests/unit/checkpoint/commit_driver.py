@@ -24,10 +24,14 @@ from penstock.checkpoint.publisher import (
     write_metadata,
 )
 from penstock.checkpoint.registry import SharedRegistry
-from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_completed, load_entry
+from penstock.checkpoint.snapshot_load import (
+    LoadedSnapshot,
+    load_completed,
+    load_entry,
+    verify_loaded,
+)
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import InlinePolicy, read_inline, run_upload
-from penstock.checkpoint.verify import verify_loaded
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
 from penstock.files.errors import FilesError, StorageError
 from penstock.files.records import open_record

@@ -24,7 +24,7 @@ from penstock.core.codec import DamagedError
 from penstock.files.errors import FilesError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
-from penstock.testing.simulated_disk import (
+from simulated_disk import (
     Fault,
     FaultyStorage,
     PowerCut,

@@ -44,10 +44,14 @@ def test_the_whole_way() -> None:
     assert not of(said, CompleteRequest)
     assert one(said, CommitSinks) is not None
     said = script.now(events.SinksCommitted(2))
-    result = one(said, CompleteRequest)
+    assert one(said, FinishJob) is not None
+    assert not of(said, CompleteRequest), "or a successor could go on with a job that has stopped"
+    said = script.now(events.JobEnded(JobStatus.FINISHED))
+    assert not of(said, CompleteRequest)
+    result = one(script.now(events.PointersRemoved()), CompleteRequest)
     assert result is not None
     assert result.checkpoint is not None
-    assert one(said, FinishJob) is not None
+    assert result.checkpoint.checkpoint_id == 2
 
 
 def test_neither_the_savepoint_nor_its_pointer_goes_at_the_end() -> None:
@@ -102,6 +106,35 @@ def test_a_failure_after_the_commit_point_still_finishes() -> None:
     said = script.now(events.Published(2))
     assert not of(said, Recover)
     assert one(script.now(events.SinksCommitted(2)), FinishJob) is not None
+
+
+def test_a_failure_after_the_order_to_finish_still_finishes() -> None:
+    script = stopping()
+    script.now(events.EpochCompleted(6, "last", stopped=True))
+    script.write(2)
+    script.now(events.Published(2))
+    assert one(script.now(events.SinksCommitted(2)), FinishJob) is not None
+    said = script.now(events.AttemptFailed("while closing"))
+    assert not of(said, Recover)
+    assert one(said, FinishJob) is not None
+
+
+def test_a_leader_that_is_cut_off_before_the_end_is_noted_answers_that_the_job_goes_on() -> None:
+    script = stopping()
+    script.now(events.EpochCompleted(6, "last", stopped=True))
+    script.write(2)
+    script.now(events.Published(2))
+    script.now(events.SinksCommitted(2))
+    script.now(events.JobEnded(JobStatus.FINISHED))
+    result = one(script.now(events.LeadershipLost("cut off")), CompleteRequest)
+    assert result is not None
+    assert "is complete, but another process goes on with the job: cut off" in str(result.failure)
+
+
+def test_the_end_of_a_job_without_any_checkpoint_is_noted() -> None:
+    script = Script().start()
+    said = script.now(events.JobEnded(JobStatus.FINISHED))
+    assert one(said, RemovePointers) == RemovePointers(())
 
 
 def test_without_a_target_nothing_stops() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from coordinator_script import Script, of, one, stop_requested
 
 from penstock.checkpoint.coordination import events
@@ -123,3 +124,44 @@ def test_the_end_of_a_job_does_not_wait_for_ever_and_deletes_nothing() -> None:
     said = fail(script, 1, COMMIT_TRIES)
     assert of(said, Close)
     assert not of(script.said, RemovePointers)
+
+
+@pytest.mark.parametrize("status", [JobStatus.CANCELED, JobStatus.SUSPENDED])
+@pytest.mark.parametrize("before", [0, 9])
+def test_a_cancelled_job_tries_again_at_once_and_not_for_long(
+    status: JobStatus, before: int
+) -> None:
+    script = owing(tolerable=1, retention=RetentionPolicy.NO_EXTERNALIZED_CHECKPOINTS)
+    script.now(events.SharedFilesReleased())
+    fail(script, 1, before)
+    script.now(events.SinkCommitFailed(1, "no such table"))
+    tries = of(script.now(events.JobEnded(status)), CommitSinks)
+    ended_ms = script.now_ms
+    while not of(said := script.now(events.SinkCommitFailed(1, "no such table")), Close):
+        while not of(said, CommitSinks):
+            said = script.at(script.now_ms + 50)
+        tries += of(said, CommitSinks)
+    assert script.now_ms - ended_ms < 1_000
+    assert len(tries) == 4
+    assert not of(script.said, RemovePointers)
+
+
+def test_a_cancelled_job_tries_its_newest_output_however_often_the_last_one_failed() -> None:
+    script = owing(tolerable=1)
+    fail(script, 1, 9)
+    script.trigger(2, 10**9)
+    script.finish(2)
+    script.now(events.JobEnded(JobStatus.CANCELED))
+    assert not of(script.now(events.SinkCommitFailed(1, "no such table")), Close)
+    tried = one(script.at(script.now_ms + 100), CommitSinks)
+    assert tried is not None
+    assert tried.checkpoint.checkpoint_id == 2
+
+
+def test_a_cancelled_job_whose_sink_recovers_shows_its_output() -> None:
+    script = owing(retention=RetentionPolicy.NO_EXTERNALIZED_CHECKPOINTS)
+    script.now(events.SharedFilesReleased())
+    script.now(events.JobEnded(JobStatus.CANCELED))
+    assert not of(script.now(events.SinkCommitFailed(1, "locked")), Close)
+    assert of(script.at(script.now_ms + 100), CommitSinks)
+    assert of(script.now(events.SinksCommitted(1)), RemovePointers)

@@ -21,7 +21,7 @@ from penstock.files.errors import UnknownOutcomeError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
-from penstock.testing.simulated_disk import Fault, FaultyStorage, SimulatedDisk
+from simulated_disk import Fault, FaultyStorage, SimulatedDisk
 
 
 def entry(number: int, **fields: bool) -> PointerEntry:

@@ -10,17 +10,15 @@ import pytest
 from checkpoint_samples import ids
 from stored_jobs import DATA, job_with_checkpoints, once, savepoint
 
-from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.manifest import ManifestKind
 from penstock.checkpoint.savepoints import finish_savepoint, stored_files, upload_savepoint
 from penstock.checkpoint.savepoints import job_snapshot as stored_snapshot
-from penstock.checkpoint.snapshot_load import load_snapshot
+from penstock.checkpoint.snapshot_load import download_files, load_snapshot, verify_snapshot
 from penstock.checkpoint.uploads import InlinePolicy
-from penstock.checkpoint.verify import verify_snapshot
 from penstock.files.errors import StorageError, UnknownOutcomeError
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
-from penstock.testing.simulated_disk import Fault, FaultyStorage
+from simulated_disk import Fault, FaultyStorage
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from commit_driver import LAYOUT, content_of
 from stored_jobs import job_with_checkpoints, savepoint
 
 from penstock.checkpoint.codec import encode_manifest
-from penstock.checkpoint.downloads import download_files
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.publisher import (
     DeletionReport,
@@ -24,8 +23,7 @@ from penstock.checkpoint.publisher import (
     write_metadata,
 )
 from penstock.checkpoint.savepoints import claim_snapshot
-from penstock.checkpoint.snapshot_load import load_snapshot
-from penstock.checkpoint.verify import verify_snapshot
+from penstock.checkpoint.snapshot_load import download_files, load_snapshot, verify_snapshot
 from penstock.core.codec import DamagedError
 from penstock.files.contract import Content
 from penstock.files.errors import ContentError, ObjectMissingError, StorageError

@@ -21,14 +21,16 @@ from checkpoint_samples import (
 )
 
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.manifest import Manifest, StoredHandle, SubtaskRecord
-from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.snapshot import (
+from penstock.checkpoint.manifest import (
     JobSnapshot,
+    Manifest,
+    StoredHandle,
+    SubtaskRecord,
     keyed_record,
     local_handle,
     local_keyed_state,
 )
+from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint, plan_savepoint
 from penstock.checkpoint.uploads import (
     InlinePolicy,
@@ -40,7 +42,7 @@ from penstock.checkpoint.uploads import (
 from penstock.core.handles import FileHandle
 from penstock.files.errors import ContentError, StorageError
 from penstock.files.memory import MemoryStorage
-from penstock.testing.simulated_disk import Fault, FaultyStorage
+from simulated_disk import Fault, FaultyStorage
 
 if TYPE_CHECKING:
     from pathlib import Path

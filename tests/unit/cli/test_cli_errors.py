@@ -20,6 +20,8 @@ SEE_HELP = "Use the help option (-h or --help) to get help on the command."
         ("savepoint", "Missing JobID. Specify a Job ID to trigger a savepoint."),
         ("cancel", "Missing JobID. Specify a JobID to cancel a job."),
         ("checkpoint", "Missing JobID. Specify a Job ID to manipulate a checkpoint."),
+        ("rescale 40dcc6", "Missing parallelism. Specify it with -p, for example -p 4."),
+        ("rescale -p 0 40dcc6", "The parallelism 0 is too low: a job has at least 1 subtask"),
         ("savepoint abc", 'Cannot parse JobID from "abc".'),
         ("stop 40dcc", 'Cannot parse JobID from "40dcc".'),
         ("list --runing", 'Unrecognized option: --runing. Did you mean "--running"?'),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from file_sink_job import CONTEXT, at, hidden, parts, rows, write
 
-from penstock.connectors.file_sink.encoders import BulkWriterFactory, Encoder
+from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory
+from penstock.connectors.file_sink.encoders import Encoder
 from penstock.connectors.file_sink.parts import FileCommitter
 from penstock.connectors.file_sink.rolling import (
     BucketAssigner,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from file_sink_job import CONTEXT, at, hidden, parts, rows, write
@@ -15,9 +16,10 @@ from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
-from penstock.testing.simulated_disk import Fault, FaultyStorage, SimulatedCrash, SimulatedDisk
+from simulated_disk import Fault, FaultyStorage, SimulatedCrash, SimulatedDisk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from penstock.files.contract import Storage
@@ -106,6 +108,27 @@ def test_what_dead_attempts_left_is_removed(fault: Fault, monkeypatch: pytest.Mo
     assert files_of(inner) == {"part-0-000001": "a\nb\nc\n"}
 
 
+@pytest.mark.parametrize("kind", ["disk", "object store"])
+def test_what_a_savepoint_names_outlives_the_process_that_took_it(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process died before its next checkpoint; the next one does not know the savepoint."""
+    inner: Storage = MemoryStorage()
+    if kind == "disk":
+        inner = LocalStorage("/data", SimulatedDisk())
+        inner.make_directory("")
+    on(monkeypatch, inner)
+    sink = rows("memory://out" if kind == "object store" else "/data")
+    promised = write(sink, ["a"], 2, attempt_id=f"aaaaaaaa{'1' * 12}-1.0-2-0")
+    later = replace(at(3, final=True, seconds=100), line="2" * 12)
+    ended = sink.create_committer()
+    write(sink, ["left"], 3, attempt_id=f"aaaaaaaa{'2' * 12}-2.0-3-0")
+    ended.commit(write(sink, ["b"], 3, attempt_id=f"aaaaaaaa{'2' * 12}-2.1-3-0"), later)
+    ended.close()
+    sink.create_committer().commit(promised, at(2, final=True))
+    assert files_of(inner) == {"part-0-000002": "a\n", "part-0-000003": "b\n"}
+
+
 def test_output_that_is_lost_is_an_error(tmp_path: Path) -> None:
     sink = rows(tmp_path)
     committables = write(sink, ["a"], 1)
@@ -188,3 +211,42 @@ def test_an_error_of_the_file_system_names_the_part(
         JobExecutionError, match=r"/part-0-000001-\w+ cannot be written: .*No space"
     ):
         sink.create_committer().commit(owed, at(1, final=True))
+
+
+@pytest.mark.parametrize("others_come", ["before", "after"])
+def test_two_jobs_close_the_part_that_their_savepoint_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_come: str
+) -> None:
+    """The second one does so just before or just after the first one has written it."""
+    sink = rows(tmp_path)
+    committer = sink.create_committer()
+    committer.commit(write(sink, ["a"], 1) + write(sink, ["b"], 2), at(2))
+    savepoint = committer.snapshot()
+
+    def job(name: str) -> Callable[[], None]:
+        owed = write(sink, [name], 3, job_id=name * 32)
+        context = replace(at(3), job_id=name * 32)
+        committer = sink.create_committer()
+        committer.restore(savepoint)
+        committer.commit(owed, context)
+        # A minute later.
+        return lambda: committer.commit([], replace(context, now_ms=63_000))
+
+    first, second = job("c"), job("d")
+    written, late = LocalStorage.write, [second]
+
+    def beside(storage: LocalStorage, key: str, *content: Any, **how: Any) -> None:
+        is_part = not key.startswith(".")
+        if is_part and late and others_come == "before":
+            late.pop()()
+        written(storage, key, *content, **how)
+        if is_part and late:
+            late.pop()()
+
+    monkeypatch.setattr(LocalStorage, "write", beside)
+    for commit in (first, first, second):
+        with contextlib.suppress(JobExecutionError):
+            commit()
+    found = "".join(path.read_text() for path in tmp_path.glob("part-*"))
+    assert sorted(found.split()) == ["a", "b", "c", "d"]
+    assert hidden(tmp_path) == []

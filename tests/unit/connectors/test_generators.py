@@ -370,3 +370,21 @@ def test_own_source_mistakes_are_named() -> None:
 class _Numbered(Log):
     def splits(self) -> Any:
         return [1]
+
+
+def test_an_input_that_ends_before_the_position_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = Log(a=list(range(4)))
+    (split,) = source.discover(None, 0).splits
+    reader = source.create_reader()
+    for _ in range(2):
+        found = reader.read(split, 10, Budget(9, 999, 0))
+        assert (found.values, found.position, found.finished) == ([], 10, False)
+    assert caplog.messages == [
+        "Log.latest_offset('a') is 4, but the job has read up to 10: it reads nothing until "
+        "the offset is higher. If the input was replaced, start the job without its snapshot."
+    ]
+    source.rows["a"] = list(range(12))
+    assert reader.read(split, 10, Budget(9, 999, 0)).values == [10, 11]
+    assert len(caplog.messages) == 1

@@ -11,7 +11,7 @@ import pytest
 from file_sink_job import at, bulk, hidden, parts, rows, write
 from pyarrow import parquet
 
-from penstock.connectors.file_sink.encoders import BulkWriterFactory
+from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory
 from penstock.core.errors import JobExecutionError
 from penstock.core.row import Row
 

@@ -13,7 +13,8 @@ import pytest
 from pyarrow import parquet
 from sink_job import at, write
 
-from penstock.connectors.file_sink.encoders import BulkWriterFactory, to_table
+from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory
+from penstock.connectors.file_sink.encoders import to_table
 from penstock.connectors.spark import SparkSink, SparkSource
 from penstock.core.errors import (
     EnvironmentError_,
@@ -21,6 +22,7 @@ from penstock.core.errors import (
     ProgramError,
 )
 from penstock.core.row import Row
+from penstock.datastream import StreamExecutionEnvironment
 
 # -- tables ---------------------------------------------------------------------------------------
 
@@ -187,8 +189,10 @@ def test_files_of_different_types_are_one_data_frame(
 def test_spark_sink_mistakes(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match="either a function"):
         SparkSink()
-    with pytest.raises(ProgramError, match="a stream can only append"):
-        SparkSink(output_format="parquet", mode="overwrite")
+    numbers = StreamExecutionEnvironment.get_execution_environment().from_collection([1])
+    with pytest.raises(ProgramError, match="'overwrite': a stream can only append"):
+        numbers.to_spark(output_format="parquet", mode="overwrite")
+    numbers.to_spark(output_format="parquet", mode="append")
     sink = SparkSink(output_format="parquet")
     committables = write(sink, [1], scratch_dir=str(tmp_path))
     with pytest.raises(EnvironmentError_, match="runs without it"):
@@ -211,3 +215,18 @@ def test_a_text_is_no_schema() -> None:
 def test_only_data_frames_are_sources_of_rows() -> None:
     with pytest.raises(ProgramError, match="needs a DataFrame, not list"):
         SparkSource([])
+
+
+def test_rows_inside_records_become_structs() -> None:
+    records = [
+        Row(id=1, place=Row(city="Oslo", tags=[Row(n=1)])),
+        Row(id=2, place=None),
+    ]
+    table = to_table(records)
+    assert table.column("place").to_pylist() == [{"city": "Oslo", "tags": [{"n": 1}]}, None]
+    place = arrow.struct(
+        [("city", arrow.string()), ("tags", arrow.list_(arrow.struct([("n", arrow.int32())])))]
+    )
+    typed = to_table(records, arrow.schema([("id", arrow.int32()), ("place", place)]))
+    assert typed.column("place").type == place
+    assert typed.to_pylist() == table.to_pylist()

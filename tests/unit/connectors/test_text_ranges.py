@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.files import range_reader
+from penstock.connectors.files import inputs, range_reader
 from penstock.connectors.files.formats import StreamFormat
 from penstock.connectors.files.source import FileSource
 from penstock.connectors.source import Budget
@@ -35,7 +35,7 @@ ROWS = st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=12)
 def buffers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs everything again with buffers that end inside lines and characters."""
     if request.param:
-        monkeypatch.setattr(range_reader, "_FETCH_BYTES", 3)
+        monkeypatch.setattr(inputs, "_FETCH_BYTES", 3)
         monkeypatch.setattr(range_reader, "_MIN_PIECE", 1)
         monkeypatch.setattr(range_reader, "_MAX_PIECE", 5)
 

@@ -28,7 +28,7 @@ from penstock.core.versioned import (
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
-from penstock.testing.simulated_disk import SimulatedDisk
+from simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

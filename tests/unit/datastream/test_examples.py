@@ -37,6 +37,7 @@ from penstock.datastream import (
     state,
     window,
 )
+from penstock.datastream.formats import avro
 from penstock.files.area import FileArea
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
@@ -94,7 +95,7 @@ def names(env: StreamExecutionEnvironment, tmp_path: Path) -> dict[str, Any]:
     backend.key = "a"
     folder = tmp_path / "folder"
     folder.mkdir()
-    modules = (common, datastream, connectors, functions, state, window)
+    modules = (common, datastream, connectors, avro, functions, state, window)
     public = {name: getattr(module, name) for module in modules for name in module.__all__}
     return {
         **public,

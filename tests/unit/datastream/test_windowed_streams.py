@@ -195,8 +195,16 @@ def test_wrong_windows_are_told_at_once(keyed: KeyedStream, words: DataStream) -
         keyed.window(MINUTE).key_by(len)
     with pytest.raises(ProgramError, match="ApplyAll was given where a WindowFunction"):
         keyed.window(MINUTE).apply(ApplyAll())
-    with pytest.raises(ProgramError, match="Apply was given where a AllWindowFunction"):
+    with pytest.raises(
+        ProgramError, match=r"where an AllWindowFunction .* leave the parameter `key`"
+    ):
         words.window_all(MINUTE).apply(Apply())
+    with pytest.raises(ProgramError, match="make it a ProcessAllWindowFunction"):
+        words.window_all(MINUTE).process(Apply())
+    with pytest.raises(
+        ProgramError, match=r"add `key` .* make it a ProcessWindowFunction, or call"
+    ):
+        keyed.window(MINUTE).process(ApplyAll())
     with pytest.raises(ProgramError, match="merge"):
         keyed.window(EventTimeSessionWindows.with_gap(Time.seconds(1))).trigger(
             GlobalWindows.create().get_default_trigger()

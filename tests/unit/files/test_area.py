@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import os
+import resource
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from penstock.core.errors import StateError
 from penstock.files.area import FileArea
+from penstock.files.errors import StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,3 +166,29 @@ def test_without_hard_links_files_are_copied(
     assert area.read(handle) == b"abcdef"
     assert not area.path(handle).samefile(outside)
     assert area.link_into(handle, tmp_path, "again").read_bytes() == b"abcdef"
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["written", "copied"])
+def test_a_full_disk_is_named_and_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: bool
+) -> None:
+    """Files of the process may have 100,000 bytes at most, as on a disk of that size."""
+    area = FileArea(tmp_path / "state", 0)
+    outside = tmp_path / "outside"
+    outside.write_bytes(bytes(200_000))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(StorageError, match=r"cannot write .* in .*/state: File too large"):
+            if copied:
+                area.adopt(outside, "a")
+            else:
+                area.write("a", bytes(200_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(area.directory.iterdir()) == []

@@ -22,7 +22,7 @@ from penstock.files.errors import (
     UnknownOutcomeError,
 )
 from penstock.files.local import LocalStorage
-from penstock.testing.simulated_disk import SimulatedDisk
+from simulated_disk import SimulatedDisk
 
 CONTENT = Content.of_bytes(b"some content")
 

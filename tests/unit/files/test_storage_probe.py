@@ -12,7 +12,7 @@ from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.probe import probe_storage
 from penstock.files.urls import Storages
-from penstock.testing.simulated_disk import Fault, FaultyStorage
+from simulated_disk import Fault, FaultyStorage
 
 if TYPE_CHECKING:
     from pathlib import Path

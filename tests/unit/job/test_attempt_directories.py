@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from penstock.core.configuration import Configuration
+from penstock.core.errors import ConfigurationError
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.job.attempt_directories import (
     RunningMark,
     directory_name,
     remove_dead_attempts,
     remove_earlier_attempts,
 )
+from penstock.job.settings import read_settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from penstock.job.settings import JobSettings
 
 JOB = "a" * 32
 
@@ -87,3 +94,33 @@ def test_a_mark_of_a_dead_process_that_is_a_link_is_left_alone(tmp_path: Path) -
     (odd / "running").symlink_to(tmp_path / "mark")
     remove_dead_attempts(own)
     assert (odd / "state").exists()
+
+
+def settings_of(directory: Path) -> JobSettings:
+    options = {"io.tmp.dirs": str(directory), "penstock.spark.master": "in-process"}
+    return read_settings(Configuration.from_dict(options), JOB, 2)
+
+
+def test_a_process_takes_the_place_of_a_killed_one_with_its_number(tmp_path: Path) -> None:
+    """As an application without checkpoints does, when its id is fixed."""
+    mine = Path(settings_of(tmp_path).state.directory)
+    (mine / "left").touch()
+    subprocess.run([sys.executable, "-c", MARK_AND_DIE, mine.parent], check=False)
+    assert settings_of(tmp_path).state.directory == str(mine)
+    assert not (mine / "left").exists()
+    mark = RunningMark(mine.parent)
+    with pytest.raises(ConfigurationError, match="is that of another process of job"):
+        settings_of(tmp_path)
+    mark.release()
+
+
+def test_a_job_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
+    configuration = Configuration()
+    configuration.set_string("penstock.spark.master", "in-process")
+    configuration.set_string("io.tmp.dirs", str(tmp_path))
+    configuration.set_string("python.files", str(tmp_path / "missing.py"))
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.from_collection([1]).print()
+    with pytest.raises(ConfigurationError, match=r"missing\.py', which does not exist"):
+        env.execute()
+    assert list(tmp_path.iterdir()) == []

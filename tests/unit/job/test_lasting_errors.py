@@ -156,7 +156,10 @@ def test_other_failures_in_a_row_are_compared_without_their_epoch() -> None:
     )
     assert first == ["restarts in 5 ms after: Spark could not run epoch 4: gone"]
     assert len(second) == 1
-    assert third[1].startswith("failed 3 times in a row: it hardly heals")
+    assert third[1].startswith("failed 3 times in a row: it hardly heals by itself. Remove the")
+    assert "record" not in third[1]
+    other = failures.lines(JobExecutionError("the disk is full.\n  in task 'a'"), 5)
+    assert other == ["restarts in 5 ms after: the disk is full.\n  in task 'a'"]
 
 
 def test_a_map_that_returns_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ import pytest
 from dispatcher_world import World, package, started, submit
 
 from penstock.core.configuration import Configuration, Rank
+from penstock.core.errors import ProgramError
 from penstock.core.job import JobStatus
 from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
 from penstock.jobmanager.job_records import (
@@ -54,11 +55,11 @@ def test_a_job_is_stored_before_it_is_started(world: World) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"program": None}, "a program or a module"),
-        ({"module": "app"}, "a program or a module"),
-        ({"program": "../app.py"}, "not the name of a file"),
-        ({"program": "/app.py"}, "not the name of a file"),
-        ({"program": None, "module": "os; x"}, "not the name of a module"),
+        ({"program": None}, "either a 'program' or a 'module'"),
+        ({"module": "app"}, "either a 'program' or a 'module'"),
+        ({"program": "../app.py"}, "name of a file in the package, without a directory"),
+        ({"program": "/app.py"}, "name of a file in the package, without a directory"),
+        ({"program": None, "module": "os; x"}, "a dotted name"),
         ({"configuration": {"restart-strategy.type": "sometimes"}}, "sometimes"),
         ({"configuration": {"task.cancellation.timeout": "soon"}}, "soon"),
         (
@@ -71,7 +72,8 @@ def test_what_cannot_run_is_refused_and_leaves_nothing(
     world: World, changes: dict[str, Any], said: str
 ) -> None:
     dispatcher = world.dispatcher()
-    with pytest.raises(RefusedError, match=said):
+    kind = RefusedError if "configuration" in changes else ProgramError
+    with pytest.raises(kind, match=said):
         submit(dispatcher, **changes)
     assert dispatcher.jobs() == []
     assert list((world.directory / "jobs").iterdir()) == []

@@ -18,7 +18,7 @@ from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError
 from penstock.jobmanager.high_availability.cluster import ClusterJobs
 from penstock.jobmanager.high_availability.coordination import HaServices
-from penstock.jobmanager.high_availability.job_store import HaJobStore
+from penstock.jobmanager.high_availability.job_store import HaJobStore, StoredJob
 from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import JobRecord, Submission
@@ -306,3 +306,24 @@ def test_a_job_whose_submission_is_gone_fails_and_the_others_go_on(
     record = JobDirectory(second.root / JOB).job()
     assert record is not None
     assert "what was submitted is gone" in (record.error or "")
+
+
+def test_the_job_of_an_application_is_left_to_its_own_processes(
+    pair: tuple[Member, Member], caplog: pytest.LogCaptureFixture
+) -> None:
+    application, manager = pair
+    application.lead(1)
+    record = JobRecord(job_id=JOB, name="words", submitted_ms=7)
+    program = Submission(program="job.py")
+    application.store.add(1, StoredJob(record=record, submission=program, package=b""))
+    leading = threading.Thread(target=manager.lead, args=(2,))
+    leading.start()
+    try:
+        while "is that of an application, which runs job" not in caplog.text:
+            leading.join(0.01)
+            assert leading.is_alive()
+    finally:
+        manager.step_down(2)
+        leading.join()
+    assert manager.dispatcher.story == ["stand by"]
+    assert not (manager.root / JOB).exists()

@@ -12,6 +12,7 @@ import yaml
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError, EnvironmentError_
+from penstock.files.errors import StorageError
 from penstock.jobmanager.high_availability.coordination import open_high_availability
 from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
 from penstock.launch.service import member_warnings, url_for_others
@@ -63,6 +64,14 @@ def test_three_generations_of_names(settings: dict[str, str]) -> None:
     assert found.zookeeper is not None
     assert (found.zookeeper.quorum, found.zookeeper.root) == ("a:1,b:2", "/jobs")
     assert found.zookeeper.connection_timeout_ms == 15_000
+
+
+def test_a_storage_directory_that_cannot_be_used_is_named_by_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "ha").write_text("a file")
+    settings = {"high-availability.type": "filesystem"}
+    settings["high-availability.storageDir"] = str(tmp_path / "ha")
+    with pytest.raises(StorageError, match=r"ha/default cannot be high-availability\.storageDir"):
+        open_high_availability(Configuration.from_dict(settings))
 
 
 def test_filesystem_has_a_lease_of_its_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import penstock.demo
 from penstock.core.errors import RECORD_CHARACTERS, ProgramError, UserFunctionError, shorten
-from penstock.launch.program_process import run_program
+from penstock.job.start import run_program
 from penstock.operators.errors import describe_exception, user_code
 from penstock.operators.functions import KeyedProcessFunction, MapFunction
 from penstock.operators.process import KeyedProcessSpec
@@ -105,6 +105,18 @@ def test_programs_that_do_not_begin_are_told_without_what_began_them(
     assert last in lines[-1]
     assert "runpy" not in text
     assert "penstock" not in text
+
+
+def test_the_directory_of_a_program_is_once_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "app.py").write_text("import beside_the_app")
+    (tmp_path / "beside_the_app.py").write_text("")
+    run_program(str(tmp_path / "app.py"), None, (), [str(tmp_path), "/libraries"])
+    assert sys.path[:2] == [str(tmp_path), "/libraries"]
+    assert sys.path.count(str(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("spec", [MapSpec(parse), FilterSpec(parse)])

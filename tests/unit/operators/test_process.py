@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -258,11 +260,34 @@ def test_many_timers_are_handed_on_in_parts():
     assert len(harness.output.batches) == 3
 
 
-@pytest.mark.parametrize(("time", "text"), [(1.5, "float 1.5"), (True, "bool True"), (None, "")])
+@pytest.mark.parametrize(
+    ("time", "text"), [(math.inf, "float inf"), (True, "bool True"), (None, "")]
+)
 def test_a_time_is_an_int(time, text):
     harness = buffer()
     with pytest.raises(UserFunctionError, match=f"a timer's time is an int.*{text}"):
         harness.process(("a", time, "event", 1))
+
+
+class Floats(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        timers = ctx.timer_service()
+        for time in (value + 0.5, value + 1.25):
+            timers.register_event_time_timer(time)
+            timers.register_processing_time_timer(time)
+        timers.delete_event_time_timer(value + 0.75)
+        timers.delete_processing_time_timer(value + 0.0)
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.time_domain().name, repr(timestamp)
+
+
+def test_floats_lose_their_fraction_as_in_pyflink():
+    harness = OneOperatorHarness(KeyedProcessSpec(Floats()), key=lambda value: "k")
+    harness.process(10)
+    harness.watermark(11)
+    harness.processing_time(11)
+    assert sorted(harness.values) == [("EVENT_TIME", "11"), ("PROCESSING_TIME", "11")]
 
 
 class Sum(KeyedProcessFunction):

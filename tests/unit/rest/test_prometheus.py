@@ -47,7 +47,9 @@ def parsed(name: str = "word count") -> Found:
     totals = replace(
         facts().metrics.totals, phases_ms={"plan": 5, "run": 80, "commit": 15}, task_retries=3
     )
-    job = facts(storage=asked, metrics=replace(facts().metrics, totals=totals))
+    counts = {"executor-lost": 2, "fetch-failed": 1}
+    metrics = replace(facts().metrics, totals=totals)
+    job = facts(storage=asked, metrics=metrics, failure_counts=counts)
     documents = {JOB_ID: metrics_view(job, checkpointed(), 12_000)}
     text = exposition(Leadership(True, 7, None), [summary, ended], documents)
     found: Found = {}
@@ -93,6 +95,9 @@ def test_ours_have_a_prefix_of_their_own() -> None:
     }  # fmt: skip
     assert labelled(found, "penstock_storage_requests_total", "op", "outcome") == {
         ("put", "ok"): 9, ("put", "failed"): 1, ("read", "ok"): 4
+    }  # fmt: skip
+    assert labelled(found, "penstock_failures_total", "cause") == {
+        ("executor-lost",): 2, ("fetch-failed",): 1
     }  # fmt: skip
     single = {
         "penstock_storage_retries_total": 1,

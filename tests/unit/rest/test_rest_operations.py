@@ -122,6 +122,12 @@ def test_vertices_are_rescaled(service: Service, dispatcher: MemoryDispatcher) -
     assert dispatcher.commands[-1][2] == Command(CommandKind.RESCALE, vertices={vertex: 5})
     for wrong in ({}, {vertex: {"parallelism": {"lowerBound": 1, "upperBound": 0}}}):
         assert ask(service.port, "PUT", path, wrong).status == 400
+    answer = ask(
+        service.port, "PUT", path, {vertex: {"parallelism": {"lowerBound": 4, "upperBound": 2}}}
+    )
+    assert answer.status == 400
+    assert b"lowerBound 4 is above upperBound 2" in answer.body
+    assert len(dispatcher.commands) == 1
 
 
 def test_a_job_is_cancelled_once(service: Service, dispatcher: MemoryDispatcher) -> None:

@@ -18,6 +18,7 @@ from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher
 from penstock.checkpoint.errors import CheckpointError
 from penstock.core.job import JobStatus
 from penstock.job.documents.job import job_view
+from penstock.job.record import ExecutorFacts, with_executors
 
 if TYPE_CHECKING:
     from served import Service
@@ -77,6 +78,46 @@ def test_lists_and_overview_count_the_same_jobs(service: Service) -> None:
     assert (overview["taskmanagers"], overview["slots-total"]) == (1, 2)
 
 
+def test_executors_of_a_cluster_are_its_task_managers(
+    service: Service, dispatcher: MemoryDispatcher
+) -> None:
+    job = facts()
+    subtasks = job.metrics.totals.subtasks
+    # Two workers of the first executor have subtasks, and one of the second.
+    for key, home in {(0, 0): "1/0", (1, 0): "1/1", (1, 1): "2/0"}.items():
+        subtasks[key] = replace(subtasks[key], home=home, worker_bytes=1_000)
+    # In one worker with another subtask, as those of different levels are.
+    subtasks[2, 0] = replace(subtasks[1, 1], operators={}, records_in=0)
+    known = (ExecutorFacts("2", "host2", 2), ExecutorFacts("1", "host1", 2))
+    engine = with_executors(job.engine, known)
+    assert (engine.executors, engine.cores) == (2, 4)
+    dispatcher.add(dispatcher.records[JOB_ID], job=job_view(replace(job, engine=engine), 2_000))
+    assert service.get(f"/jobs/{JOB_ID}").json["engine"]["table"] == [
+        {
+            "id": "1",
+            "host": "host1",
+            "slots": 2,
+            "subtasks": 2,
+            "records-in": 80,
+            "state-bytes": 300,
+            "memory-bytes": 2_000,
+        },
+        {
+            "id": "2",
+            "host": "host2",
+            "slots": 2,
+            "subtasks": 2,
+            "records-in": 40,
+            "state-bytes": 100,
+            "memory-bytes": 1_000,
+        },
+    ]
+    managers = service.get("/taskmanagers").json["taskmanagers"]
+    shown = [(each["id"], each["path"], each["freeSlots"]) for each in managers]
+    assert shown == [(f"{JOB_ID}-1", "host1", 0), (f"{JOB_ID}-2", "host2", 0)]
+    assert service.get("/overview").json["slots-total"] == 4
+
+
 def test_a_job_is_shown_as_of_now(service: Service, dispatcher: MemoryDispatcher) -> None:
     now_ms = time.time() * 1000
     shown = service.get(f"/jobs/{JOB_ID}").json
@@ -125,6 +166,17 @@ def test_output_is_read_on_from_a_cursor_without_secrets(service: Service) -> No
     assert first == {"text": "printed, token=******\n", "next": "7-24"}
     assert service.get(f"/jobs/{JOB_ID}/stdout?from=7-24").json["text"] == ""
     assert service.get(f"/jobs/{JOB_ID}/stdout?from=../log").status == 400
+
+
+def test_a_wrong_parameter_is_named_with_its_value_and_the_way_out(service: Service) -> None:
+    for path in ("", "/exceptions", f"/vertices/{'0' * 31}"):
+        answer = service.get(f"/jobs/nosuch{path}")
+        assert answer.status == 400
+        assert answer.json["errors"][0] == (
+            "job_id 'nosuch': it must have 32 hexadecimal digits; GET /jobs lists the ids of jobs."
+        )
+    answer = service.get("/jobmanager/logs/jobmanager.log?bytes=0")
+    assert answer.json["errors"][0].startswith("bytes '0': ")
     assert service.get(f"/jobs/{'0' * 32}/stdout").status == 404
 
 

@@ -185,6 +185,21 @@ def test_exceptions_show_the_newest_first() -> None:
     assert (view["root-exception"], view["timestamp"]) == ("the second", 9)
 
 
+def test_failures_have_the_label_of_their_cause_and_are_counted_by_it() -> None:
+    lost = FailureRecord(9, "ExecutorLostError", "gone", cause="executor-lost")
+    counts = {"executor-lost": 3, "user-function": 1}
+    job = facts(failures=(lost,), failure_counts=counts)
+    [entry] = exceptions_view(job)["exceptionHistory"]["entries"]
+    assert entry["failureLabels"] == {"cause": "executor-lost"}
+    assert job_view(job, 62_000)["failures-by-cause"] == counts
+
+
+def test_a_job_shows_how_often_state_was_at_home() -> None:
+    totals = replace(facts().metrics.totals, home_hits=99, restores=1, moves=2)
+    view = job_view(facts(metrics=replace(facts().metrics, totals=totals)), 62_000)
+    assert view["state-placement"] == {"home-hits": 99, "restores": 1, "moves": 2}
+
+
 def test_a_result_is_there_when_the_job_has_ended() -> None:
     assert execution_result_view(facts(), None) == {"status": {"id": "IN_PROGRESS"}}
     result = JobExecutionResult(JobID(JOB_ID), 777)

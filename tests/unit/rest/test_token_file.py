@@ -61,13 +61,41 @@ def test_without_a_runtime_directory_the_home_is_used(
     assert token_path(1) == tmp_path / "home" / ".penstock" / "rest-1.token"
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o622])
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o622, 0o660])
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     file = tmp_path / "token"
     file.write_text("a-token-of-some-length")
     file.chmod(mode)
-    with pytest.raises(ConfigurationError, match="mode 0600"):
+    with pytest.raises(ConfigurationError, match=f"has mode 0{mode:o} .*with mode 0600"):
         read_token(file)
+
+
+def test_a_group_may_read_a_token_of_roots_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Secrets that Kubernetes mounts belong to root and a group of the pod."""
+    file = tmp_path / "token"
+    file.write_text("a-token-of-some-length")
+    file.chmod(0o440)
+    owner = file.stat().st_uid
+    real = os.fstat
+
+    def fstat_of(uid: int) -> None:
+        def fstat(descriptor: int) -> os.stat_result:
+            facts = list(real(descriptor))
+            facts[4] = uid
+            return os.stat_result(facts)
+
+        monkeypatch.setattr(os, "fstat", fstat)
+
+    fstat_of(0)
+    assert read_token(file) == "a-token-of-some-length"
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1_000)
+    assert read_token(file) == "a-token-of-some-length"
+    for user in (owner + 1_000, owner + 2_000):
+        fstat_of(user)
+        with pytest.raises(ConfigurationError, match="has mode 0440"):
+            read_token(file)
 
 
 @pytest.mark.parametrize("content", ["", "short", "two words of some length", "ü" * 20, "\n" * 30])

@@ -20,7 +20,7 @@ from penstock.runtime.records import (
     SubtaskVersion,
 )
 from penstock.runtime.state_files import open_area
-from penstock.runtime.transfers import Transfers
+from penstock.runtime.transfers import Pace, Transfers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +80,49 @@ def test_another_worker_that_gets_the_order_finds_the_file_there(
     errand = Errand((Order(7, handle, str(tmp_path / "store" / "0-a")),))
     assert not answers(Transfers(), job, area, errand)[0].error
     assert not answers(Transfers(), job, area, errand)[0].error
+
+
+def test_uploads_beside_records_take_a_small_share_of_a_core() -> None:
+    passed = [0.0]
+
+    def sleep(seconds: float) -> None:
+        passed[0] += seconds
+
+    pace = Pace(lambda: passed[0], sleep)
+    for _ in range(100):
+        pace.wait()
+        pace.spent(0.01)
+    # The last piece has no successor to wait for it.
+    assert 0.99 / pace.share == pytest.approx(passed[0])
+    assert pace.share <= 0.2
+    # Where there are no records the rest is at once.
+    pace.share, before_s = 1.0, passed[0]
+    for _ in range(100):
+        pace.wait()
+        pace.spent(0.01)
+    assert passed[0] == before_s
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_a_large_file_is_uploaded_at_its_pace_and_at_once_where_there_are_no_records(
+    tmp_path: Path, area: HomeArea, is_idle: bool
+) -> None:
+    passed, naps = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        passed[0] += seconds
+
+    job, transfers = program(tmp_path), Transfers(Pace(lambda: passed[0], sleep))
+    data = bytes(range(256)) * (40 << 10)
+    errand = Errand((Order(7, area.write("a", data), str(tmp_path / "store" / "a")),))
+    found: list[Delivery] = []
+    while not found:
+        found = transfers.attend(job, area, KEY, errand, is_idle=is_idle)
+    assert not found[0].error
+    assert (tmp_path / "store" / "a").read_bytes() == data
+    # Ten MiB are three pieces.
+    assert len(naps) >= 2 if not is_idle else not naps
 
 
 def test_what_cannot_be_uploaded_is_said(tmp_path: Path, area: HomeArea) -> None:

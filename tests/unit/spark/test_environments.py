@@ -78,7 +78,13 @@ def test_sparks_error_for_a_missing_module_is_translated() -> None:
         "Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.7 executor 1): PythonException\n"
         "ModuleNotFoundError: No module named 'penstock'"
     )
-    error = without_penstock(RuntimeError(text))
+    error = without_penstock(RuntimeError(text), "/opt/python3")
     assert error is not None
     assert str(error).startswith("the executor on 10.0.0.7 cannot run Penstock")
-    assert without_penstock(RuntimeError("Connection refused")) is None
+    assert "(/opt/python3) finds no module 'penstock'" in str(error)
+    assert without_penstock(RuntimeError("Connection refused"), "/opt/python3") is None
+    gone = 'java.io.IOException: Cannot run program "/opt/python3": error=2'
+    assert "(/opt/python3) is not there" in str(
+        without_penstock(RuntimeError(gone), "/opt/python3")
+    )
+    assert without_penstock(RuntimeError(gone), "python3") is None

@@ -6,13 +6,16 @@ import random
 import threading
 from collections import Counter
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.homes import Executor, Executors, Home, assigned, homes_of
+from penstock.spark.homes import Executor, Executors, Home, assigned, homes_of, warn_of_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LEVELS = st.lists(st.integers(1, 12), min_size=1, max_size=4).map(
     lambda widths: [(stage, index) for stage, width in enumerate(widths) for index in range(width)]
@@ -183,22 +186,135 @@ class _Summary:
         self.hostPort = lambda: f"host-{name}:1"
 
 
+class _Time(threading.Event):
+    """A clock that goes on only while it is waited for."""
+
+    now_s = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now_s += timeout or 0.0
+        return self.is_set()
+
+
+def _waited(
+    looks: Sequence[str], subtasks: int, before: set[str], master: str = "spark://a:1", **more: str
+) -> tuple[set[str], float]:
+    """Returns the executors that an attempt begins with, and how long it has waited for them."""
+    settings = [(f"spark.{name.replace('_', '.')}", text) for name, text in more.items()]
+    conf = SimpleNamespace(getAll=lambda: settings)
+    context: Any = SimpleNamespace(_jsc=_Application(*looks), master=master, getConf=lambda: conf)
+    time = _Time()
+    executors = Executors(context, lambda: time.now_s)
+    executors.wait(subtasks, before, time)
+    return set(executors.known), time.now_s
+
+
 @pytest.mark.parametrize(
-    ("looks", "subtasks", "before", "found"),
+    ("looks", "subtasks", "before", "found", "least_s", "most_s"),
     [
-        (["", "0", "0 1", "0 1 2"], 2, set(), {"0", "1"}),
-        (["0", "0 1"], 8, {"0", "1"}, {"0", "1"}),
+        (["", "0", "0 1", "0 1 2"], 2, set(), {"0", "1"}, 0, 1),
+        (["0", "0 1"], 8, {"0", "1"}, {"0", "1"}, 0, 1),
         # One was lost: there may be another soon, but not for sure.
-        (["0", "0 2"], 2, {"0", "1"}, {"0", "2"}),
-        (["0"], 8, {"0", "1"}, {"0"}),
+        (["0", "0 2"], 2, {"0", "1"}, {"0", "2"}, 0, 1),
+        (["0"], 8, {"0", "1"}, {"0"}, 2, 3),
+        ([""], 8, set(), set(), 60, 61),
     ],
-    ids=["a core for each subtask", "all of before", "a replacement", "no more come"],
+    ids=["a core for each subtask", "all of before", "a replacement", "no more come", "none come"],
 )
 def test_an_attempt_waits_for_its_executors(
-    looks: list[str], subtasks: int, before: set[str], found: set[str]
+    looks: list[str],
+    subtasks: int,
+    before: set[str],
+    found: set[str],
+    least_s: float,
+    most_s: float,
 ) -> None:
-    application = _Application(*looks)
-    context = SimpleNamespace(_jsc=application)
-    executors = Executors(context)  # type: ignore[arg-type]
-    executors.wait(subtasks, before, threading.Event())
-    assert executors.known.keys() == found
+    executors, waited_s = _waited(looks, subtasks, before)
+    assert executors == found
+    assert least_s <= waited_s <= most_s
+
+
+LATE = ["", *["0"] * 200, "0 1"]
+"""The second executor comes ten seconds after the first."""
+
+
+@pytest.mark.parametrize(
+    ("master", "settings"),
+    [
+        ("local-cluster[2,1,1024]", {}),
+        ("local-cluster[2, 1, 1024]", {}),
+        ("yarn", {}),
+        ("yarn", {"executor_instances": "2"}),
+        ("k8s://https://host:443", {"executor_instances": "2"}),
+        ("spark://host:7077", {"cores_max": "2"}),
+        ("spark://host:7077", {"cores_max": "5", "executor_cores": "2"}),
+        ("spark://host:7077", {"cores_max": "4", "task_cpus": "2"}),
+    ],
+)
+def test_an_attempt_waits_for_all_executors_that_the_settings_promise(
+    master: str, settings: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "penstock.job"):
+        executors, waited_s = _waited(LATE, 8, set(), master, **settings)
+    assert executors == {"0", "1"}
+    assert 10 < waited_s < 11
+    (said,) = caplog.messages
+    assert said.startswith("1 of 2 ")
+    assert said.endswith("the job waits up to 30 s for the next.")
+
+
+@pytest.mark.parametrize(
+    ("before", "least_s", "most_s"),
+    [(set(), 30, 31), ({"0", "9"}, 10, 11), ({"0"}, 0, 1)],
+    ids=["at first", "after a loss", "as before"],
+)
+def test_an_attempt_does_not_wait_for_ever_for_executors_that_do_not_come(
+    before: set[str], least_s: float, most_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    executors, waited_s = _waited(["0"], 8, before, "yarn", executor_instances="3")
+    assert executors == {"0"}
+    assert least_s <= waited_s <= most_s
+    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.split(":")[0] for text in warned] == (
+        ["1 of 3 executors are here (spark.executor.instances)"] if least_s else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("master", "settings"),
+    [
+        ("spark://host:7077", {}),
+        ("spark://host:7077", {"executor_cores": "1"}),
+        ("yarn", {"dynamicAllocation_enabled": "true"}),
+        ("mesos://host", {}),
+    ],
+)
+def test_where_no_setting_tells_the_number_a_short_silence_ends_the_wait(
+    master: str, settings: dict[str, str]
+) -> None:
+    executors, waited_s = _waited(LATE, 8, set(), master, **settings)
+    assert executors == {"0"}
+    assert 2 < waited_s < 3
+
+
+GOOD = {"shuffle_reduceLocality_enabled": "false"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({}, ["spark.shuffle.reduceLocality.enabled"]),
+        (GOOD, []),
+        ({**GOOD, "locality_wait": "0s"}, ["spark.locality.wait"]),
+        ({**GOOD, "speculation": "true"}, ["spark.speculation"]),
+        ({**GOOD, "speculation": "false", "locality_wait": "3s"}, []),
+    ],
+)
+def test_settings_of_a_session_that_take_state_from_its_home(
+    settings: dict[str, str], named: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    context: Any = SimpleNamespace(
+        getConf=lambda: {f"spark.{name.replace('_', '.')}": text for name, text in settings.items()}
+    )
+    warn_of_settings(context)
+    assert [message.split()[0] for message in caplog.messages] == named
