@@ -18,6 +18,7 @@ class Output(Enum):
 
     FILES = "files"
     PRINTED = "printed"
+    TOPIC = "topic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +26,13 @@ class Contender:
     """A program with settings.
 
     Attributes:
-        workload: `windows` or `users`.
+        workload: `windows`, `users` or `kafka`.
         peer: Name in the table.
         settings: What is set, in words.
         environment: Which environment of `bench.environments` runs it.
         program: File in `programs/`.
-        arguments: Its arguments; `{input}` and `{output}` are filled in.
+        arguments: Its arguments; `{input}` and `{output}` are filled in, and for topics
+            `{brokers}` and `{jars}`.
         checked_arguments: Arguments of an extra, small run whose results are checked, where the
             measured runs drop theirs; empty when the measured runs themselves are checked.
         output: Where the results are.
@@ -65,6 +67,7 @@ PYFLINK_TUNED = (
     "taskmanager.memory.managed.size=1g",
 )
 # Without metrics PyFlink's window operator fails when it is opened, so only the other workload.
+KAFKA_EVERY = "execution.checkpointing.interval=1 s"
 NO_METRICS = "python.metric.enabled=false"
 SQL_TUNED = ("pipeline.object-reuse=true", "taskmanager.memory.managed.size=1g")
 SQL_MINI_BATCH = (
@@ -138,6 +141,43 @@ def spark_users(form: str) -> Contender:
     )
 
 
+def kafka_program(peer: str, settings: str, guarantee: str, *arguments: str) -> Contender:
+    """PyFlink or Penstock running the same program between two topics."""
+    fast = peer == "penstock"
+    if not fast:
+        arguments = ("pipeline.jars=file://{jars}", *arguments)
+    return Contender(
+        workload="kafka",
+        peer="Penstock, row functions" if fast else "PyFlink DataStream",
+        settings=f"{settings}, {guarantee.replace('_', ' ').lower()}",
+        environment=peer,
+        program="kafka.py",
+        arguments=("{brokers}", "{input}", "{output}", "all", guarantee, KAFKA_EVERY, *arguments),
+        output=Output.TOPIC,
+        sizes=(1_000_000, 6_000_000) if fast else (50_000, 200_000),
+        quick_sizes=(500_000, 2_000_000) if fast else (20_000, 60_000),
+    )
+
+
+def spark_kafka(form: str) -> Contender:
+    """PySpark's operator between two topics, whose sink is at least once."""
+    return Contender(
+        workload="kafka",
+        peer="PySpark transformWithState",
+        settings=f"rocksdb, {form}, 2 shuffle partitions, at least once",
+        environment="pyspark",
+        program="spark_users.py",
+        arguments=(
+            "kafka://{brokers}/{input}",
+            "kafka://{brokers}/{output}",
+            *(form, "spark.sql.shuffle.partitions=2", "spark.jars={jars}"),
+        ),
+        output=Output.TOPIC,
+        sizes=(50_000, 200_000),
+        quick_sizes=(20_000, 80_000),
+    )
+
+
 def plain_python(workload: str) -> Contender:
     """A loop without any engine, on one core: what the functions cost by themselves."""
     return Contender(
@@ -179,4 +219,16 @@ def all_contenders() -> list[Contender]:
         flink_sql("users", "hashmap, tuned, mini-batch", hashmap, *SQL_TUNED, *SQL_MINI_BATCH),
         flink_sql("users", "rocksdb, tuned", rocksdb, *SQL_TUNED),
         flink_sql("users", "rocksdb, tuned, mini-batch", rocksdb, *SQL_TUNED, *SQL_MINI_BATCH),
+        kafka_program("penstock", "hashmap", "AT_LEAST_ONCE", hashmap),
+        kafka_program("penstock", "hashmap", "EXACTLY_ONCE", hashmap),
+        kafka_program("penstock", "rocksdb", "AT_LEAST_ONCE", rocksdb),
+        kafka_program("pyflink", "hashmap, defaults", "AT_LEAST_ONCE", hashmap),
+        kafka_program("pyflink", "hashmap, tuned", "AT_LEAST_ONCE", hashmap, *tuned),
+        *(
+            kafka_program(
+                "pyflink", "hashmap, tuned, thread mode", guarantee, hashmap, *tuned, threads
+            )
+            for guarantee in ("AT_LEAST_ONCE", "EXACTLY_ONCE")
+        ),
+        spark_kafka("rows"),
     ]

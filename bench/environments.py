@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,15 @@ def python_of(name: str) -> Path:
         )
         installed.write_text(wanted)
     return folder / "bin" / "python"
+
+
+def ported(program: Path) -> Path:
+    """The program for Penstock: the same file with the imports renamed, and nothing else."""
+    target = WORK / "run" / f"penstock_{program.name}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = program.read_text()
+    target.write_text(re.sub(r"^from pyflink\b", "from penstock", text, flags=re.MULTILINE))
+    return target
 
 
 def environment_of(name: str) -> dict[str, str]:

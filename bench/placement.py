@@ -1,13 +1,15 @@
 """What a cluster costs: state at home, wide levels, and a restore by those who need it.
 
-    python -m bench.placement [--quick]
+    python -m bench.placement [--quick] [rate] [wide] [restore] [checkpoint]
 
 One run measures all of it, on `local-cluster` masters, whose executors are processes of their own
 and keep state files to themselves (`docs/decisions`, state stays with executors):
 
 * *rate*: a count per user in RocksDB on `local[2]`, and on two executors of one core each;
 * *wide*: 256 subtasks in a level; processor time of the driver for each subtask and level;
-* *restore*: a million keys, from the end of a job to the end of the next one's first epoch.
+* *restore*: the first epoch of a job that restores a million keys, beside that of one without;
+* *checkpoint*: records per second while 1 GiB of new state is copied to a checkpoint, beside those
+  before and after; and the memory of the driver with 10 MiB and with 1 GiB of state.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from typing import Any, Final
 PROGRAM: Final = Path(__file__).with_name("programs") / "placement.py"
 CLUSTER: Final = "local-cluster[2,1,1024]"
 PAIRS: Final = 3
+MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
+KEPT_BYTES: Final = 4096
+"""For each user."""
 
 
 def run(directory: Path, **arguments: Any) -> dict[str, Any]:
@@ -37,32 +42,75 @@ def run(directory: Path, **arguments: Any) -> dict[str, Any]:
     return found
 
 
+def measure_rate(directory: Path, *, quick: bool) -> None:
+    """A job on one machine, and the same on two executors."""
+    ratios = []
+    for _ in range(1 if quick else PAIRS):
+        rates = [
+            run(directory, master=master, keys=200_000, seconds=5 if quick else 15)["rate"]
+            for master in ("local[2]", CLUSTER)
+        ]
+        ratios.append(rates[1] / rates[0])
+        print(f"rate: {rates[0]:,.0f} and {rates[1]:,.0f} records/s, {ratios[-1]:.0%}")
+    print(f"rate of two executors beside local[2]: {statistics.median(ratios):.0%} (median)")
+
+
+def measure_wide(directory: Path, *, quick: bool) -> None:
+    """Work of the driver."""
+    wide = run(directory, master=CLUSTER, keys=10_000, seconds=5 if quick else 20, width=256)
+    print(
+        f"256 subtasks in each of 2 levels: {wide['python_ms']:.2f} ms of Python and "
+        f"{wide['jvm_ms']:.2f} ms of the JVM in the driver, for each subtask and level; "
+        f"epochs {wide['epoch_ms']:,.0f} ms (median of {wide['epochs']})"
+    )
+
+
+def measure_restore(directory: Path, *, quick: bool) -> None:
+    """The first epochs of two jobs."""
+    keys = 50_000 if quick else 1_000_000
+    filled = run(directory, master=CLUSTER, keys=keys, fill=True)
+    back = run(directory, master=CLUSTER, keys=keys, restore=filled["snapshot"], seconds=1)
+    print(
+        f"restore of {keys:,} keys: first epoch after {back['first_epoch_ms']:,.0f} ms; "
+        f"without a restore after {filled['first_epoch_ms']:,.0f} ms"
+    )
+
+
+def measure_checkpoint(directory: Path, *, quick: bool) -> None:
+    """Checkpoints of two sizes."""
+    for size_mb in (10, 100 if quick else 1024):
+        memory = Path(tempfile.mkdtemp(prefix="penstock-placement-", dir=MEMORY))
+        sizes = {"keys": size_mb * (1 << 20) // KEPT_BYTES, "kept_bytes": KEPT_BYTES}
+        try:
+            found = run(directory, master=CLUSTER, seconds=10, copies=str(memory), **sizes)
+        finally:
+            shutil.rmtree(memory)
+        print(
+            f"checkpoint of {found['bytes'] >> 20:,} MiB: {found['seconds']:.1f} s, in which the "
+            f"job keeps {found['kept']:.0%} of its rate; memory of the driver: "
+            f"{found['memory_mb']['python']:,.0f} MiB of Python, "
+            f"{found['memory_mb']['jvm']:,.0f} MiB of the JVM"
+        )
+
+
+PARTS: Final = {
+    "rate": measure_rate,
+    "wide": measure_wide,
+    "restore": measure_restore,
+    "checkpoint": measure_checkpoint,
+}
+
+
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(prog="python -m bench.placement", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small inputs, one pair of runs")
-    quick = parser.parse_args().quick
+    parser.add_argument("parts", nargs="*", metavar="part", help="; ".join(PARTS) + "; all of them")
+    arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="penstock-placement-"))
     try:
-        ratios = []
-        for _ in range(1 if quick else PAIRS):
-            rates = [
-                run(directory, master=master, keys=200_000, seconds=5 if quick else 15)["rate"]
-                for master in ("local[2]", CLUSTER)
-            ]
-            ratios.append(rates[1] / rates[0])
-            print(f"rate: {rates[0]:,.0f} and {rates[1]:,.0f} records/s, {ratios[-1]:.0%}")
-        print(f"rate of two executors beside local[2]: {statistics.median(ratios):.0%} (median)")
-        wide = run(directory, master=CLUSTER, keys=10_000, seconds=5 if quick else 20, width=256)
-        print(
-            f"256 subtasks in each of 2 levels: {wide['python_ms']:.2f} ms of Python and "
-            f"{wide['jvm_ms']:.2f} ms of the JVM in the driver, for each subtask and level; "
-            f"epochs {wide['epoch_ms']:,.0f} ms (median of {wide['epochs']})"
-        )
-        keys = 50_000 if quick else 1_000_000
-        filled = run(directory, master=CLUSTER, keys=keys, fill=True)
-        back = run(directory, master=CLUSTER, keys=keys, restore=filled["snapshot"], seconds=1)
-        print(f"restore of {keys:,} keys: first epoch after {back['first_epoch_ms']:,.0f} ms")
+        for part in arguments.parts or PARTS:
+            PARTS[part](directory, quick=arguments.quick)
     finally:
         shutil.rmtree(directory)
 

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 from bench import data
 from bench.contenders import PROGRAMS, Contender, Output
-from bench.environments import WORK, environment_of, python_of
+from bench.environments import WORK, environment_of, ported, python_of
+from bench.kafka import jars
 from bench.measure import Run, run_program
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bench.kafka import Topics
 
 TIMEOUT_SECONDS = 1200.0
 CHECKED_RECORDS = 200_000
@@ -48,28 +51,20 @@ class WrongResult(Exception):
     """A program wrote something else than it should; its speed is of no interest."""
 
 
-def program_of(contender: Contender) -> Path:
-    """The program; for Penstock the same file with the imports renamed, and nothing else."""
-    program = PROGRAMS / contender.program
-    if contender.environment != "penstock":
-        return program
-    ported = WORK / "run" / f"penstock_{contender.program}"
-    ported.parent.mkdir(parents=True, exist_ok=True)
-    text = program.read_text()
-    ported.write_text(re.sub(r"^from pyflink\b", "from penstock", text, flags=re.MULTILINE))
-    return ported
-
-
-def run_once(contender: Contender, records: int, arguments: tuple[str, ...]) -> Run:
+def run_once(contender: Contender, records: int, arguments: tuple[str, ...], topics: Topics) -> Run:
     """One run; its results are checked, then deleted, unless the arguments drop them."""
     source = data.make_input(WORK / "data", records)
     folder = WORK / "run" / re.sub(r"\W+", "-", f"{contender.name} {records}")
     shutil.rmtree(folder, ignore_errors=True)
-    output = folder / "output"
+    program = PROGRAMS / contender.program
+    names = {"input": str(source), "output": str(folder / "output")}
+    if contender.output is Output.TOPIC:
+        names = {"brokers": topics.broker.address, "input": topics.input_of(source)}
+        names |= {"output": topics.new_output(), "jars": ",".join(jars(contender.environment))}
     command = [
         str(python_of(contender.environment)),
-        str(program_of(contender)),
-        *(text.format(input=source, output=output) for text in arguments),
+        str(ported(program) if contender.environment == "penstock" else program),
+        *(text.format(**names) for text in arguments),
     ]
     run = run_program(
         command,
@@ -77,6 +72,8 @@ def run_once(contender: Contender, records: int, arguments: tuple[str, ...]) -> 
         folder=folder,
         timeout_seconds=TIMEOUT_SECONDS,
     )
+    if contender.output is Output.TOPIC:
+        topics.write_results(names["output"], folder / "output")
     if arguments != contender.arguments or not contender.checked_arguments:
         wrong = find_wrong(contender, source, folder)
         if wrong:
@@ -103,10 +100,10 @@ def write_printed_rows(printed: Path, target: Path) -> None:
     (target / "rows").write_text("".join(row.replace(", ", "\t") + "\n" for row in rows))
 
 
-def race(contender: Contender, *, quick: bool) -> Result:
+def race(contender: Contender, topics: Topics, *, quick: bool) -> Result:
     """Measures one contender."""
     if contender.checked_arguments:
-        run_once(contender, CHECKED_RECORDS, contender.checked_arguments)
+        run_once(contender, CHECKED_RECORDS, contender.checked_arguments, topics)
     sizes = contender.quick_sizes if quick else contender.sizes
-    small, large = (run_once(contender, size, contender.arguments) for size in sizes)
+    small, large = (run_once(contender, size, contender.arguments, topics) for size in sizes)
     return Result(contender, sizes, small, large)

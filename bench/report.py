@@ -15,6 +15,7 @@ from bench.environments import REQUIREMENTS, ROOT
 
 if TYPE_CHECKING:
     from bench.checkpoints import CheckpointResult
+    from bench.kafka import KafkaLatency
     from bench.latency import Latency
     from bench.race import Result
 
@@ -24,6 +25,7 @@ CHECKPOINTS = "<!-- Below this line `python -m bench checkpoints` writes. -->"
 TITLES = {
     "windows": "Counts per one-minute window, channel and behaviour",
     "users": "A running count per user, 1 million users",
+    "kafka": "A running count per user from Kafka to Kafka, records of 100 bytes",
 }
 HEADER = (
     "| peer | settings | records | seconds | records/s | start-up | peak memory | Penstock is |\n"
@@ -45,9 +47,10 @@ def row(result: Result, ours: float) -> str:
     )
 
 
-def backend_of(result: Result) -> str:
-    """What a row is compared by: rows with RocksDB state only with each other."""
-    return "rocksdb" if "rocksdb" in result.contender.settings else "hashmap"
+def terms_of(result: Result) -> tuple[bool, bool]:
+    """What a row is compared by: state in RocksDB or not, exactly once or not."""
+    settings = result.contender.settings
+    return "rocksdb" in settings, "exactly once" in settings
 
 
 def our_rate(peer: Result, results: list[Result]) -> float:
@@ -58,15 +61,15 @@ def our_rate(peer: Result, results: list[Result]) -> float:
             result.rate
             for result in results
             if result.contender.environment == "penstock"
-            and backend_of(result) == backend_of(peer)
+            and terms_of(result) == terms_of(peer)
             and (is_sql or "row functions" in result.contender.peer)
         ),
         default=0.0,
     )
 
 
-def tables(results: list[Result], latency: Latency | None) -> str:
-    """One table a workload and one for latency, as Markdown."""
+def tables(results: list[Result], latency: Latency | None, of_kafka: list[KafkaLatency]) -> str:
+    """One table a workload and two for latency, as Markdown."""
     parts = []
     for workload, title in TITLES.items():
         chosen = [result for result in results if result.contender.workload == workload]
@@ -78,6 +81,14 @@ def tables(results: list[Result], latency: Latency | None) -> str:
         parts.append(
             "## Latency of Penstock at 10,000 events/s, two stages\n\n"
             f"| over {latency.seconds} s | median | 99th percentile |\n|---|--:|--:|\n{latency}"
+        )
+    if of_kafka:
+        parts.append(
+            "## Latency of Penstock from Kafka to Kafka at 10,000 events/s\n\n"
+            "From the moment an event is due to the moment a reader of committed records has its "
+            "count; a checkpoint every second.\n\n"
+            f"| over {of_kafka[0].seconds} s | median | 99th percentile |\n|---|--:|--:|\n"
+            + "".join(f"{each}\n" for each in of_kafka)
         )
     return "\n".join(parts)
 
@@ -101,11 +112,13 @@ def machine(*versions: str) -> str:
     return ", ".join(facts)
 
 
-def write_peers(results: list[Result], latency: Latency | None) -> Path:
+def write_peers(
+    results: list[Result], latency: Latency | None, of_kafka: list[KafkaLatency]
+) -> Path:
     """Puts the tables of the peers into the page, below its hand-written part."""
     head, _, checkpoints = _page()
     peers = [requirements[0].replace("==", " ") for requirements in REQUIREMENTS.values()]
-    text = f"Measured on: {machine(*peers)}.\n\n{tables(results, latency)}"
+    text = f"Measured on: {machine(*peers)}.\n\n{tables(results, latency, of_kafka)}"
     return _write(head, text, checkpoints)
 
 

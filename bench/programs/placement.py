@@ -46,11 +46,22 @@ class Users(PythonSource):
 
 
 class Count(KeyedProcessFunction):
+    """Counts for each user; the first time it also keeps some bytes that no one can compress."""
+
+    def __init__(self, kept_bytes: int) -> None:
+        self.kept_bytes = kept_bytes
+
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.kept = runtime_context.get_state(
+            ValueStateDescriptor("kept", Types.PICKLED_BYTE_ARRAY())
+        )
 
     def process_element(self, value: int, ctx: Any) -> Any:
-        self.count.update((self.count.value() or 0) + 1)
+        count = self.count.value() or 0
+        if not count and self.kept_bytes:
+            self.kept.update(os.urandom(self.kept_bytes))
+        self.count.update(count + 1)
         return ()
 
 
@@ -71,6 +82,19 @@ class Epochs:
                 summary.duration_ms,
             )
         )
+
+    def rate(self, since_s: float, until_s: float) -> float:
+        """Returns records per second of the epochs that ended in some time."""
+        first, *rest = [mark for mark in self.marks if since_s <= mark[0] <= until_s]
+        return sum(mark[3] for mark in rest) / (rest[-1][0] - first[0])
+
+    def memory_mb(self) -> dict[str, float]:
+        """Returns the resident memory of the driver: its Python and its JVM."""
+        found = {}
+        for name, pid in (("python", os.getpid()), ("jvm", self.jvm)):
+            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            found[name] = pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+        return found
 
     def _jvm_s(self) -> float:
         if not self.jvm:
@@ -93,6 +117,28 @@ class Epochs:
             "epochs": len(rest),
             "first_epoch_ms": self.marks[0][4],
         }
+
+
+def checkpointed(epochs: Epochs, job: Any, seconds: float, directory: Path) -> dict[str, Any]:
+    """Measures epochs before, while and after a checkpoint is taken of all state, and memory."""
+    wait_for(epochs, len(epochs.marks) + WARM_UP_EPOCHS, job)
+    began_s = time.monotonic()
+    time.sleep(seconds)
+    triggered_s = time.monotonic()
+    job.trigger_checkpoint().result()
+    done_s = time.monotonic()
+    written = sum(each.stat().st_size for each in directory.rglob("*") if each.is_file())
+    wait_for(epochs, len(epochs.marks) + 1, job)
+    ended_s = time.monotonic()
+    time.sleep(seconds)
+    quiet = (epochs.rate(began_s, triggered_s) + epochs.rate(ended_s, time.monotonic())) / 2
+    # Of epochs that overlap with it; the last one ended behind it.
+    return {
+        "bytes": written,
+        "seconds": done_s - triggered_s,
+        "kept": epochs.rate(triggered_s, ended_s) / quiet,
+        "memory_mb": epochs.memory_mb(),
+    }
 
 
 def wait_for(epochs: Epochs, count: int, job: Any) -> None:
@@ -119,6 +165,8 @@ def main(directory: str, arguments: str) -> None:
         "execution.checkpointing.savepoint-dir": f"{directory}/savepoints",
         "execution.checkpointing.incremental": "true",
         "execution.state-recovery.path": wanted.get("restore", ""),
+        # Copies are what is measured, and on one file system nothing is copied.
+        **({"execution.checkpointing.dir": wanted["copies"]} if "copies" in wanted else {}),
     }.items():
         if value:
             configuration.set_string(key, value)
@@ -127,12 +175,21 @@ def main(directory: str, arguments: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(width)
     users = env.add_source(Users(wanted["keys"], width, None)).uid("users")
-    counts = users.key_by(lambda user: user, key_type=Types.LONG()).process(Count()).uid("count")
+    count = Count(wanted.get("kept_bytes", 0))
+    counts = users.key_by(lambda user: user, key_type=Types.LONG()).process(count).uid("count")
     counts.print().uid("out")
     job = env.execute_async("placement")
-    if wanted.get("fill"):
+    if wanted.get("fill") or "copies" in wanted:
         while sum(mark[3] for mark in epochs.marks) < wanted["keys"]:
             wait_for(epochs, len(epochs.marks) + 1, job)
+    if "copies" in wanted:
+        print(
+            json.dumps(checkpointed(epochs, job, wanted["seconds"], Path(wanted["copies"]))),
+            flush=True,
+        )
+        job.cancel().result()
+        return
+    if wanted.get("fill"):
         place = job.stop_with_savepoint(False).result()
         print(json.dumps({"snapshot": place, **epochs.figures(2 * width)}))
         return

@@ -1,6 +1,8 @@
 """A running count per user with PySpark's own `transformWithState`, RocksDB state store.
 
 python spark_users.py INPUT OUTPUT (rows|pandas) [KEY=VALUE ...]
+
+Both are folders, or topics of Kafka: kafka://BROKERS/TOPIC.
 """
 
 import sys
@@ -9,6 +11,8 @@ import pandas as pd
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import col, split
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+KAFKA = "kafka://"
 
 
 class CountPerUser(StatefulProcessor):
@@ -38,6 +42,19 @@ class CountPandas(CountPerUser):
         yield pd.DataFrame({"value": [f"{key[0]}\t{count}" for count in counts]})
 
 
+def open_source(spark, source):
+    if not source.startswith(KAFKA):
+        return spark.readStream.text(source)
+    brokers, topic = source.removeprefix(KAFKA).split("/")
+    options = {
+        "kafka.bootstrap.servers": brokers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
+    records = spark.readStream.format("kafka").options(**options).load()
+    return records.select(col("value").cast("string"))
+
+
 def main(source, target, form, *settings):
     builder = SparkSession.builder.master("local[2]")
     builder = builder.config(
@@ -49,18 +66,21 @@ def main(source, target, form, *settings):
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")  # Otherwise one warning a new key.
 
-    lines = spark.readStream.text(source)
+    lines = open_source(spark, source)
     users = lines.select(split("value", "\t")[2].cast("long").alias("id")).groupBy(col("id"))
     if form == "rows":
         counts = users.transformWithState(CountRows(), "value string", "append", "none")
     else:
         counts = users.transformWithStateInPandas(CountPandas(), "value string", "append", "none")
-    query = (
-        counts.writeStream.format("text")
-        .option("checkpointLocation", target + "-checkpoint")
-        .trigger(availableNow=True)
-        .start(target)
-    )
+    writer = counts.writeStream.trigger(availableNow=True)
+    if target.startswith(KAFKA):
+        brokers, topic = target.removeprefix(KAFKA).split("/")
+        options = {"kafka.bootstrap.servers": brokers, "topic": topic}
+        writer = writer.format("kafka").options(**options)
+        query = writer.option("checkpointLocation", "checkpoint").start()
+    else:
+        writer = writer.format("text")
+        query = writer.option("checkpointLocation", target + "-checkpoint").start(target)
     query.awaitTermination()
 
 
