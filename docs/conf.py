@@ -16,6 +16,7 @@ suppress_warnings = ["misc.highlighting_failure"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+napoleon_use_ivar = True  # Fields have descriptions of their own already.
 add_module_names = False
 html_theme = "alabaster"
 html_theme_options = {
