@@ -408,7 +408,8 @@ class SparkEpochRunner:
                 seeds: Any = context.parallelize(range(tasks), tasks)
                 tries = seeds.mapPartitionsWithIndex(task).collect()
             else:
-                tries = self._slots.each(dict.fromkeys(self._slots.homes, task)).collect()
+                lost = set() if self._executors is None else self._executors.gone(self._taken)
+                tries = self._slots.each(dict.fromkeys(self._slots.homes, task), lost).collect()
         except Exception:
             # The user may stop the session as soon as the job is cancelled.
             if is_alive(context):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import RDD
@@ -187,17 +187,27 @@ class SlottedLineage:
         last = [self._staged(part, tasks[-1][slot], slot, writes) for slot, part in parts.items()]
         return RDD(self._union(last).toJavaRDD(), self._context, writes)
 
-    def each(self, tasks: Mapping[int, Callable[[int, Iterable[Any]], Iterator[Any]]]) -> RDD[Any]:
+    def each(
+        self,
+        tasks: Mapping[int, Callable[[int, Iterable[Any]], Iterator[Any]]],
+        lost: Collection[str] = (),
+    ) -> RDD[Any]:
         """Returns the RDD of what tasks make of nothing in the worker of each home.
 
         Args:
             tasks: By slot; each is given the position of a home among those of its slot.
+            lost: Executors without whose homes it is done. Spark would wait for them, as long as
+                `spark.locality.wait` says.
         """
         writes = self._context.serializer
-        parts = [
-            self._staged(self._placed(locations), tasks[slot], slot, writes)
-            for slot, locations in self._locations.items()
-        ]
+        parts = []
+        for slot, homes in self.homes.items():
+            places = zip(homes, self._locations[slot], strict=True)
+            living = [location for home, location in places if home.executor not in lost]
+            if living:
+                parts.append(self._staged(self._placed(living), tasks[slot], slot, writes))
+        if not parts:
+            return self._context.emptyRDD()
         return RDD(self._union(parts).toJavaRDD(), self._context, writes)
 
     def _placed(self, locations: Sequence[str]) -> Any:

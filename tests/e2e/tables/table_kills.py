@@ -135,8 +135,8 @@ class TableRun:
         elif fault.kind == "zombie":
             # Another process takes over while this one stands still; then both go on.
             os.kill(job.pid, signal.SIGSTOP)
-            self._jobs.append(job)
             other = self._started("")
+            self._jobs = [other, job]
             self._progress(other, 1)
             os.kill(job.pid, signal.SIGCONT)
             self._progress(other, 2)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from penstock.datastream.connectors.jdbc import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from postgres_server import Server
 
@@ -81,6 +83,41 @@ def test_a_job_upserts_exactly_once(postgres: Server, table: Table) -> None:
     env.execute()
     found = postgres.execute(f"SELECT * FROM {name} ORDER BY word")
     assert found == [(f"w{n}", 100) for n in range(7)]
+
+
+def test_a_process_that_stands_still_in_the_middle_of_rows_keeps_no_other_out(
+    postgres: Server, table: Table, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """The server waits for its next row, which is not the next statement: no time-out ends that."""
+    monkeypatch.setattr("penstock.connectors.jdbc.client._HOLDER_S", 1)
+    name = table("sink text PRIMARY KEY, epoch int")
+    postgres.execute(f"INSERT INTO {name} VALUES ('out', 7), ('other', 8)")
+    database = options(postgres).database()
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def rows() -> Iterator[tuple[int]]:
+        yield from ((number,) for number in range(1000))
+        stands.set()
+        assert goes_on.wait(60)
+        yield (1000,)
+
+    def stand_still() -> Any:
+        with database.connect() as held:
+            database.begin(held)
+            assert database.locked(held, "epoch", name, "sink", "out") == (7,)
+            with pytest.raises(psycopg.OperationalError):
+                held.cursor().executemany(f"UPDATE {name} SET epoch = %s", rows())
+
+    with ThreadPoolExecutor(1) as pool:
+        zombie = pool.submit(stand_still)
+        assert stands.wait(60)
+        with database.connect() as connection:
+            database.begin(connection)
+            assert database.locked(connection, "epoch", name, "sink", "out") == (7,)
+            connection.execute("ROLLBACK")
+        goes_on.set()
+        zombie.result(60)
+    assert f"the row of 'out' in {name} for 1 s, and was ended" in caplog.text
 
 
 def test_refusals_have_an_address(postgres: Server, table: Table) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import importlib
+import logging
 import re
 import sqlite3
 from abc import ABC, abstractmethod
@@ -37,7 +38,16 @@ from penstock.core.times import Instant
 
 Rows = Sequence[Sequence[Any]]
 
+_log: Final = logging.getLogger("penstock.jdbc")
+
 _WAIT_S: Final = 60
+_HOLDER_S: Final = 90
+"""So long another session may keep a row that only processes of one job write."""
+_END_HOLDER: Final = """
+SELECT pg_terminate_backend(held.pid) FROM {table} AS wanted
+JOIN pg_locks AS held ON held.locktype = 'transactionid' AND held.granted
+AND held.mode = 'ExclusiveLock' AND held.transactionid = wanted.xmax WHERE wanted.{key} = ?
+"""
 _URL: Final = re.compile(r"(?:jdbc:)?(?P<scheme>[a-z][a-z0-9+]*):(?P<rest>.*)", re.S)
 _SERVER: Final = re.compile(
     r"(?://(?:(?P<user>[^/@?]*)@)?(?P<hosts>[^/?]*)/)?(?P<database>[^?]*)(?:\?(?P<query>.*))?", re.S
@@ -204,9 +214,10 @@ class Database(ABC):
             return str(value)
         return value
 
-    def lock(self, sql: str) -> str:
-        """Returns a query that keeps others from the rows that it finds."""
-        return sql
+    def locked(self, connection: Any, columns: str, table: str, key: str, value: str) -> Any:
+        """Returns the row with a key, or None; inside a transaction, which then has it alone."""
+        query = f"SELECT {columns} FROM {table} WHERE {key} = ?"
+        return self.query(connection, query, [value]).fetchone()
 
     def statement(self, sql: str) -> str:
         """Returns a statement with `?` as the driver takes it."""
@@ -323,8 +334,38 @@ class Postgres(Database):
         connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_WAIT_S}s'")
         connection.execute(f"SET LOCAL lock_timeout = '{2 * _WAIT_S}s'")
 
-    def lock(self, sql: str) -> str:
-        return f"{sql} FOR UPDATE"
+    def locked(self, connection: Any, columns: str, table: str, key: str, value: str) -> Any:
+        """Returns the row with a key, which no process that stands still keeps.
+
+        The server gives up on a transaction that waits for its next statement, but not on one that
+        waits in the middle of many rows.
+        """
+        connection.execute(f"SET LOCAL lock_timeout = '{_HOLDER_S}s'")
+        query = f"SELECT {columns} FROM {table} WHERE {key} = ? FOR UPDATE"
+        try:
+            found = self.query(connection, query, [value]).fetchone()
+        except self.errors() as error:
+            if getattr(error, "sqlstate", None) != "55P03":
+                raise
+            connection.execute("ROLLBACK")
+            if not self._end_holder(connection, table, key, value):
+                raise
+            _log.warning(
+                "A session of %s has kept the row of '%s' in %s for %d s, and was ended: "
+                "the process that it belongs to stands still. What it wrote was rolled back.",
+                *(self.options.shown, value, table, _HOLDER_S),
+            )
+            self.begin(connection)
+            found = self.query(connection, query, [value]).fetchone()
+        connection.execute(f"SET LOCAL lock_timeout = '{2 * _WAIT_S}s'")
+        return found
+
+    def _end_holder(self, connection: Any, table: str, key: str, value: str) -> bool:
+        try:
+            ended = self.query(connection, _END_HOLDER.format(table=table, key=key), [value])
+            return ended.fetchone() is not None
+        except self.errors():
+            return False  # It belongs to another user; or the server is none of PostgreSQL's own.
 
 
 def psycopg() -> Any:

@@ -66,8 +66,8 @@ class JdbcCommitter(Committer):
         with database.asked("the output of a checkpoint"):
             connection = output.connection()
             database.begin(connection)
-            query = f"SELECT process, attempt, epoch, writer, name FROM {COMMITS} WHERE sink = ?"
-            found = database.query(connection, database.lock(query), [sink]).fetchone()
+            columns = "process, attempt, epoch, writer, name"
+            found = database.locked(connection, columns, COMMITS, "sink", sink)
             if found is None:
                 self._known.discard(sink)
                 raise JobExecutionError(f"the row of '{sink}' in {COMMITS} was deleted just now.")
