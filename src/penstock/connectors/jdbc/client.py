@@ -335,11 +335,8 @@ class Postgres(Database):
         connection.execute(f"SET LOCAL lock_timeout = '{2 * _WAIT_S}s'")
 
     def locked(self, connection: Any, columns: str, table: str, key: str, value: str) -> Any:
-        """Returns the row with a key, which no process that stands still keeps.
-
-        The server gives up on a transaction that waits for its next statement, but not on one that
-        waits in the middle of many rows.
-        """
+        # The server ends a transaction that waits for its next statement, as that of a process that
+        # stands still does, but not one that waits in the middle of many rows.
         connection.execute(f"SET LOCAL lock_timeout = '{_HOLDER_S}s'")
         query = f"SELECT {columns} FROM {table} WHERE {key} = ? FOR UPDATE"
         try:
@@ -362,8 +359,8 @@ class Postgres(Database):
 
     def _end_holder(self, connection: Any, table: str, key: str, value: str) -> bool:
         try:
-            ended = self.query(connection, _END_HOLDER.format(table=table, key=key), [value])
-            return ended.fetchone() is not None
+            query = _END_HOLDER.format(table=table, key=key)
+            return self.query(connection, query, [value]).fetchone() is not None
         except self.errors():
             return False  # It belongs to another user; or the server is none of PostgreSQL's own.
 
@@ -382,23 +379,17 @@ def psycopg() -> Any:
         ) from None
 
 
+_SAME: Final = (
+    *("user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "options"),
+    *("application_name", "connect_timeout", "target_session_attrs"),
+)
 _RENAMED: Final = {
-    "user": "user",
-    "password": "password",
-    "sslmode": "sslmode",
-    "sslrootcert": "sslrootcert",
-    "sslcert": "sslcert",
-    "sslkey": "sslkey",
-    "sslpassword": "sslpassword",
+    **{name: name for name in _SAME},
     "ApplicationName": "application_name",
     "connectTimeout": "connect_timeout",
     "loginTimeout": "connect_timeout",
-    "options": "options",
     "gssEncMode": "gssencmode",
     "channelBinding": "channel_binding",
-    "application_name": "application_name",
-    "connect_timeout": "connect_timeout",
-    "target_session_attrs": "target_session_attrs",
 }
 _NEEDLESS: Final = (
     *("reWriteBatchedInserts", "stringtype", "socketTimeout", "tcpKeepAlive", "autosave"),
@@ -433,12 +424,8 @@ def _postgres_settings(options: JdbcConnectionOptions, rest: str) -> Iterator[tu
     yield "dbname", unquote(found["database"]) or given["user"] or "postgres"
     yield "connect_timeout", options.timeout_s
     # A server whose host or network is gone answers nothing, for hours by the system's settings.
-    yield from {
-        "keepalives_idle": _WAIT_S,
-        "keepalives_interval": 10,
-        "keepalives_count": 3,
-    }.items()
-    yield "tcp_user_timeout", _WAIT_S * 1000
+    yield from {"keepalives_idle": _WAIT_S, "keepalives_interval": 10}.items()
+    yield from {"keepalives_count": 3, "tcp_user_timeout": _WAIT_S * 1000}.items()
     for key, value in given.items():
         if not value or key in _NEEDLESS:
             continue
