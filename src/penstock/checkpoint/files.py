@@ -214,7 +214,7 @@ class CheckpointFiles:
         self.metadata_under_way[wish.checkpoint_id] = wish
         snapshot: JobSnapshot = wish.snapshot
         if wish.request.kind is SnapshotKind.SAVEPOINT:
-            return finish_savepoint(wish.uploaded)
+            return finish_savepoint(wish.uploaded, wish.request.job)
         plan: UploadPlan = wish.uploaded
         manifest = msgspec.structs.replace(
             self._draft(wish.checkpoint_id, wish.request, ManifestKind.CHECKPOINT),

@@ -10,7 +10,7 @@ One that failed leaves nothing behind; one of unknown outcome leaves everything.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,15 +113,23 @@ def upload_savepoint(  # noqa: PLR0913
     return uploaded
 
 
-def finish_savepoint(uploaded: UploadedSavepoint) -> LoadedSnapshot:
+def finish_savepoint(
+    uploaded: UploadedSavepoint, job: Mapping[str, Any] | None = None
+) -> LoadedSnapshot:
     """Writes `_metadata`; asking again is how an unknown outcome is settled.
+
+    Args:
+        uploaded: What it names.
+        job: What it says of the job beside what was captured.
 
     Raises:
         CheckpointError: It failed and left nothing behind.
         UnknownOutcomeError: It may exist; nothing was removed. The text names its directory.
     """
     try:
-        return write_metadata(uploaded.storage, uploaded.name, uploaded.manifest)
+        manifest = uploaded.manifest
+        manifest = msgspec.structs.replace(manifest, job={**manifest.job, **(job or {})})
+        return write_metadata(uploaded.storage, uploaded.name, manifest)
     except UnknownOutcomeError as error:
         raise UnknownOutcomeError(
             f"whether the savepoint {uploaded.directory} is complete is unknown: {error} Look "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from coordinator_script import Script, deleted, failures, of, one, publishing
 
 from penstock.checkpoint.coordination import events
@@ -18,6 +21,7 @@ from penstock.checkpoint.coordination.instructions import (
     ReReadPointer,
     ReserveId,
     StepDown,
+    WriteMetadata,
 )
 
 CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT
@@ -209,3 +213,57 @@ def test_a_failed_savepoint_is_its_callers_business() -> None:
     assert result is not None
     assert result.failure is not None
     assert "target full" in str(result.failure)
+
+
+def rescaled() -> Script:
+    """Checkpoint 1, which says something of the job, and what a test adds in the same epoch."""
+    script = Script(min_pause_ms=0, num_retained=1).start(first_delay_ms=10_000)
+    script.ask(CHECKPOINT, "rescale", forced=True, job={"parallelism": 4})
+    script.now(events.IdReserved(1))
+    return script
+
+
+def asked(script: Script, checkpoint_id: int, kind: SnapshotKind) -> None:
+    script.ask(kind, f"wish {checkpoint_id}", forced=True)
+    script.now(events.IdReserved(checkpoint_id))
+
+
+def says(said: list[Any]) -> dict[str, Any]:
+    found = one(said, WriteMetadata)
+    assert found is not None
+    return dict(found.request.job)
+
+
+@pytest.mark.parametrize("kind", SnapshotKind)
+def test_what_a_checkpoint_says_of_the_job_is_said_by_those_captured_before_it_counts(
+    kind: SnapshotKind,
+) -> None:
+    script = rescaled()
+    asked(script, 2, kind)
+    script.upload()
+    script.write(1)
+    script.now(events.Published(1))
+    assert says(script.now(events.UploadCompleted(2))) == {"parallelism": 4}
+
+
+def test_a_checkpoint_that_says_the_contrary_already_is_given_up() -> None:
+    script = rescaled()
+    asked(script, 2, CHECKPOINT)
+    script.upload()
+    script.write(1)
+    # While the publication of 1 is open. If it failed, 2 would be right.
+    assert says(script.now(events.UploadCompleted(2))) == {}
+    script.now(events.MetadataWritten(2, "chk-2"))
+    said = script.now(events.Published(1))
+    assert failures(said) == [(2, "CHECKPOINT_SUBSUMED")]
+    assert one(said, Publish) is None
+
+
+def test_what_a_checkpoint_said_that_did_not_count_is_not_said_again() -> None:
+    script = rescaled()
+    asked(script, 2, CHECKPOINT)
+    script.upload()
+    script.now(events.UploadFailed(1, "no room"))
+    assert says(script.now(events.UploadCompleted(2))) == {}
+    said = script.now(events.MetadataWritten(2, "chk-2"))
+    assert one(said, Publish) is not None

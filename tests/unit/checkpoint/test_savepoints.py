@@ -109,11 +109,12 @@ def test_a_checkpoint_becomes_a_savepoint(storages: Storages, tmp_path: Path) ->
         inline=InlinePolicy(10),
         new_uuid=ids(),
     )
-    written = finish_savepoint(uploaded)
+    written = finish_savepoint(uploaded, {"parallelism": {"a": 4}})
     shutil.rmtree(tmp_path / "ckpt")
     assert verify_snapshot(storages, written.directory).is_whole
     assert written.manifest.shared_files == {}
     copied = load_snapshot(storages, written.directory).manifest
     assert copied.sources == loaded.manifest.sources
+    assert copied.job == {**loaded.manifest.job, "parallelism": {"a": 4}}
     wanted = [(handle.name, handle.sha256) for handle in loaded.manifest.handles]
     assert [(handle.name, handle.sha256) for handle in copied.handles] == wanted

@@ -83,7 +83,7 @@ class TriggerRequest:
     stop: bool = False  # The job ends with this savepoint.
     drain: bool = False  # Event time ends before it.
     full: bool = False  # A checkpoint that builds on no earlier one.
-    # What this checkpoint alone says of the job; others of the same epoch do not.
+    # What this checkpoint says of the job; others do so only once this one counts.
     job: Mapping[str, Any] = field(default_factory=dict)
 
     @property

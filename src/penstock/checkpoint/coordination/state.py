@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.checkpoint.coordination import facts, instructions
 from penstock.checkpoint.coordination.checkpoints import (
@@ -19,6 +19,8 @@ from penstock.checkpoint.coordination.triggering import Triggering
 from penstock.core.job import JobStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.checkpoint.settings import CheckpointSettings
 
 
@@ -286,6 +288,8 @@ class CoordinatorState:
         self.late_ids: deque[int] = deque(maxlen=_LATE_IDS)
         self.forgetting: tuple[int, ...] = ()
         """What the open publication tells the pointer to forget."""
+        self.said: Mapping[str, Any] = {}
+        """What published checkpoints alone said of the job; all that follow say so, too."""
 
     def move(self, life: Life) -> None:
         assert life in _NEXT[self.life], f"the coordinator cannot go from {self.life} to {life}"

@@ -6,6 +6,7 @@ checkpoint, its output becomes visible.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from penstock.checkpoint.coordination import events, facts, instructions
@@ -178,7 +179,8 @@ def on_upload_completed(state: CoordinatorState, event: events.UploadCompleted) 
     state.emit(
         instructions.WriteMetadata(
             pending.checkpoint_id,
-            pending.request,
+            # The job may have been captured before the checkpoint counted that said so first.
+            replace(pending.request, job={**state.said, **pending.request.job}),
             pending.epoch,
             pending.snapshot,
             event.uploaded,
@@ -307,6 +309,9 @@ def on_published(state: CoordinatorState, event: events.Published) -> None:
     state.deletions.pointer_forgot(state.forgetting)
     state.sinks.add(completed)
     _abort_older(state, completed)
+    if pending.request.job:
+        state.said = {**state.said, **pending.request.job}
+        _abort_contrary(state, completed)
     for old in dropped:
         state.announce(facts.CheckpointDiscarded(old.checkpoint_id))
         if old.is_deletable:
@@ -327,6 +332,18 @@ def _abort_older(state: CoordinatorState, completed: CompletedCheckpoint) -> Non
     for pending in list(state.pending.values()):
         is_older = pending.checkpoint_id < completed.checkpoint_id
         if is_older and pending.request.kind is SnapshotKind.CHECKPOINT:
+            state.abort(pending, failure)
+
+
+def _abort_contrary(state: CoordinatorState, completed: CompletedCheckpoint) -> None:
+    """Gives up what would be published next and does not say what this checkpoint said first."""
+    failure = facts.CheckpointFailure(
+        facts.FailureReason.CHECKPOINT_SUBSUMED,
+        f"checkpoint {completed.checkpoint_id} changed the job",
+    )
+    for pending in list(state.pending.values()):
+        has_metadata = pending.phase not in (Phase.WAITING_FOR_EPOCH, Phase.UPLOADING)
+        if has_metadata and pending.is_published and pending.is_abortable:
             state.abort(pending, failure)
 
 
