@@ -88,11 +88,17 @@ def test_a_driver_is_killed_and_goes_on_on_another_host(
     hosts, spark = cluster
     bucket = Bucket(hosts)
     bucket.put("paced")
-    job = start(hosts, spark, RECORDS)
+    # More than there are, which only the first driver waits for.
+    cores = {"penstock__spark__conf__spark__cores__max": "8"}
+    job = start(hosts, spark, RECORDS, **cores)
     wait_for_checkpoints(bucket, hosts, job, 3)
     for part in ("cluster_job.py", "SparkSubmit"):
         assert hosts.hosts[0].kill(part)
     job.wait()
-    job = start(hosts, spark, RECORDS, on=1, process="2")
+    job = start(hosts, spark, RECORDS, on=1, process="2", **cores)
     wait_for_checkpoints(bucket, hosts, job, 3)
     finish(bucket, hosts, job, RECORDS)
+    said = [hosts.log(f"driver-{number}").read_text() for number in range(2)]
+    waited = ["the job runs on what is here" in text for text in said]
+    assert waited == [True, False]
+    assert "the job had no more when it ran last" in said[1]

@@ -48,6 +48,8 @@ class Engine:
         self.here: Here | None = None
         self.shared: dict[str, str] = {}
         """Directories that all executors must see, by the setting that names them."""
+        self.slots_before = 0
+        """Slots of the executors of a cluster that the job had last, maybe in another process."""
         self._runner: Any = None
         self._before: Any = None
         """The runner of the attempt before: state is where it ran."""
@@ -73,8 +75,13 @@ class Engine:
         found = () if self.spark is None or self._runner is None else self._runner.executors
         return tuple(ExecutorFacts(*each) for each in found)
 
+    def slots_of_executors(self) -> int:
+        """Returns the slots of the executors of a cluster; 0 where there are none."""
+        return sum(each.slots for each in self.executors())
+
     def runner(self, program: JobProgram) -> EpochRunner:
         """Makes the runner of an attempt; the one before is released."""
+        self.slots_before = self.slots_of_executors() or self.slots_before
         self._before, self._runner = self._runner, None
         if self._before is not None:
             self._before.close()
@@ -88,6 +95,7 @@ class Engine:
             self._runner = SparkEpochRunner(
                 self.spark, program, self.worker_setup, self._before, self.shared
             )
+            self._runner.enough = self.slots_before
         return self._runner  # type: ignore[no-any-return]
 
     def start_again(self) -> None:
@@ -126,6 +134,7 @@ class Engine:
             self.here.close()
 
     def _release(self) -> None:
+        self.slots_before = self.slots_of_executors() or self.slots_before
         if self._runner is not None:
             self._runner.close()
             self._runner = None

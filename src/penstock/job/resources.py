@@ -26,7 +26,7 @@ from penstock.core.job import JobStatus
 from penstock.files.urls import Storages, canonical_url
 from penstock.job.attempt_directories import RunningMark, remove_dead_attempts
 from penstock.job.restore import check_fit, restored_state, with_places
-from penstock.job.snapshot import LINE, PARALLELISM, JobForCheckpoints
+from penstock.job.snapshot import LINE, PARALLELISM, SLOTS, JobForCheckpoints
 from penstock.jobmanager.high_availability.coordination import open_job_records
 from penstock.runtime.driver import DriverParts, JobDriver
 from penstock.runtime.records import JobProgram
@@ -88,7 +88,9 @@ class JobResources:
             self.checkpoint_files.holders = held
         engine.shared = _shared_directories(settings)
         self._files.on_new = self.checkpoint_files.prepare
-        self.job = JobForCheckpoints(engine.graph, self.sinks, self._files)
+        self.job = JobForCheckpoints(
+            engine.graph, self.sinks, self._files, engine.slots_of_executors
+        )
         self.service = CheckpointService(
             self.checkpoint_files, checkpoints, self.job, clock, random.randint
         )
@@ -115,6 +117,7 @@ class JobResources:
             if start.restored.last_id == manifest.checkpoint_id:
                 # Else there may be a savepoint with output that came after this checkpoint.
                 self.job.line = manifest.job.get(LINE, self.job.line)
+            self.engine.slots_before = manifest.job.get(SLOTS, 0)
             self.job.parallelism = manifest.job.get(PARALLELISM, {})
             if self.job.parallelism:
                 graph = rescale(self.job.parallelism)

@@ -25,6 +25,8 @@ from penstock.state.evolution import DATA, StateFacts
 from penstock.state.schema import schema_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.connectors.source import Split
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 PARALLELISM: Final = "parallelism"
 """Name in a manifest: what a rescaled job wants of its operators, by uid."""
+SLOTS: Final = "slots"
+"""Name in a manifest: how many tasks the executors of the job ran at once, on a cluster."""
 LINE: Final = "line"
 """Name in a manifest: see `WriterContext.line`."""
 
@@ -44,11 +48,18 @@ LINE: Final = "line"
 class JobForCheckpoints:
     """The running job as `checkpoint.service` sees it."""
 
-    def __init__(self, graph: JobGraph, sinks: SinkCommits, files: StateFiles) -> None:
+    def __init__(
+        self,
+        graph: JobGraph,
+        sinks: SinkCommits,
+        files: StateFiles,
+        find_slots: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.sinks = sinks
         self.parallelism: dict[str, int] = {}
         """What operators were rescaled to, by uid; an attempt that restores from here has it."""
         self.begin_line()
+        self._find_slots = find_slots
         self.pin_again = files.pin_again
         self.unpin = files.unpin
         self._pin = files.pin
@@ -91,6 +102,8 @@ class JobForCheckpoints:
         job = {**snapshot.job, LINE: self.line}
         if self.parallelism:
             job[PARALLELISM] = self.parallelism
+        if slots := self._find_slots():
+            job[SLOTS] = slots
         snapshot = replace(snapshot, job=job)
         return snapshot, self._pin(state.versions.values()) | pinned
 

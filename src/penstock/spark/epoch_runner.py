@@ -95,6 +95,8 @@ class SparkEpochRunner:
         self._setup = setup or WorkerSetup()
         self._shared = shared or {}
         """Directories that executors must see, by the setting that names them."""
+        self.enough = 0
+        """Slots of a cluster with which the job has run in another application."""
         self._checked: set[str] = set() if before is None else before._checked
         """Executors that were asked what they have."""
         self.ends_job = False
@@ -239,7 +241,8 @@ class SparkEpochRunner:
             # Where state does not stay, one is enough: it is asked what it has before its first
             # task, and others as they come.
             before = {home.executor for home in self.homes.values()} if stays else ()
-            executors.wait(self._most_subtasks if stays else 1, before, self._is_interrupted)
+            most = self._most_subtasks if stays else 1
+            executors.wait(most, before, self._is_interrupted, self.enough)
             return True
         return has_changed
 

@@ -175,11 +175,15 @@ class Executors:
         self._ids: str | None = None
         self.known: dict[str, Executor] = {}
 
-    def wait(self, subtasks: int, before: Collection[str], is_over: threading.Event) -> None:
+    def wait(
+        self, subtasks: int, before: Collection[str], is_over: threading.Event, enough: int = 0
+    ) -> None:
         """Waits for the executors of an attempt, since state does not move while it runs.
 
         These are all once there is a core for each subtask, or all executors of the attempt before
-        (`before`) are there, or all that the settings promise, or no more have come for a while.
+        (`before`) are there, or all that the settings promise, or no more have come for a while,
+        which is short where there are as many slots as the job had in another application
+        (`enough`).
         """
         changed_s = started_s = self._now_s()
         is_told = False
@@ -187,14 +191,16 @@ class Executors:
             now_s = self._now_s()
             if self.have_changed():
                 changed_s = now_s
-            if sum(each.slots for each in self.known.values()) >= subtasks:
+            slots = sum(each.slots for each in self.known.values())
+            if slots >= subtasks:
                 return
             if before and self.known.keys() >= set(before):
                 return
             found = self._wanted.found(self.known.values())
-            is_short = found < self._wanted.number
-            if self._wanted.number and not is_short:
+            if self._wanted.number and found >= self._wanted.number:
                 return
+            has_enough = 0 < enough <= slots
+            is_short = found < self._wanted.number and not has_enough
             patience_s = (_BACK_S if before else _COMING_S) if is_short else _QUIET_S
             if not self.known:
                 patience_s = _PATIENCE_S
@@ -204,6 +210,13 @@ class Executors:
                         logging.WARNING,
                         "and no other has come in %g s; the job runs on what is here, until an "
                         "attempt or `penstock rescale` deals subtasks out again.",
+                        now_s - changed_s,
+                    )
+                elif self._wanted.number and has_enough:
+                    self._say(
+                        logging.INFO,
+                        "the job had no more when it ran last, and goes on after %g s without "
+                        "others.",
                         now_s - changed_s,
                     )
                 return

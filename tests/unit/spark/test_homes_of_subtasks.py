@@ -197,7 +197,12 @@ class _Time(threading.Event):
 
 
 def _waited(
-    looks: Sequence[str], subtasks: int, before: set[str], master: str = "spark://a:1", **more: str
+    looks: Sequence[str],
+    subtasks: int,
+    before: set[str],
+    master: str = "spark://a:1",
+    enough: int = 0,
+    **more: str,
 ) -> tuple[set[str], float]:
     """Returns the executors that an attempt begins with, and how long it has waited for them."""
     settings = [(f"spark.{name.replace('_', '.')}", text) for name, text in more.items()]
@@ -205,7 +210,7 @@ def _waited(
     context: Any = SimpleNamespace(_jsc=_Application(*looks), master=master, getConf=lambda: conf)
     time = _Time()
     executors = Executors(context, lambda: time.now_s)
-    executors.wait(subtasks, before, time)
+    executors.wait(subtasks, before, time, enough)
     return set(executors.known), time.now_s
 
 
@@ -278,6 +283,27 @@ def test_an_attempt_does_not_wait_for_ever_for_executors_that_do_not_come(
     assert [text.split(":")[0] for text in warned] == (
         ["1 of 3 executors are here (spark.executor.instances)"] if least_s else []
     )
+
+
+@pytest.mark.parametrize(
+    ("enough", "found", "least_s", "most_s"),
+    [
+        (1, {"0"}, 2, 3),
+        # As long as the second one takes, and then for a third that may come with it.
+        (2, {"0", "1"}, 12, 13),
+        (3, {"0", "1"}, 40, 41),
+    ],
+)
+def test_an_application_is_not_waited_for_to_have_more_than_the_one_before(
+    enough: int, found: set[str], least_s: float, most_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "penstock.job"):
+        executors, waited_s = _waited(LATE, 8, set(), enough=enough, cores_max="6")
+    assert executors == found
+    assert least_s <= waited_s <= most_s
+    last = caplog.messages[-1]
+    assert last.startswith(f"{len(found)} of 6 cores are here (spark.cores.max): ")
+    assert ("had no more when it ran last" in last) is (enough < 3)
 
 
 @pytest.mark.parametrize(
