@@ -39,15 +39,33 @@ if TYPE_CHECKING:
 _THREADS: Final = 8
 _SHARE: Final = 0.15
 """What uploads beside records may take of a core; more than 100 MB/s of a worker fit into it."""
+_LOOK_S: Final = 0.1
+"""How often an upload that waits looks whether the records have come to their end."""
 _PIECE_BYTES: Final = 4 << 20
 """Between two pieces a thread takes the interpreter from the records."""
 
 
-class Pace:
-    """Keeps the processor time of some threads, all together, at a share of one core.
+def _beside_s() -> float:
+    """Returns the processor time of all threads but the main one, which has the records."""
+    main = threading.main_thread().ident
+    if main is None or not hasattr(time, "pthread_getcpuclockid"):
+        # macOS; there uploads are slower than they need to be.
+        return time.process_time()
+    return time.process_time() - time.clock_gettime(time.pthread_getcpuclockid(main))
 
-    Time that they wait for a network or a disk counts for nothing. Niceness would not do: a thread
-    of low priority that gets the interpreter and no core holds up the records.
+
+class Pace:
+    """Keeps the processor time of uploads at a share of one core.
+
+    That is the time of all threads but the one of the records, while an upload is under way, since
+    clients compute in threads of their own. Time that these wait for a network or a disk counts for
+    nothing. Niceness would not do: a thread of low priority that gets the interpreter and no core
+    holds up the records.
+
+    Args:
+        now_s: A clock.
+        beside_s: What threads beside that of the records have computed so far.
+        sleep: Waits.
 
     Attributes:
         share: That share.
@@ -56,23 +74,41 @@ class Pace:
     def __init__(
         self,
         now_s: Callable[[], float] = time.monotonic,
+        beside_s: Callable[[], float] = _beside_s,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.share = _SHARE
         self._now_s = now_s
+        self._beside_s = beside_s
         self._sleep = sleep
+        self._turn = threading.Lock()
+        """Of those who wait one looks again and again; the others sleep."""
         self._lock = threading.Lock()
+        self._under_way = 0
+        self._counted_s = 0.0
         self._free_s = 0.0
 
-    def wait(self) -> None:
-        """Returns when what was spent before is within the share, or at once if all is ours."""
-        while self.share < 1 and (left_s := self._free_s - self._now_s()) > 0:
-            self._sleep(min(left_s, 0.1))
-
-    def spent(self, seconds: float) -> None:
-        """Counts processor time of one of the threads."""
+    def begin(self) -> None:
+        """Returns when what was computed before is within the share, or at once if all is ours."""
+        with self._turn:
+            while self.share < 1 and (left_s := self._free_s - self._now_s()) > 0:
+                self._sleep(min(left_s, _LOOK_S))
         with self._lock:
-            self._free_s = max(self._free_s, self._now_s()) + seconds / self.share
+            self._count()
+            self._under_way += 1
+
+    def end(self) -> None:
+        """Counts what was computed; follows each `begin`."""
+        with self._lock:
+            self._count()
+            self._under_way -= 1
+
+    def _count(self) -> None:
+        counted_s = self._beside_s()
+        if self._under_way:
+            begins_s = max(self._free_s, self._now_s())
+            self._free_s = begins_s + (counted_s - self._counted_s) / self.share
+        self._counted_s = counted_s
 
 
 class Transfers:
@@ -183,20 +219,17 @@ def _all(futures: Iterable[Future[None]]) -> None:
 
 def _paced(path: Path, pace: Pace) -> Iterator[bytes]:
     with path.open("rb", buffering=0) as file:
-        while True:
-            pace.wait()
-            began_s = time.thread_time()
-            piece = file.read(_PIECE_BYTES)
-            if not piece:
-                return
-            # Until the next one is asked for, this thread checks and writes it.
+        while piece := file.read(_PIECE_BYTES):
+            # Until the next one is asked for, it is checked and written.
             yield piece
-            pace.spent(max(0.0, time.thread_time() - began_s))
+            pace.end()
+            pace.begin()
 
 
 def _carry_out(storages: Storages, area: HomeArea, order: Order, pace: Pace) -> Delivery:
     file = order.file
     path = Path(area.directory, file.name)
+    pace.begin()
     try:
         if not order.url:
             return Delivery(order.number, data=area.read(file))
@@ -208,4 +241,6 @@ def _carry_out(storages: Storages, area: HomeArea, order: Order, pace: Pace) -> 
     except Exception as error:
         what = f"{path.name} cannot be uploaded to {order.url}: {type(error).__name__}: {error}"
         return Delivery(order.number, what)
+    finally:
+        pace.end()
     return Delivery(order.number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,38 +83,65 @@ def test_another_worker_that_gets_the_order_finds_the_file_there(
     assert not answers(Transfers(), job, area, errand)[0].error
 
 
+class Worker:
+    """Threads that upload, in a time of their own."""
+
+    def __init__(self) -> None:
+        self.passed_s = self.beside_s = 0.0
+        self.naps: list[float] = []
+        self.pace = Pace(lambda: self.passed_s, lambda: self.beside_s, self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        self.passed_s += seconds
+
+    def upload(self, pieces: int) -> None:
+        """Each piece takes 10 ms of a core."""
+        for _ in range(pieces):
+            self.pace.begin()
+            self.beside_s += 0.01
+            self.pace.end()
+
+
 def test_uploads_beside_records_take_a_small_share_of_a_core() -> None:
-    passed = [0.0]
-
-    def sleep(seconds: float) -> None:
-        passed[0] += seconds
-
-    pace = Pace(lambda: passed[0], sleep)
-    for _ in range(100):
-        pace.wait()
-        pace.spent(0.01)
+    worker = Worker()
+    worker.upload(100)
     # The last piece has no successor to wait for it.
-    assert 0.99 / pace.share == pytest.approx(passed[0])
-    assert pace.share <= 0.2
+    assert worker.passed_s == pytest.approx(0.99 / worker.pace.share)
+    assert worker.pace.share <= 0.15
     # Where there are no records the rest is at once.
-    pace.share, before_s = 1.0, passed[0]
-    for _ in range(100):
-        pace.wait()
-        pace.spent(0.01)
-    assert passed[0] == before_s
+    worker.pace.share, before_s = 1.0, worker.passed_s
+    worker.upload(100)
+    assert worker.passed_s == before_s
+
+
+def test_what_others_compute_while_nothing_is_uploaded_does_not_count() -> None:
+    worker = Worker()
+    worker.beside_s = 60.0
+    worker.upload(1)
+    worker.beside_s = 120.0
+    worker.pace.begin()
+    assert worker.passed_s == pytest.approx(0.01 / worker.pace.share)
+
+
+def test_pieces_at_the_same_time_are_counted_once() -> None:
+    worker = Worker()
+    for _ in range(8):
+        worker.pace.begin()
+    worker.beside_s = 0.08
+    for _ in range(8):
+        worker.pace.end()
+    worker.pace.begin()
+    assert worker.passed_s == pytest.approx(0.08 / worker.pace.share)
 
 
 @pytest.mark.parametrize("is_idle", [False, True])
 def test_a_large_file_is_uploaded_at_its_pace_and_at_once_where_there_are_no_records(
-    tmp_path: Path, area: HomeArea, is_idle: bool
+    tmp_path: Path, area: HomeArea, is_idle: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passed, naps = [0.0], []
-
-    def sleep(seconds: float) -> None:
-        naps.append(seconds)
-        passed[0] += seconds
-
-    job, transfers = program(tmp_path), Transfers(Pace(lambda: passed[0], sleep))
+    worker = Worker()
+    job, transfers = program(tmp_path), Transfers(worker.pace)
+    monkeypatch.setattr(worker.pace, "_beside_s", time.process_time)
     data = bytes(range(256)) * (40 << 10)
     errand = Errand((Order(7, area.write("a", data), str(tmp_path / "store" / "a")),))
     found: list[Delivery] = []
@@ -122,7 +150,7 @@ def test_a_large_file_is_uploaded_at_its_pace_and_at_once_where_there_are_no_rec
     assert not found[0].error
     assert (tmp_path / "store" / "a").read_bytes() == data
     # Ten MiB are three pieces.
-    assert len(naps) >= 2 if not is_idle else not naps
+    assert len(worker.naps) >= 2 if not is_idle else not worker.naps
 
 
 def test_what_cannot_be_uploaded_is_said(tmp_path: Path, area: HomeArea) -> None:
