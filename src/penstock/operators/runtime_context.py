@@ -220,7 +220,10 @@ class TimerService(ABC):
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Deletes a timer of this key; does nothing if there is none."""
+        """Deletes a timer of this key; does nothing if there is none.
+
+        It may be due by the time of the record, whose watermark comes later.
+        """
 
 
 class KeyedTimerService(TimerService):
