@@ -16,7 +16,7 @@ from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import rejection_text
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, is_lasting
 from penstock.core.fault_points import fault_span
 from penstock.core.versioned import Committed, Outcome, Unknown
 from penstock.files.errors import UnknownOutcomeError
@@ -247,7 +247,7 @@ def _commit_sinks(instruction: instructions.CommitSinks, sinks: Sinks) -> events
         with _SINKS:
             sinks.commit(instruction.checkpoint.epoch, number)
     except Exception as error:
-        return events.SinkCommitFailed(number, str(error))
+        return events.SinkCommitFailed(number, str(error), is_lasting(error))
     return events.SinksCommitted(number)
 
 

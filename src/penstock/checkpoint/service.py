@@ -55,8 +55,8 @@ class Driver(Protocol):
     def wake(self) -> None:
         """Ends the present epoch soon: a snapshot is wanted."""
 
-    def fail(self, message: str) -> None:
-        """Fails the attempt."""
+    def fail(self, message: str, *, is_lasting: bool = False) -> None:
+        """Fails the attempt; no other follows if that would fail as well."""
 
 
 class CheckpointedJob(Protocol):
@@ -383,8 +383,8 @@ class CheckpointService:
                     recovery, self._recovery = self._recovery, None
                 if recovery is not None and not recovery.done():
                     recovery.set_result(checkpoint)
-            case instructions.FailJob(message):
-                self._fail_job(message)
+            case instructions.FailJob(message, is_lasting):
+                self._fail_job(message, is_lasting=is_lasting)
             case instructions.StepDown(message):
                 self.is_fenced = True
                 self._fail_job(message)
@@ -415,9 +415,9 @@ class CheckpointService:
         if (pinned := self._pins.pop(checkpoint_id, None)) is not None:
             self._job.unpin(pinned)
 
-    def _fail_job(self, message: str) -> None:
+    def _fail_job(self, message: str, *, is_lasting: bool = False) -> None:
         if self._driver is not None:
-            self._driver.fail(message)
+            self._driver.fail(message, is_lasting=is_lasting)
         with self._lock:
             if not self._stopped.done():
                 self._stopped.set_exception(CheckpointError(message))

@@ -358,6 +358,8 @@ class CheckpointJournal:
         self._clock = clock
         self.statistics = CheckpointStatistics(history_size, num_subtasks)
         self.listener: Callable[[facts.Fact], None] | None = None
+        self._refusal = ""
+        """Why sinks did not commit, when this was said last."""
 
     def note(self, fact: facts.Fact) -> None:
         now_ms = self._clock.wall_ms()
@@ -397,7 +399,9 @@ class CheckpointJournal:
             case facts.TriggerDeclined():
                 return logging.INFO, f"A checkpoint was not triggered: {fact.failure}"
             case facts.SinkCommitDelayed():
-                return logging.WARNING, (
+                level = logging.INFO if fact.message == self._refusal else logging.WARNING
+                self._refusal = fact.message
+                return level, (
                     f"Sinks did not commit checkpoint {fact.checkpoint_id}; it is tried again: "
                     f"{fact.message}"
                 )

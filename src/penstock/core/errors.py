@@ -8,7 +8,7 @@ PenstockError
 ├── StateError              state is damaged, incompatible or used outside its scope
 │   └── StateNotHereError   a task runs where its state files are not
 └── JobExecutionError       the job failed; for a user's exception its own frames come first
-    ├── InputError          the input is there and cannot be read as the program says
+    ├── InputError          the input cannot be read as the program says, or output is refused
     ├── FetchFailedError    records did not reach another executor
     ├── ExecutorLostError   executors were lost, with state that only they had
     ├── ProcessLostError    a process of Spark's died: its JVM, an executor, a Python worker

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.connectors.source import Budget
-from penstock.core.errors import JobExecutionError, PenstockError
+from penstock.core.errors import InputError, JobExecutionError, PenstockError
 from penstock.core.fault_points import fault_span
 from penstock.operators.errors import function_error
 from penstock.operators.watermark_strategy import WatermarkStrategy
@@ -128,7 +128,7 @@ class JobDriver:
         self.has_left = False
         """Whether `run` returned since it was told to, with input left."""
         self._leaves = False
-        self._failure: str | None = None
+        self._failure: JobExecutionError | None = None
         self._run_ms = 0
         self.running: RunningEpoch | None = None
         """For those who look from other threads."""
@@ -147,10 +147,11 @@ class JobDriver:
             self._wake.notify_all()
         self._runner.interrupt()
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str, *, is_lasting: bool = False) -> None:
         """Makes `run` raise, since checkpoints fail, and ends the epoch; safe from any thread."""
         with self._wake:
-            self._failure = message
+            self._failure = (InputError if is_lasting else JobExecutionError)(message)
+            self._failure.failure_label = "checkpoint"
             self._wake.notify_all()
         self._runner.interrupt()
 
@@ -196,9 +197,7 @@ class JobDriver:
     def is_over(self) -> bool:
         """Says whether the job was cancelled; raises if it was told to fail."""
         if self._failure is not None:
-            error = JobExecutionError(self._failure)
-            error.failure_label = "checkpoint"
-            raise error from None
+            raise self._failure
         return self._cancelled
 
     def _offer(self) -> bool:

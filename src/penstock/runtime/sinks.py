@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
-from penstock.core.errors import JobExecutionError, PenstockError
+from penstock.core.errors import InputError, JobExecutionError, PenstockError, is_lasting
 from penstock.core.fault_points import fault_point
 from penstock.files.area import FileArea
 from penstock.graph.nodes import NodeKind
@@ -162,7 +162,8 @@ class SinkCommits:
                 try:
                     committer.commit(due, context)
                 except PenstockError as error:
-                    raise JobExecutionError(f"sink '{uid}': {error}") from error
+                    kind = InputError if is_lasting(error) else JobExecutionError
+                    raise kind(f"sink '{uid}': {error}") from error
                 except Exception as error:
                     text = f"sink '{uid}': {type(error).__name__}: {error}"
                     whole = f"{text}\n{traceback_of_user(error)}".rstrip()

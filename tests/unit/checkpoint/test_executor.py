@@ -31,6 +31,7 @@ from penstock.checkpoint.coordination.instructions import (
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.executor import execute
 from penstock.checkpoint.figures import CheckpointFigures
+from penstock.core.errors import InputError
 from penstock.core.versioned import Committed, RecordVersion, Rejected, Unknown
 from penstock.files.errors import StorageError, UnknownOutcomeError
 from penstock.files.wrappers import StorageCounts
@@ -177,7 +178,7 @@ def test_deletions_of_aborted_checkpoints_wait_behind_their_uploads() -> None:
     assert obeyed(DiscardPending(7))[1] == ["background", "discard"]
 
 
-@pytest.mark.parametrize("failure", [None, RuntimeError("a user's")])
+@pytest.mark.parametrize("failure", [None, RuntimeError("a user's"), InputError("no such table")])
 def test_sinks_commit_the_epoch_of_the_checkpoint(failure: Exception | None) -> None:
     files: Any = Files()
     host: Any = Host(files, failure)
@@ -186,4 +187,4 @@ def test_sinks_commit_the_epoch_of_the_checkpoint(failure: Exception | None) -> 
     if failure is None:
         assert answer == events.SinksCommitted(7)
     else:
-        assert answer == events.SinkCommitFailed(7, "a user's")
+        assert answer == events.SinkCommitFailed(7, str(failure), isinstance(failure, InputError))

@@ -21,11 +21,13 @@ from penstock.checkpoint.settings import RetentionPolicy
 from penstock.core.job import JobStatus
 
 
-def fail(script: Script, checkpoint_id: int, times: int) -> list[Instruction]:
+def fail(
+    script: Script, checkpoint_id: int, times: int, *, is_lasting: bool = False
+) -> list[Instruction]:
     """The commit in flight fails so often; between two failures time passes until the next try."""
     said: list[Instruction] = []
     for _ in range(times):
-        said += script.now(events.SinkCommitFailed(checkpoint_id, "no such table"))
+        said += script.now(events.SinkCommitFailed(checkpoint_id, "no such table", is_lasting))
         said += script.at(script.now_ms + 5_000)
     return said
 
@@ -46,6 +48,18 @@ def test_the_tenth_failure_in_a_row_fails_the_job() -> None:
     assert failed is not None
     assert "the output of checkpoint 1 could not be committed in 10 tries" in failed.message
     assert "no such table" in failed.message
+    assert not failed.is_lasting
+
+
+def test_output_that_is_refused_for_good_ends_the_job_and_is_kept() -> None:
+    script = owing(retention=RetentionPolicy.NO_EXTERNALIZED_CHECKPOINTS)
+    script.now(events.SharedFilesReleased())
+    failed = one(fail(script, 1, COMMIT_TRIES, is_lasting=True), FailJob)
+    assert failed is not None
+    assert failed.is_lasting
+    script.now(events.JobEnded(JobStatus.FAILED))
+    assert of(fail(script, 1, 1, is_lasting=True), Close)
+    assert not of(script.said, RemovePointers)
 
 
 def test_tolerable_failures_give_more_tries() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common import Configuration, WatermarkStrategy
+from penstock.common import Configuration, Row, Types, WatermarkStrategy
 from penstock.core.errors import (
     EnvironmentError_,
     InputError,
@@ -20,6 +20,7 @@ from penstock.core.errors import (
 )
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
 from penstock.job.record import FailuresInARow
 
 
@@ -183,3 +184,18 @@ def test_a_map_that_returns_none_on_purpose(caplog: pytest.LogCaptureFixture) ->
     numbers.map(lambda value: None).name("looks only")
     env.execute()
     assert not [each for each in caplog.records if "made None" in each.getMessage()]
+
+
+def test_a_sink_that_refuses_the_last_output_ends_the_job(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also with exactly-once output, which the database sees when the job is at its end."""
+    env = environment()
+    options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
+    database = options.with_url(f"jdbc:sqlite:{tmp_path / 'shop.db'}").build()
+    row = Types.ROW_NAMED(["n"], [Types.LONG()])
+    sink = JdbcSink.exactly_once_sink("INSERT INTO nowhere VALUES (?)", row, database)
+    env.from_collection([Row(1)], type_info=row).sink_to(sink)
+    with pytest.raises(InputError, match=r"^sink '.*': .* no such table: nowhere"):
+        env.execute()
+    assert not [each for each in caplog.records if "restarts in" in each.getMessage()]

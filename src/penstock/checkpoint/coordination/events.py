@@ -208,6 +208,8 @@ class SinksCommitted(CheckpointEvent):
 class SinkCommitFailed(CheckpointProblem):
     """Some sink did not commit, or the outcome is unknown; it will be asked again."""
 
+    is_lasting: bool = False  # The next attempt of the job would be refused as well.
+
 
 @dataclass(frozen=True, slots=True)
 class DeletionCompleted(CheckpointEvent):

@@ -174,6 +174,7 @@ class FailJob:
     """Fail the attempt; the restart strategy decides what follows."""
 
     message: str
+    is_lasting: bool = False  # No restart heals it.
 
 
 @dataclass(frozen=True, slots=True)

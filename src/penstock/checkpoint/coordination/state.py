@@ -388,10 +388,10 @@ class CoordinatorState:
                 f"one failed with {failure}"
             )
 
-    def fail_job(self, message: str) -> None:
+    def fail_job(self, message: str, *, is_lasting: bool = False) -> None:
         """Fails the running attempt; without one there is nothing to fail."""
         if self.life in (Life.RUNNING, Life.STOPPING):
-            self.emit(instructions.FailJob(message))
+            self.emit(instructions.FailJob(message, is_lasting))
 
     def abort_all(self, reason: facts.FailureReason, queued: facts.FailureReason) -> None:
         """Gives up all that can be given up; what may count already is waited for."""

@@ -394,7 +394,8 @@ def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFaile
     """Repeats the commit later: the checkpoint promises it.
 
     A sink that fails again and again counts as a failed checkpoint, so that the job fails and its
-    restart strategy decides; each attempt commits first what is owed.
+    restart strategy decides; each attempt commits first what is owed. Where it would be refused
+    again, the job ends, and keeps its checkpoints.
     """
     state.announce(facts.SinkCommitDelayed(event.checkpoint_id, event.message))
     state.sinks.failed(event.checkpoint_id, state.now_ms)
@@ -402,7 +403,7 @@ def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFaile
         f"the output of checkpoint {event.checkpoint_id} could not be committed in {COMMIT_TRIES} "
         f"tries in a row, the last one: {event.message}"
     )
-    if state.life is Life.ENDING and state.sinks.is_stuck:
+    if state.life is Life.ENDING and (event.is_lasting or state.sinks.is_stuck):
         # A job that starts from what is kept commits it; the end of this one must not wait for it.
         state.sinks.give_up()
         state.keeps_everything = True
@@ -412,8 +413,9 @@ def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFaile
         state.fail_job(f"the stop with a savepoint failed: {_fail_stop(state, owed)}")
     elif state.life is Life.RUNNING and state.sinks.exceeds(state.settings.tolerable_failures):
         state.fail_job(
-            f"{owed}. See the sink's error; checkpoints are complete, and the next attempt "
-            "commits first what is owed."
+            f"{owed}. Checkpoints are complete: once the cause is gone, the next attempt, or a job "
+            "that starts from the latest checkpoint, commits first what is owed.",
+            is_lasting=event.is_lasting,
         )
 
 
