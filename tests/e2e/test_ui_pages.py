@@ -146,13 +146,16 @@ def test_a_stage_opens_by_key_and_shows_its_skew(
 def test_figures_of_a_replay_stay_on_the_page(
     serve: Callable[..., Any], open_tab: Callable[..., Any]
 ) -> None:
-    """Event time of another day takes more room, which long names leave to it."""
+    """Event time of another day takes more room, which long names leave to it; boxes hold theirs."""
     server = serve("normal")
     path = f"jobs/{server.look.jobs[0].jid}"
     document = server.look.documents[path]
     vertices = [
         vertex
-        | {"name": vertex["name"] * 3, "figures": vertex["figures"] | {"watermark": 86_400_000}}
+        | {
+            "name": f"slow: 20 ms a record -> Timestamps/Watermarks {vertex['name']}",
+            "figures": vertex["figures"] | {"watermark": 86_400_000},
+        }
         for vertex in document["vertices"]
     ]
     server.look.documents[path] = document | {"vertices": vertices}
@@ -160,6 +163,13 @@ def test_figures_of_a_replay_stay_on_the_page(
     stages = tab.page.get_by_role("group", name="Stages of the job")
     tab.until(lambda: "1970-01-02" in stages.inner_text(), "the watermark")
     assert stages.evaluate("table => table.scrollWidth - table.clientWidth") == 0
+    over = (
+        "stage => Math.max(...[...stage.querySelectorAll('text')]"
+        ".map(text => text.getBBox()).map(box => box.x + box.width))"
+    )
+    boxes = tab.page.locator(".graph g.stage")
+    assert boxes.count() == len(vertices)
+    assert max(box.evaluate(over) for box in boxes.all()) < 232
 
 
 def test_a_checkpoint_opens_to_stages_and_subtasks(

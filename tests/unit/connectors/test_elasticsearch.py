@@ -150,8 +150,18 @@ def test_another_host_is_asked_and_an_idle_connection_is_made_again(cluster: Dou
     assert len(lines(cluster)) == 2
     sink.close()
     alone = builder(away).set_bulk_flush_backoff_strategy(FlushBackoffType.NONE, 9, 9)
-    with pytest.raises(JobExecutionError, match=rf"{away} does not answer POST /_bulk: .*refused"):
+    with pytest.raises(
+        JobExecutionError,
+        match=rf"{away} does not answer POST /_bulk: .*refused. Is the address right",
+    ):
         written(alone.build(), [{"id": 1}])
+
+
+def test_a_cluster_without_tls(cluster: Double) -> None:
+    secure = builder(f"https://{cluster.address}")
+    secure.set_bulk_flush_backoff_strategy(FlushBackoffType.NONE, 9, 9)
+    with pytest.raises(JobExecutionError, match="write http:// instead of https://"):
+        written(secure.build(), [{"id": 1}])
 
 
 def test_who_asks_and_where(cluster: Double) -> None:

@@ -104,6 +104,14 @@ class _Host:
         self.password = unquote(parts.password or "")
 
 
+def _reason(error: Exception) -> str:
+    """Returns what went wrong, and what it most often means."""
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    if isinstance(error, ssl.SSLError):
+        return f"{text}. If it does not speak TLS, write http:// instead of https://."
+    return f"{text}. Is the address right, and the server running?"
+
+
 class HttpClient:
     """Sends requests, each to the first of several hosts that answers.
 
@@ -146,8 +154,9 @@ class HttpClient:
                 self._next_host()
                 wait_s = next(delays, None)
                 if wait_s is None:
+                    request = f"{method} {path}".rstrip()
                     raise JobExecutionError(
-                        f"{self._settings.shown()} does not answer {method} {path}: {error!r:.200}"
+                        f"{self._settings.shown()} does not answer {request}: {_reason(error)}"
                     ) from error
             else:
                 if answer.status < 300:

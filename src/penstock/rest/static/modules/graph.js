@@ -9,7 +9,7 @@ import { colourOf, labelOf } from "./states.js";
 
 const SIZE = { width: 232, height: 104, along: 84, across: 22, lane: 14 };
 const MARGIN = 12;
-const NAME_LETTERS = 28;
+const NAME_LETTERS = 25;
 const ZOOMS = [0.25, 0.4, 0.55, 0.7, 0.85, 1, 1.25, 1.5];
 const LEAST_FIT = { across: 0.7, upright: 0.58 };
 
