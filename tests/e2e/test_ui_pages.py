@@ -146,7 +146,7 @@ def test_a_stage_opens_by_key_and_shows_its_skew(
 def test_figures_of_a_replay_stay_on_the_page(
     serve: Callable[..., Any], open_tab: Callable[..., Any]
 ) -> None:
-    """Event time of another day takes more room, which long names leave to it; boxes hold theirs."""
+    """Event time of another day takes more room, which long names leave to it; boxes hold them."""
     server = serve("normal")
     path = f"jobs/{server.look.jobs[0].jid}"
     document = server.look.documents[path]

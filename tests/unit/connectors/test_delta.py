@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as arrow
@@ -14,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from penstock.common import Configuration, Row
 from penstock.connectors.lake import delta
 from penstock.connectors.sink import CommitContext, WriterContext
-from penstock.core.errors import InputError, ProgramError
+from penstock.core.errors import EnvironmentError_, InputError, ProgramError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.delta import DeltaSink
 from penstock.files.area import FileArea
@@ -151,3 +152,9 @@ def test_a_table_that_others_append_to(lake: Lake) -> None:
     )
     lake.commit(lake.pending([Row("b", 2)], 2))
     assert lake.rows() == [("a", 1), ("b", 2), ("z", 0)]
+
+
+def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(EnvironmentError_, match=r"^Delta tables need the package deltalake"):
+        DeltaSink("/lake/words", SCHEMA)

@@ -62,8 +62,9 @@ class DeltaSink(Sink):
         merge_by: Sequence[str] = (),
     ) -> None:
         checked_columns(schema, "a DeltaSink", partition_by=partition_by, merge_by=merge_by)
+        deltalake = library("deltalake", "delta")
         try:
-            library("deltalake", "delta").Schema.from_arrow(schema)
+            deltalake.Schema.from_arrow(schema)
         except Exception as error:
             text = str(error).partition("\n")[0]
             raise ProgramError(
