@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import mariadb_server
 import opensearch_server
 from postgres_server import Server, missing
 
@@ -36,6 +37,28 @@ def postgres() -> Iterator[Server]:
         pytest.skip(reason)
     with Server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[mariadb_server.Server]:
+    if reason := mariadb_server.missing():
+        if os.environ.get("PENSTOCK_NEEDS_JARS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with mariadb_server.Server() as server:
+        yield server
+
+
+@pytest.fixture
+def maria_table(mariadb: mariadb_server.Server) -> Callable[[str], str]:
+    """As `table`, in MariaDB."""
+
+    def create(columns: str) -> str:
+        name = f"t{next(_numbers)}"
+        mariadb.execute(f"CREATE TABLE {name} ({columns})")
+        return name
+
+    return create
 
 
 @pytest.fixture(scope="session")

@@ -110,7 +110,7 @@ def sink_of(url: str) -> Any:
     if kind == "iceberg":
         return IcebergSink(json.loads(place), "shop.counts", SCHEMA)
     return JdbcSink.exactly_once_sink(
-        "INSERT INTO counts (key, count, padding) VALUES (?, ?, ?)",
+        "INSERT INTO counts (k, count, padding) VALUES (?, ?, ?)",
         Types.ROW([Types.INT(), Types.LONG(), Types.STRING()]),
         options_of(url),
     )

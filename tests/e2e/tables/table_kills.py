@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kill_campaign import Fault, Tally, all_points
 from kill_oracle import PATIENCE_S, checkpoints, log_of
@@ -30,19 +30,26 @@ from table_targets import (
     LAKES,
     Database,
     FollowedLake,
+    FollowedMariaDb,
     FollowedTable,
     Numbers,
     SearchIndex,
     Target,
 )
 
+import mariadb_server
+import postgres_server
 from opensearch_server import Server as OpenSearch
-from postgres_server import Server
 
 PROGRAM: Final = Path(__file__).with_name("table_kill_job.py")
 KEYS: Final = 20
 CONNECTORS: Final = ("kafka.", "jdbc.", "delta.", "iceberg.")
 """How the fault points of connectors begin; a job reaches those of its own only."""
+SERVERS: Final[dict[str, tuple[Any, type[FollowedTable]]]] = {
+    "postgresql": (postgres_server.Server, FollowedTable),
+    "mariadb": (mariadb_server.Server, FollowedMariaDb),
+}
+"""Databases to write to and to follow."""
 _REACHED_S: Final = 10.0
 """A fault that was not reached by then is none; the process is killed where it is."""
 
@@ -247,15 +254,17 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--target", choices=["postgresql", "sqlite", "elasticsearch", *LAKES], default="postgresql"
+        "--target", choices=[*SERVERS, "sqlite", "elasticsearch", *LAKES], default="postgresql"
     )
-    parser.add_argument("--follow", choices=["postgresql", "delta", "iceberg"], help="a source")
+    parser.add_argument("--follow", choices=[*SERVERS, "delta", "iceberg"], help="a source")
     arguments = parser.parse_args()
     rng, tally, name = random.Random(arguments.seed), Tally(), arguments.target
     with contextlib.ExitStack() as stack:
-        server = None
-        if "postgresql" in (name, arguments.follow):
-            server = stack.enter_context(Server())
+        servers: dict[str | None, Any] = {
+            kind: stack.enter_context(made())
+            for kind, (made, _) in SERVERS.items()
+            if kind in (name, arguments.follow)
+        }
         search = None
         if name == "elasticsearch":
             folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -268,10 +277,10 @@ def main() -> None:
             elif name in LAKES:
                 target = LAKES[name](directory)
             else:
-                target = Database(directory, server if name == "postgresql" else None)
+                target = Database(directory, servers.get(name))
             numbers: Numbers | None = None
-            if arguments.follow == "postgresql" and server is not None:
-                numbers = FollowedTable(server)
+            if arguments.follow in servers:
+                numbers = SERVERS[arguments.follow][1](servers[arguments.follow])
             elif arguments.follow:
                 numbers = FollowedLake(directory, arguments.follow)
             run = TableRun(directory, target, rng, tally, numbers, _REACHED_S)

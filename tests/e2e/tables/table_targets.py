@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pyarrow
+import pymysql
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from sqlalchemy.exc import OperationalError
@@ -19,6 +20,7 @@ from sqlalchemy.exc import OperationalError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import mariadb_server
     from opensearch_server import Server as OpenSearch
     from postgres_server import Server
 
@@ -52,7 +54,7 @@ class Database(Target):
 
     points = ("jdbc.", "sink.")
 
-    def __init__(self, directory: Path, server: Server | None) -> None:
+    def __init__(self, directory: Path, server: Server | mariadb_server.Server | None) -> None:
         self.server = server
         self.has_server = server is not None
         self._path = directory / "out.db"
@@ -60,7 +62,7 @@ class Database(Target):
         number = "INTEGER PRIMARY KEY" if server is None else "SERIAL PRIMARY KEY"
         for name in ("counts", "penstock_commits"):
             self.execute(f"DROP TABLE IF EXISTS {name}")
-        self.execute(f"CREATE TABLE counts (n {number}, key INT, count BIGINT, padding TEXT)")
+        self.execute(f"CREATE TABLE counts (n {number}, k INT, count BIGINT, padding TEXT)")
 
     def execute(self, sql: str) -> list[Any]:
         if self.server is not None:
@@ -69,7 +71,7 @@ class Database(Target):
             return database.execute(sql).fetchall()
 
     def counts(self) -> list[tuple[int, int]]:
-        return self.execute("SELECT key, count FROM counts ORDER BY n")
+        return self.execute("SELECT k, count FROM counts ORDER BY n")
 
     def restart(self) -> None:
         assert self.server is not None
@@ -196,29 +198,31 @@ class Numbers:
 class FollowedTable(Numbers):
     """A table to which two connections add rows; one of them takes a while until it commits."""
 
-    def __init__(self, server: Server) -> None:
+    insert = "INSERT INTO numbers SELECT nextval('numbers_n_seq') FROM generate_series(1, 15)"
+    gone: type[Exception] = psycopg.OperationalError
+
+    def __init__(self, server: Any) -> None:
         self._server = server
         self.url = server.url
         server.execute("DROP TABLE IF EXISTS numbers")
         server.execute("CREATE TABLE numbers (n SERIAL PRIMARY KEY)")
-        self._login = f"host=127.0.0.1 port={server.port} user=penstock dbname=postgres"
         self._slow, self._fast = self._connect()
         self._calls = 0
 
     def _connect(self) -> tuple[Any, Any]:
-        return psycopg.connect(self._login), psycopg.connect(self._login, autocommit=True)
+        login = f"host=127.0.0.1 port={self._server.port} user=penstock dbname=postgres"
+        return psycopg.connect(login), psycopg.connect(login, autocommit=True)
 
     def add(self) -> None:
-        insert = "INSERT INTO numbers SELECT nextval('numbers_n_seq') FROM generate_series(1, 15)"
         try:
-            self._slow.execute(insert)
-            self._fast.execute(insert)
+            self._slow.cursor().execute(self.insert)
+            self._fast.cursor().execute(self.insert)
             self._calls += 1
             if self._calls % 4 == 0:
                 self._slow.commit()
-        except psycopg.OperationalError:  # The server was killed; what was open is gone.
+        except self.gone:  # The server was killed; what was open is gone.
             self.close()
-            with contextlib.suppress(psycopg.OperationalError):
+            with contextlib.suppress(self.gone):
                 self._slow, self._fast = self._connect()
 
     def end(self) -> None:
@@ -231,6 +235,23 @@ class FollowedTable(Numbers):
 
     def all(self) -> Iterable[int]:
         return [n for (n,) in self._server.execute("SELECT n FROM numbers")]
+
+
+class FollowedMariaDb(FollowedTable):
+    """The same in MariaDB."""
+
+    insert = "INSERT INTO numbers SELECT NULL FROM seq_1_to_15"
+    gone = pymysql.Error
+
+    def _connect(self) -> tuple[Any, Any]:
+        slow, fast = self._server.connect(), self._server.connect()
+        slow.autocommit(False)
+        return slow, fast
+
+    def close(self) -> None:
+        for connection in (self._slow, self._fast):
+            with contextlib.suppress(pymysql.Error):  # It is closed.
+                connection.close()
 
 
 class FollowedLake(Numbers):

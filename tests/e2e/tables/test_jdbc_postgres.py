@@ -89,7 +89,7 @@ def test_a_process_that_stands_still_in_the_middle_of_rows_keeps_no_other_out(
     postgres: Server, table: Table, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     """The server waits for its next row, which is not the next statement: no time-out ends that."""
-    monkeypatch.setattr("penstock.connectors.jdbc.client._HOLDER_S", 1)
+    monkeypatch.setattr("penstock.connectors.jdbc.postgres._HOLDER_S", 1)
     name = table("sink text PRIMARY KEY, epoch int")
     postgres.execute(f"INSERT INTO {name} VALUES ('out', 7), ('other', 8)")
     database = options(postgres).database()

@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING
 import pytest
 from kill_campaign import Fault, Tally, all_points
 from table_kills import TableRun
-from table_targets import LAKES, Database, FollowedLake, FollowedTable, IcebergTarget, SearchIndex
+from table_targets import (
+    LAKES,
+    Database,
+    FollowedLake,
+    FollowedMariaDb,
+    FollowedTable,
+    IcebergTarget,
+    SearchIndex,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from opensearch_server import Server as OpenSearch
-    from postgres_server import Server
 
 FAULTS = [
     Fault("jdbc.rows.before", "kill", 2),
@@ -30,11 +37,16 @@ FAULTS = [
 ]
 
 
-def test_killed_at_each_step_of_a_transaction(postgres: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_killed_at_each_step_of_a_transaction(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     of_databases = {point for point in all_points() if point.startswith("jdbc.")}
     assert of_databases == {fault.point for fault in FAULTS if fault.point}
     tally = Tally()
-    run = TableRun(tmp_path, Database(tmp_path, postgres), random.Random(1), tally)
+    run = TableRun(
+        tmp_path, Database(tmp_path, request.getfixturevalue(kind)), random.Random(1), tally
+    )
     try:
         for fault in FAULTS:
             run.suffer(fault)
@@ -98,9 +110,15 @@ def test_killed_while_documents_are_written(search: OpenSearch, tmp_path: Path) 
         run.close()
 
 
-def test_killed_while_a_table_is_followed(postgres: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "followed"), [("postgres", FollowedTable), ("mariadb", FollowedMariaDb)]
+)
+def test_killed_while_a_table_is_followed(
+    kind: str, followed: type[FollowedTable], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """Rows come from transactions that commit in another order than their numbers were given."""
-    target, numbers = Database(tmp_path, postgres), FollowedTable(postgres)
+    server = request.getfixturevalue(kind)
+    target, numbers = Database(tmp_path, server), followed(server)
     run = TableRun(tmp_path, target, random.Random(4), Tally(), numbers)
     try:
         for fault in (

@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 
 from penstock.common import Configuration, Row, Types, WatermarkStrategy
-from penstock.connectors.jdbc.client import Postgres, Sqlite, with_parameters
+from penstock.connectors.jdbc.database import Sqlite
+from penstock.connectors.jdbc.postgres import Postgres
 from penstock.connectors.sink import CommitContext, WriterContext
 from penstock.connectors.source import Budget
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
@@ -158,7 +159,7 @@ def test_no_password_is_shown() -> None:
     ],
 )
 def test_parameters(sql: str, expected: str, count: int) -> None:
-    assert with_parameters(sql, "%s", escaped=True) == (expected, count)
+    assert options("jdbc:postgresql://h/d").database().parsed(sql) == (expected, count)
 
 
 def test_a_statement_must_fit_the_type(shop: Shop) -> None:
@@ -294,7 +295,7 @@ def test_pauses_between_tries_have_a_bound(shop: Shop, monkeypatch: pytest.Monke
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     shop.database.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr("penstock.connectors.jdbc.client._WAIT_S", 0)
+    monkeypatch.setattr("penstock.connectors.jdbc.database.WAIT_S", 0)
     committer = shop.sink(max_retries=60).create_committer()
     with pytest.raises(JobExecutionError, match="locked"):
         committer.commit(shop.pending(shop.sink(), [Row("a", 1)]), shop.context())

@@ -22,15 +22,15 @@ from penstock.core.errors import JobExecutionError
 from penstock.core.fault_points import fault_span
 
 if TYPE_CHECKING:
-    from penstock.connectors.jdbc.client import Rows
+    from penstock.connectors.jdbc.database import Rows
     from penstock.core.handles import FileHandle
     from penstock.files.area import FileArea
 
 COMMITS: Final = "penstock_commits"
 """Table of the target with a row for each sink: up to where its output is in the database."""
 _CREATE: Final = (
-    f"CREATE TABLE {COMMITS} (sink VARCHAR(250) PRIMARY KEY, process BIGINT, attempt BIGINT,"
-    " epoch BIGINT, writer BIGINT, name VARCHAR(250), checkpoint BIGINT)"
+    f"CREATE TABLE {COMMITS} (sink {{}} PRIMARY KEY, process BIGINT, attempt BIGINT,"
+    " epoch BIGINT, writer BIGINT, name VARCHAR(250), checkpoint BIGINT){}"
 )
 _BEFORE_ALL: Final = (0, 0, 0, 0)
 _TRANSACTION_BYTES: Final = 64 << 20
@@ -86,13 +86,15 @@ class JdbcCommitter(Committer):
                     [*last["place"], last["name"], context.checkpoint_id, sink],
                 )
             with _COMMIT:
-                connection.execute("COMMIT")
+                database.commit(connection)
 
     def _prepare(self, sink: str) -> None:
         """Makes the table and the sink's row, unless they are there."""
         database, connection = self._output.database, self._output.connection()
         row = [sink, *_BEFORE_ALL, ""]
         insert = f"INSERT INTO {COMMITS} VALUES (?, ?, ?, ?, ?, ?, NULL)"
+        with database.asked(f"a look at its tables for {self._settings.sql}"):
+            database.check_tables(connection, self._settings.sql)
         try:
             found = database.query(connection, f"SELECT 1 FROM {COMMITS} WHERE sink = ?", [sink])
             if found.fetchone() is None:
@@ -102,11 +104,12 @@ class JdbcCommitter(Committer):
                 raise JobExecutionError(
                     str(database.failed(error, f"a look at {COMMITS}"))
                 ) from error
+            create = _CREATE.format(database.key_type, database.table_options)
             try:
-                database.query(connection, _CREATE)
+                database.query(connection, create)
             except database.errors() as met:
                 # Another process may have made it meanwhile: the next try looks again.
-                text = f"the table {COMMITS}. If it may not create tables, run: {_CREATE}"
+                text = f"the table {COMMITS}. If it may not create tables, run: {create}"
                 raise JobExecutionError(str(database.failed(met, text))) from met
             self._prepare(sink)
         self._known.add(sink)

@@ -15,11 +15,11 @@ transaction (`publishing`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.connectors.jdbc.client import JdbcConnectionOptions, Rows, with_parameters
+from penstock.connectors.jdbc.client import JdbcConnectionOptions
 from penstock.connectors.jdbc.publishing import JdbcCommitter
 from penstock.connectors.jdbc.writing import JdbcExecutionOptions, JdbcOutput, JdbcSinkSettings
 from penstock.connectors.pending_files import PendingFiles
@@ -27,6 +27,9 @@ from penstock.connectors.sink import Committer, Sink, SinkWriter, WriterContext
 from penstock.connectors.user_sink import NothingToCommit
 from penstock.core.composite_types import RowTypeInfo
 from penstock.core.errors import ProgramError, shorten
+
+if TYPE_CHECKING:
+    from penstock.connectors.jdbc.database import Rows
 
 
 class JdbcSink(Sink):
@@ -127,7 +130,7 @@ def _checked(
     if not isinstance(connection, JdbcConnectionOptions):
         raise ProgramError(f"a JdbcSink takes JdbcConnectionOptions, not {connection!r:.80}.")
     fields = len(type_info.get_field_types())
-    found = with_parameters(sql, "?", escaped=False)[1]
+    found = connection.database().parsed(sql)[1]
     if found != fields:
         raise ProgramError(
             f"the statement of a JdbcSink has {found} parameters (?), but its records have "
@@ -165,7 +168,7 @@ class _DirectWriter(SinkWriter):
             with output.database.asked(f"{len(rows):,} rows"):
                 output.database.begin(connection)
                 output.write(rows)
-                connection.execute("COMMIT")
+                output.database.commit(connection)
 
         output.patiently(run)
 

@@ -15,7 +15,7 @@
 
 Numbers and times are given to transactions before they commit, so a row may appear behind rows
 with greater values. A range without an end is therefore read only up to where the column was some
-time ago (the settle time), and, in PostgreSQL, no transaction of that time is still running.
+time ago (the settle time), and, on a server, no transaction of that time is still running.
 """
 
 from __future__ import annotations
@@ -28,12 +28,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
-from penstock.connectors.jdbc.client import (
-    Database,
-    JdbcConnectionOptions,
-    Postgres,
-    with_parameters,
-)
+from penstock.connectors.jdbc.client import JdbcConnectionOptions
 from penstock.connectors.source import (
     Boundedness,
     Budget,
@@ -52,14 +47,8 @@ if TYPE_CHECKING:
 
 _SPLITS: Final = 4
 """Ranges for each subtask, so that one which takes longer does not hold up the others."""
-_SETTLE_MS: Final = 5_000
 _POLL_MS: Final = 500
 _RETRIES: Final = 3
-_TRANSACTIONS: Final = (
-    "SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint"
-    " FROM pg_current_snapshot() s"
-)
-"""The oldest transaction that is still running, and the next one that will begin."""
 _TEXT_TYPES: Final = (datetime.date, datetime.time, Decimal, UUID)
 
 
@@ -84,27 +73,25 @@ class _Queries:
 
     def __init__(self, settings: JdbcSourceSettings) -> None:
         self.settings = settings
-        self.database: Database = settings.connection.database()
+        self.database = settings.connection.database()
         self._connection: Any = None
 
     def rows(
         self, select: str, more: str = "", parameters: Sequence[Any] = ()
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Returns names of columns, and rows of the program's query as a table `q`."""
+    ) -> tuple[Any, list[tuple[Any, ...]]]:
+        """Returns a description of the columns, and rows of the program's query as a table `q`."""
         settings = self.settings
         sql = f"SELECT {select} FROM ({settings.sql}) q {more}"
         return self.ask(sql, (*settings.parameters, *parameters))
 
-    def ask(
-        self, sql: str, parameters: Sequence[Any] = ()
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, list[tuple[Any, ...]]]:
         for tries_left in reversed(range(_RETRIES)):
             try:
                 if self._connection is None:
                     self._connection = self.database.connect()
                 with self.database.asked(f"the query {sql}"):
                     cursor = self.database.query(self._connection, sql, parameters)
-                    return tuple(each[0] for each in cursor.description), cursor.fetchall()
+                    return cursor.description, list(cursor.fetchall())
             except InputError:
                 self.close()
                 raise
@@ -172,7 +159,8 @@ class JdbcSource(Source):
                 if self._settled is None:
                     self._settled = _Settled(_Queries(settings))
                 settled = self._settled.value(now_ms)
-            _, found = queries.rows(f"MIN({column}), MAX({column}), COUNT(*) - COUNT({column})")
+            select = f"MIN({column}), MAX({column}), COUNT(*) - COUNT({column})"
+            described, found = queries.rows(select)
             [(least, greatest, empty)] = found
             if empty:
                 raise InputError(
@@ -180,14 +168,12 @@ class JdbcSource(Source):
                     f"JdbcSource cannot read them in its order. Add WHERE {column} IS NOT NULL to "
                     "the query, or choose a column that each row has."
                 )
-            if isinstance(greatest, float) and isinstance(queries.database, Postgres):
-                [(kind,)] = queries.rows(f"pg_typeof(MIN({column}))::text")[1]
-                if kind == "real":
-                    raise InputError(
-                        f"the column {column} is of the type real, whose values are others when "
-                        "they are read. Choose another one, or select it in the query with "
-                        f"CAST({column} AS double precision)."
-                    )
+            if inexact := queries.database.inexact.get(described[0][1]):
+                raise InputError(
+                    f"the column {column} is of the type {inexact[0]}, whose values are not "
+                    "compared exactly. Choose another one, or select it in the query with "
+                    f"CAST({column} AS {inexact[1]})."
+                )
             if settings.follows and greatest is not None:
                 # Rows behind this may be in transactions that are still running.
                 if settled is None:
@@ -264,12 +250,12 @@ class _Reader(SourceReader):
             last = self._settled.value(now_ms)
             if last is None or last == position:
                 return ReadResult([], position)
-        names, rows, has_more = self._rows(position, last, budget.max_records)
+        described, rows, has_more = self._rows(position, last, budget.max_records)
         if has_more:
             self._polled_ms = None
         if not rows:
             return ReadResult([], position, finished=not is_endless)
-        shared = names[1:]
+        shared = tuple(each[0] for each in described[1:])
         values: list[Any] = [Row.of_names(shared, row[1:]) for row in rows]
         if self._settings.extractor is not None:
             values = list(map(self._settings.extractor, values))
@@ -280,9 +266,7 @@ class _Reader(SourceReader):
             has_more=has_more,
         )
 
-    def _rows(
-        self, after: Any, last: Any, most: int
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]], bool]:
+    def _rows(self, after: Any, last: Any, most: int) -> tuple[Any, list[tuple[Any, ...]], bool]:
         """Returns rows with whole groups of one value, and whether there are more."""
         column = self._settings.column
         conditions = [f"{column} > ?"] * (after is not None) + [f"{column} <= ?"]
@@ -290,15 +274,15 @@ class _Reader(SourceReader):
         more = f"WHERE {' AND '.join(conditions)} ORDER BY {column} LIMIT ?"
         while True:
             select = f"{column}, q.*"
-            names, rows = self._queries.rows(select, more, [*parameters, most + 1])
+            described, rows = self._queries.rows(select, more, [*parameters, most + 1])
             if len(rows) <= most:
-                return names, rows, False
+                return described, rows, False
             # The last value may have rows that are not among these.
             cut = most
             while cut and not self._is_between(rows[cut - 1][0], rows[cut][0]):
                 cut -= 1
             if cut:
-                return names, rows[:cut], True
+                return described, rows[:cut], True
             most *= 2
 
     def _is_between(self, value: Any, following: Any) -> bool:
@@ -320,25 +304,25 @@ class _Settled:
 
     def __init__(self, queries: _Queries) -> None:
         self._queries = queries
-        self._seen: list[tuple[int, int, Any]] = []  # When, next transaction, greatest value.
+        self._seen: list[tuple[int, Any, Any]] = []  # When, transactions, greatest value.
         self._value: Any = None
 
     def value(self, now_ms: int) -> Any:
         """Returns the value, or None before the first is known."""
         queries, settings = self._queries, self._queries.settings
         settle_ms = settings.settle_ms
-        if settle_ms is None:  # SQLite has one transaction that writes at a time.
-            settle_ms = _SETTLE_MS if isinstance(queries.database, Postgres) else 0
+        if settle_ms is None:
+            settle_ms = queries.database.settle_ms
         [(greatest,)] = queries.rows(f"MAX({settings.column})")[1]
-        oldest = following = 0
-        if isinstance(queries.database, Postgres):
-            [(oldest, following)] = queries.ask(_TRANSACTIONS)[1]
+        running = queries.database.transactions(queries.ask)
         greatest = _stored(greatest)
         if greatest is not None and (not self._seen or self._seen[-1][2] != greatest):
-            self._seen.append((now_ms, following, greatest))
+            self._seen.append((now_ms, running, greatest))
         while self._seen:
-            seen_ms, next_then, value = self._seen[0]
-            if now_ms - seen_ms < settle_ms or oldest < next_then:
+            seen_ms, running_then, value = self._seen[0]
+            if now_ms - seen_ms < settle_ms:
+                break
+            if not queries.database.have_ended(running_then, running):
                 break
             self._value = value
             del self._seen[0]
@@ -438,7 +422,7 @@ class JdbcSourceBuilder:
                 "column, such as the primary key, so that a restart finds its place again."
             )
         settings = JdbcSourceSettings(**self._given)
-        count = with_parameters(settings.sql, "?", escaped=False)[1]
+        count = connection.database().parsed(settings.sql)[1]
         if count != len(settings.parameters):
             raise ProgramError(
                 f"set_sql(...) has {count} parameters (?), but got {len(settings.parameters)} "

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from penstock.core.errors import InputError, JobExecutionError, ProgramError, shorten
 
 if TYPE_CHECKING:
-    from penstock.connectors.jdbc.client import JdbcConnectionOptions, Rows
+    from penstock.connectors.jdbc.client import JdbcConnectionOptions
+    from penstock.connectors.jdbc.database import Rows
     from penstock.core.composite_types import RowTypeInfo
 
 
@@ -140,9 +141,8 @@ class JdbcOutput:
         size = self._settings.execution.batch_size
         connection = self.connection()
         try:
-            cursor = connection.cursor()
             for start in range(0, len(rows), size):
-                cursor.executemany(self._statement, rows[start : start + size])
+                self.database.write(connection, self._statement, rows[start : start + size])
         except (self.database.errors(), ValueError, OverflowError) as error:
             if isinstance(error, self.database.errors()) and self.database.heals(error):
                 raise self.database.failed(error, f"{len(rows):,} rows") from error
@@ -153,7 +153,7 @@ class JdbcOutput:
         connection = self.connection()
         sql = shorten(self._settings.sql)
         try:
-            connection.execute("ROLLBACK")
+            self.database.query(connection, "ROLLBACK")
             self.database.begin(connection)
             for row in rows:
                 try:

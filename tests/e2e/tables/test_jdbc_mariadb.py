@@ -1,0 +1,449 @@
+"""The database connector against a real MariaDB."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import shutil
+import struct
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+import pytest
+
+from mariadb_server import Server
+from penstock.common import Configuration, Row, Types, WatermarkStrategy
+from penstock.connectors.source import Budget
+from penstock.core.errors import InputError, JobExecutionError
+from penstock.core.times import Instant
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.jdbc import (
+    JdbcConnectionOptions,
+    JdbcExecutionOptions,
+    JdbcSink,
+    JdbcSource,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Table = Callable[[str], str]
+
+
+def options(server: Server, query: str = "", user: str = "penstock") -> JdbcConnectionOptions:
+    return JdbcConnectionOptions(server.url + query, user_name=user, timeout_s=10)
+
+
+def environment(parallelism: int = 2) -> StreamExecutionEnvironment:
+    configuration = Configuration()
+    configuration.set_string("penstock.spark.master", "in-process")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(parallelism)
+    return env
+
+
+@pytest.mark.parametrize("make", [JdbcSink.sink, JdbcSink.exactly_once_sink])
+def test_values_of_all_types(mariadb: Server, maria_table: Table, make: Any) -> None:
+    name = maria_table(
+        "a DECIMAL(10, 2), b DATE, c DATETIME(6), d TIMESTAMP(6) NULL, e DECIMAL(30), f BOOLEAN,"
+        " g BLOB, h TEXT CHARACTER SET utf8mb4, i BIGINT UNSIGNED, j DOUBLE"
+    )
+    kind = Types.ROW(
+        [
+            *(Types.BIG_DEC(), Types.SQL_DATE(), Types.SQL_TIMESTAMP(), Types.INSTANT()),
+            *(Types.BIG_INT(), Types.BOOLEAN(), Types.PRIMITIVE_ARRAY(Types.BYTE())),
+            *(Types.STRING(), Types.BIG_INT(), Types.DOUBLE()),
+        ]
+    )
+    noon = datetime.datetime.fromisoformat("2026-01-02 12:00:00.000001")
+    day = datetime.date(2026, 1, 2)
+    text = "50 % '?' \\ \\' \"%s\" \0 \N{GRINNING FACE}"
+    row = Row(
+        *(Decimal("1.50"), day, noon, Instant(5, 7_000), 2**70, True),
+        *(b"\0\xff'\\", text, 2**64 - 1, 0.1),
+    )
+    sql = f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    env = environment()
+    env.from_collection([row, Row(*[None] * 10)], kind).add_sink(make(sql, kind, options(mariadb)))
+    env.execute()
+    # As the server has it in UTC, whatever the zone of a session.
+    found = mariadb.execute(
+        f"SELECT a, b, c, UNIX_TIMESTAMP(d), e, f, g, h, i, j FROM {name} ORDER BY a IS NULL"
+    )
+    stored = (Decimal("1.50"), day, noon, Decimal("5.000007"), Decimal(2**70), 1)
+    assert found == [(*stored, b"\0\xff'\\", text, 2**64 - 1, 0.1), (None,) * 10]
+
+
+def test_times_are_in_the_zone_of_the_address(mariadb: Server, maria_table: Table) -> None:
+    name = maria_table("a DATETIME, b TIMESTAMP")
+    kind = Types.ROW([Types.INSTANT(), Types.INSTANT()])
+    sink = JdbcSink.sink(
+        f"INSERT INTO {name} VALUES (?, ?)", kind, options(mariadb, "?serverTimezone=GMT%2B8")
+    )
+    env = environment()
+    env.from_collection([Row(Instant(0, 0), Instant(3600, 0))], kind).add_sink(sink)
+    env.execute()
+    assert mariadb.execute(f"SELECT CAST(a AS CHAR), UNIX_TIMESTAMP(b) FROM {name}") == [
+        ("1970-01-01 08:00:00", 3600)
+    ]
+
+
+@pytest.mark.parametrize("values", ["VALUES(count)", "count + ?"])
+def test_a_job_upserts_exactly_once(mariadb: Server, maria_table: Table, values: str) -> None:
+    """What is behind VALUES (...) may have parameters too, and a percent sign."""
+    name = maria_table("word VARCHAR(20) PRIMARY KEY, count INT, note TEXT")
+    adds = "?" in values
+    names, kinds = ["word", "count", "more"], [Types.STRING(), Types.INT(), Types.INT()]
+    kind = Types.ROW_NAMED(names[: 2 + adds], kinds[: 2 + adds])
+    sql = (
+        f"INSERT INTO {name} VALUES (?, ?, '100 % ?')"
+        f" ON DUPLICATE KEY UPDATE count = {values}, note = '7 %'"
+    )
+    env = environment()
+    env.enable_checkpointing(50)
+    words = env.from_collection([f"w{n % 7}" for n in range(700)])
+    if adds:
+        rows = words.map(lambda word: Row(word=word, count=1, more=1), kind)
+    else:
+        counts = words.map(lambda word: (word, 1)).key_by(lambda pair: pair[0]).sum(1)
+        rows = counts.map(lambda pair: Row(word=pair[0], count=pair[1]), kind)
+    rows.sink_to(JdbcSink.exactly_once_sink(sql, kind, options(mariadb)))
+    env.execute()
+    found = mariadb.execute(f"SELECT * FROM {name} ORDER BY word")
+    assert found == [(f"w{n}", 100, "7 %") for n in range(7)]
+
+
+def test_subtasks_that_upsert_the_same_rows(mariadb: Server, maria_table: Table) -> None:
+    """Transactions that collide are tried again."""
+    name = maria_table("id INT PRIMARY KEY, count INT, UNIQUE (count, id)")
+    kind = Types.ROW([Types.INT(), Types.INT()])
+    sql = f"INSERT INTO {name} VALUES (?, ?) ON DUPLICATE KEY UPDATE count = count + 1"
+    execution = JdbcExecutionOptions.builder().with_batch_size(50).with_max_retries(20).build()
+    env = environment(4)
+    rows = [Row(n * 7919 % 300, 1) for n in range(6_000)]
+    stream = env.from_collection(rows, kind).rebalance()
+    stream.add_sink(JdbcSink.sink(sql, kind, options(mariadb), execution))
+    env.execute()
+    assert mariadb.execute(f"SELECT SUM(count), COUNT(*) FROM {name}") == [(6_000, 300)]
+
+
+def test_sinks_whose_names_are_alike(mariadb: Server, maria_table: Table) -> None:
+    """The server takes `a`, `A` and `a ` for the same text."""
+    name = maria_table("uid TEXT, n INT")
+    kind = Types.ROW([Types.STRING(), Types.INT()])
+    env = environment()
+    env.enable_checkpointing(50)
+    for uid in ("a", "A", "a "):
+        rows = env.from_collection([Row(uid, n) for n in range(100)], kind)
+        insert = f"INSERT INTO {name} VALUES (?, ?)"
+        rows.sink_to(JdbcSink.exactly_once_sink(insert, kind, options(mariadb))).uid(uid)
+    env.execute()
+    assert mariadb.execute(f"SELECT COUNT(*) FROM {name}") == [(300,)]
+
+
+def test_a_table_without_transactions(mariadb: Server, maria_table: Table) -> None:
+    name = maria_table("n INT")
+    mariadb.execute(f"ALTER TABLE {name} ENGINE = MyISAM")
+    kind = Types.ROW([Types.INT()])
+    for target in (name, f"`shop`.`{name}`"):
+        env = environment()
+        sink = JdbcSink.exactly_once_sink(
+            f"INSERT IGNORE INTO {target} VALUES (?)", kind, options(mariadb)
+        )
+        env.from_collection([Row(1)], kind).sink_to(sink)
+        with pytest.raises(JobExecutionError, match=rf"{name} is of the engine MyISAM.*InnoDB"):
+            env.execute()
+    assert mariadb.execute(f"SELECT * FROM {name}") == []
+
+
+@pytest.mark.parametrize("is_amid", [False, True], ids=["between", "amid"])
+def test_a_process_that_stands_still_keeps_no_other_out(
+    mariadb: Server, maria_table: Table, monkeypatch: pytest.MonkeyPatch, is_amid: bool
+) -> None:
+    """Between two statements, or after the first half of one."""
+    monkeypatch.setattr("penstock.connectors.jdbc.mysql.WAIT_S", 1)
+    monkeypatch.setattr("penstock.connectors.jdbc.mysql._LOCK_S", 10)
+    name = maria_table("sink VARCHAR(20) PRIMARY KEY, epoch INT")
+    mariadb.execute(f"INSERT INTO {name} VALUES ('out', 7)")
+    database = options(mariadb).database()
+    with contextlib.closing(database.connect()) as held:
+        database.begin(held)
+        assert database.locked(held, "epoch", name, "sink", "out") == (7,)
+        database.query(held, f"UPDATE {name} SET epoch = 8")
+        if is_amid:
+            held._sock.sendall(struct.pack("<I", 100_000)[:3] + b"\0" + b"\x03SELECT")
+        with contextlib.closing(database.connect()) as connection:
+            database.begin(connection)
+            assert database.locked(connection, "epoch", name, "sink", "out") == (7,)
+            database.query(connection, "ROLLBACK")
+        with pytest.raises(pymysql.OperationalError):
+            database.commit(held)
+    assert mariadb.execute(f"SELECT epoch FROM {name}") == [(7,)]
+
+
+def test_a_connection_may_wait_after_its_transaction(
+    mariadb: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = options(mariadb).database()
+    with contextlib.closing(database.connect()) as connection:
+        before = database.query(connection, "SELECT @@wait_timeout").fetchone()
+        database.begin(connection)
+        assert database.query(connection, "SELECT @@wait_timeout").fetchone() == (60,)
+        database.commit(connection)
+        assert database.query(connection, "SELECT @@wait_timeout").fetchone() == before
+
+
+def test_refusals_have_an_address(mariadb: Server, maria_table: Table) -> None:
+    name = maria_table("word VARCHAR(3), count INT NOT NULL")
+    kind = Types.ROW([Types.STRING(), Types.INT()])
+    insert = f"INSERT INTO {name} VALUES (?, ?)"
+    for bad, text in (
+        (Row("b", None), r"row \['b', None\] of .*cannot be null"),
+        # Servers that are not strict would keep the first three letters.
+        (Row("long", 1), r"row \['long', 1\] of .*too long"),
+    ):
+        env = environment()
+        sink = JdbcSink.sink(insert, kind, options(mariadb))
+        env.from_collection([Row("a", 1), bad], kind).add_sink(sink)
+        with pytest.raises(JobExecutionError, match=text):
+            env.execute()
+    assert ("b", None) not in mariadb.execute(f"SELECT * FROM {name}")
+
+
+def test_a_server_that_is_not_strict(mariadb: Server, maria_table: Table) -> None:
+    name = maria_table("word VARCHAR(3)")
+    mariadb.execute("SET GLOBAL sql_mode = ''")
+    try:
+        database = options(mariadb).database()
+        with (
+            contextlib.closing(database.connect()) as connection,
+            pytest.raises(pymysql.DataError, match="too long"),
+        ):
+            database.query(connection, f"INSERT INTO {name} VALUES (?)", ["long"])
+    finally:
+        mariadb.execute("SET GLOBAL sql_mode = DEFAULT")
+
+
+def test_a_row_that_is_larger_than_the_server_takes(mariadb: Server, maria_table: Table) -> None:
+    name = maria_table("n INT, padding LONGTEXT")
+    kind = Types.ROW([Types.INT(), Types.STRING()])
+    insert = f"INSERT INTO {name} VALUES (?, ?)"
+
+    def run(*sizes: int) -> None:
+        env = environment(1)
+        rows = [Row(n, "x" * size) for n, size in enumerate(sizes)]
+        env.from_collection(rows, kind).add_sink(JdbcSink.sink(insert, kind, options(mariadb)))
+        env.execute()
+
+    run(3 << 20, 3 << 20, *[100_000] * 50)
+    assert mariadb.execute(f"SELECT COUNT(*) FROM {name}") == [(52,)]
+    with pytest.raises(JobExecutionError, match=r"4,194,304 bytes \(max_allowed_packet\).*\[1, 'x"):
+        run(1, 5 << 20)
+
+
+def test_logins_that_are_refused_and_a_server_that_is_away(mariadb: Server) -> None:
+    with pytest.raises(InputError, match=r"refuses the connection.*nowhere"):
+        nowhere = mariadb.url.replace("/shop", "/nowhere")
+        JdbcConnectionOptions(nowhere, user_name="penstock").database().connect()
+    with pytest.raises(InputError, match=r"refuses the connection.*Access denied") as error:
+        JdbcConnectionOptions(mariadb.url, None, "penstock", "hush").database().connect()
+    assert "hush" not in str(error.value)
+    away = JdbcConnectionOptions("jdbc:mysql://127.0.0.1:1/x", timeout_s=1)
+    with pytest.raises(JobExecutionError, match="does not answer"):
+        away.database().connect()
+
+
+def test_hosts_are_tried_in_their_order_and_queries_take_their_time(mariadb: Server) -> None:
+    url = mariadb.url.replace("//", "//127.0.0.1:1,")
+    database = JdbcConnectionOptions(url, None, "penstock", timeout_s=1).database()
+    with contextlib.closing(database.connect()) as connection:
+        # Longer than it may take to connect.
+        assert database.query(connection, "SELECT SLEEP(1.5)").fetchall() == ((0,),)
+
+
+def test_tls_that_is_asked_for_is_not_left_out(mariadb: Server) -> None:
+    """This server has none."""
+    for query in ("?useSSL=true", "?sslMode=VERIFY_IDENTITY"):
+        with pytest.raises((InputError, JobExecutionError), match="SSL is required"):
+            options(mariadb, query).database().connect()
+    for query in ("?useSSL=false", "?sslMode=PREFERRED"):
+        options(mariadb, query).database().connect().close()
+
+
+def test_tls_is_as_the_address_says(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=db"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+    )
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    with Server(**{"ssl-cert": str(certificate), "ssl-key": str(key)}) as server:
+        trusted = f"&serverSslCert={certificate}"
+
+        def cipher(query: str, host: str = "127.0.0.1") -> str:
+            url = f"jdbc:mysql://{host}:{server.port}/shop?{query}"
+            database = JdbcConnectionOptions(url, None, "penstock").database()
+            with contextlib.closing(database.connect()) as connection:
+                found = database.query(connection, "SHOW STATUS LIKE 'Ssl_cipher'").fetchone()
+                return str(found[1])
+
+        assert cipher("useSSL=false") == ""
+        for query in ("", "useSSL=true", "sslMode=VERIFY_CA" + trusted):
+            assert cipher(query, "localhost").startswith("TLS")
+        assert cipher("sslMode=VERIFY_IDENTITY" + trusted).startswith("TLS")
+        with pytest.raises(JobExecutionError, match="CERTIFICATE_VERIFY_FAILED"):
+            cipher("sslMode=VERIFY_CA")
+        with pytest.raises(JobExecutionError, match="CERTIFICATE_VERIFY_FAILED"):
+            cipher("sslMode=VERIFY_IDENTITY" + trusted, "localhost")
+        with pytest.raises(InputError, match=r"nowhere\.pem.*cannot be read"):
+            cipher("sslMode=VERIFY_CA&serverSslCert=/nowhere.pem")
+
+
+def test_a_query_is_read_by_ranges(mariadb: Server, maria_table: Table) -> None:
+    name = maria_table("id BIGINT PRIMARY KEY, word VARCHAR(20), at DATETIME(6)")
+    mariadb.execute(
+        f"INSERT INTO {name} SELECT seq, CONCAT('w', seq), TIMESTAMP('2026-01-01') + INTERVAL seq"
+        " MINUTE + INTERVAL 1 MICROSECOND FROM seq_1_to_1000"
+    )
+    for column in ("id", "word", "at"):
+        builder = JdbcSource.builder().set_connection_options(options(mariadb))
+        builder.set_sql(f"SELECT id, word, at FROM {name} WHERE id > ? AND word LIKE 'w%'", 10)
+        source = builder.set_split_column(column).build()
+        stream = environment().from_source(source, WatermarkStrategy.no_watermarks(), "rows")
+        found = sorted(tuple(row) for row in stream.execute_and_collect())
+        assert found == mariadb.execute(f"SELECT * FROM {name} WHERE id > 10 ORDER BY id")
+
+
+def test_texts_that_are_alike_are_read_together(mariadb: Server, maria_table: Table) -> None:
+    """`a`, `A` and `a ` are the same for the server, and others for Python."""
+    name = maria_table("word VARCHAR(20) COLLATE utf8mb4_general_ci, n INT")
+    mariadb.execute(
+        f"INSERT INTO {name} SELECT ELT(1 + seq % 3, 'a', 'A', 'a '), seq FROM seq_1_to_9"
+    )
+    mariadb.execute(f"INSERT INTO {name} VALUES ('b', 10)")
+    builder = JdbcSource.builder().set_connection_options(options(mariadb))
+    source = builder.set_sql(f"SELECT * FROM {name}").set_split_column("word").build()
+    (split,) = source.discover(None, 0).splits
+    reader, position, found, finished = source.create_reader(), None, [], False
+    while not finished:
+        result = reader.read(split, position, Budget(2, 1 << 20, 0))
+        position, finished = result.position, result.finished
+        found += [row.n for row in result.values]
+    assert sorted(found) == list(range(1, 11))
+    reader.close()
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DECIMAL(30, 2)"])
+def test_columns_of_inexact_numbers(mariadb: Server, maria_table: Table, kind: str) -> None:
+    """0.1 as a FLOAT is another number, and texts are compared with decimals as doubles."""
+    name = maria_table(f"x {kind}")
+    mariadb.execute(f"INSERT INTO {name} VALUES (0.1), (0.2), (123456789012345.67)")
+    builder = JdbcSource.builder().set_connection_options(options(mariadb)).set_split_column("x")
+    with pytest.raises(InputError, match=rf"x is of the type {kind[:5]}.*CAST\(x AS DOUBLE\)"):
+        builder.set_sql(f"SELECT * FROM {name}").build().discover(None, 0)
+    source = builder.set_sql(f"SELECT CAST(x AS DOUBLE) AS x FROM {name}").build()
+    stream = environment().from_source(source, WatermarkStrategy.no_watermarks(), "rows")
+    assert len(list(stream.execute_and_collect())) == 3
+
+
+def test_following_waits_for_transactions_that_still_run(
+    mariadb: Server, maria_table: Table
+) -> None:
+    """Ids are given before the commit: 1 and 3 are there while 2 is in an open transaction."""
+    name = maria_table("id INT AUTO_INCREMENT PRIMARY KEY, word TEXT")
+    builder = JdbcSource.builder().set_connection_options(options(mariadb))
+    builder.set_sql(f"SELECT * FROM {name}").set_split_column("id")
+    source = builder.set_follow(settle_time=1, poll_interval=0).build()
+    first = source.discover(None, 0)
+    assert (first.splits[-1].start, first.complete) == (None, True)
+    reader, position, now_ms, found = source.create_reader(), None, 0, []
+
+    def read() -> list[str]:
+        nonlocal position, now_ms
+        for _ in range(2):  # The first one learns how far the column is.
+            now_ms += 1
+            result = reader.read(first.splits[-1], position, Budget(100, 1 << 20, now_ms))
+            position = result.position
+            found.extend(row.word for row in result.values)
+        return found
+
+    insert = f"INSERT INTO {name} (word) VALUES (%s)"
+    # One that has only read is no reason to wait.
+    with (
+        contextlib.closing(mariadb.connect()) as reads,
+        contextlib.closing(mariadb.connect()) as other,
+    ):
+        reads.begin()
+        reads.cursor().execute(f"SELECT * FROM {name}")
+        mariadb.execute(insert, "a")
+        assert read() == ["a"]
+        other.begin()
+        other.cursor().execute(insert, ("b",))
+        mariadb.execute(insert, "c")
+        assert read() == ["a"]
+        assert source.discover(None, now_ms).splits == ()
+        other.commit()
+        assert read() == ["a", "b", "c"]
+    later = source.discover(None, now_ms + 10)
+    assert [split.data for split in later.splits][-1] == [None]
+    source.job_ended()
+    reader.close()
+
+
+def test_following_needs_a_right(mariadb: Server, maria_table: Table) -> None:
+    name = maria_table("id INT")
+    mariadb.execute(f"INSERT INTO {name} VALUES (1)")
+    mariadb.execute("CREATE OR REPLACE USER low@localhost")
+    mariadb.execute("GRANT SELECT ON shop.* TO low@localhost")
+    builder = JdbcSource.builder().set_connection_options(options(mariadb, user="low"))
+    source = builder.set_sql(f"SELECT * FROM {name}").set_split_column("id").set_follow().build()
+    with pytest.raises(InputError, match="PROCESS privilege"):
+        source.discover(None, 0)
+
+
+def test_lists_of_transactions_are_new(mariadb: Server, maria_table: Table) -> None:
+    """The server gives an old list to those who ask too often."""
+    name = maria_table("id INT")
+    asking, stop = options(mariadb).database(), threading.Event()
+
+    def ask_again_and_again() -> None:
+        with contextlib.closing(mariadb.connect()) as connection:
+            cursor = connection.cursor()
+            while not stop.wait(0.15):
+                cursor.execute("SELECT * FROM information_schema.innodb_trx")
+
+    with (
+        ThreadPoolExecutor(1) as pool,
+        contextlib.closing(mariadb.connect()) as other,
+        contextlib.closing(asking.connect()) as connection,
+    ):
+
+        def ask(sql: str) -> Any:
+            cursor = asking.query(connection, sql)
+            return cursor.description, list(cursor.fetchall())
+
+        noise = pool.submit(ask_again_and_again)
+        for number in range(5):
+            other.begin()
+            before = asking.transactions(ask)
+            other.cursor().execute(f"INSERT INTO {name} VALUES ({number})")
+            during = asking.transactions(ask)
+            other.commit()
+            after = asking.transactions(ask)
+            assert (len(before), len(during), len(after)) == (0, 1, 0)
+            assert not asking.have_ended(during, during)
+            assert asking.have_ended(during, after)
+        stop.set()
+        noise.result(60)
