@@ -89,8 +89,14 @@ class Manager:
         return log.read_text()
 
     def executors(self, job: str) -> dict[str, int]:
-        """Returns how many subtasks of a job each host has, as the page shows it."""
-        table = self.ask(f"/v1/jobs/{job}")["engine"]["table"]
+        """Returns how many subtasks of a job each host has, as the page shows it.
+
+        Nothing while the manager does not lead, as on a machine on which it comes too late.
+        """
+        try:
+            table = self.ask(f"/v1/jobs/{job}")["engine"]["table"]
+        except OSError:
+            return {}
         assert all(bool(each["subtasks"]) == bool(each["memory-bytes"]) for each in table)
         return {each["host"]: each["subtasks"] for each in table}
 
