@@ -15,7 +15,7 @@ from penstock.common.job_client import JobClient
 from penstock.connectors.collection import CollectionSource
 from penstock.connectors.source import Source
 from penstock.core.config_file import load_configuration
-from penstock.core.errors import ProgramError
+from penstock.core.errors import EnvironmentError_, InputError, ProgramError
 from penstock.core.refused_names import names_of, refuses_methods
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.checkpoint_config import CheckpointConfig
@@ -330,6 +330,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         try:
             with shown_progress(job, progress):
                 return job.wait()
+        except (InputError, EnvironmentError_) as error:
+            # The text has the cause and the way out; frames of threads inside would hide it.
+            _log.debug("Job %s failed here:", job.job_id, exc_info=True)
+            raise error.with_traceback(None) from None
         finally:
             job.listeners.close()
 

@@ -169,7 +169,12 @@ class Application:
         if result is None:
             self._code = self._run_program()
         else:
-            _log.info("Job %s ended before: %s. Nothing is run.", self._job_id, result.status.name)
+            _log.info(
+                "Job %s ended before: %s. Nothing is run. To run it again, give it another id: "
+                "high-availability.cluster-id, or --job-id.",
+                self._job_id,
+                result.status.name,
+            )
             self._code = _code_of(result.status)
         if not self._configuration.get_boolean("execution.shutdown-on-application-finish"):
             _log.info("The page of job %s stays until SIGTERM.", self._job_id)
