@@ -8,6 +8,7 @@ once; `INCR` and `LPUSH` do not.
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 import time
@@ -96,6 +97,9 @@ class _Writer(SinkWriter):
         return []
 
 
+_log = logging.getLogger("penstock.redis")
+
+
 class _Address:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -134,6 +138,7 @@ class _Client:
         """Sends commands, again as long as the server may take them later."""
         data = b"".join(map(_encoded, commands))
         delays = self._backoff.delays()
+        has_warned = False
         while True:
             reason: str | Exception
             try:
@@ -152,6 +157,9 @@ class _Client:
                 raise JobExecutionError(
                     f"{self._shown} did not take {len(commands):,} commands: {reason}"
                 ) from (reason if isinstance(reason, Exception) else None)
+            if not has_warned:
+                has_warned = True
+                _log.warning("%s takes nothing, trying again: %s", self._shown, reason)
             time.sleep(wait_s)
 
     def _replied(self, data: bytes, commands: list[Command]) -> tuple[Command, str] | None:

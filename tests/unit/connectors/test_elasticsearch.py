@@ -157,6 +157,17 @@ def test_another_host_is_asked_and_an_idle_connection_is_made_again(cluster: Dou
         written(alone.build(), [{"id": 1}])
 
 
+def test_a_cluster_that_is_away_is_named_before_the_last_try(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    away = f"127.0.0.1:{closed_port()}"
+    patient = builder(away).set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 3, 1)
+    with pytest.raises(JobExecutionError):
+        written(patient.build(), [{"id": 1}])
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert said.startswith(f"{away} does not answer, trying again: ")
+
+
 def test_a_cluster_without_tls(cluster: Double) -> None:
     secure = builder(f"https://{cluster.address}")
     secure.set_bulk_flush_backoff_strategy(FlushBackoffType.NONE, 9, 9)

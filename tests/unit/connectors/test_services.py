@@ -124,11 +124,15 @@ def test_commands_that_redis_refuses(redis: Redis) -> None:
             written(RedisSink(redis.url, lambda _, command=command: command), [1])
 
 
-def test_addresses_of_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_of_redis(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
     away = RedisSink(f"redis://127.0.0.1:{closed_port()}", lambda n: ("GET", n))
     with pytest.raises(JobExecutionError, match=r"did not take 1 commands: .*refused"):
         written(away, [1])
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert "takes nothing, trying again: " in said
     for url in ("http://x", "redis://", "redis://x/name", "redis://x:port"):
         with pytest.raises(ProgramError, match="is no address of Redis"):
             RedisSink(url, lambda n: ("GET", n))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import logging
 import re
 import ssl
 import time
@@ -18,6 +19,7 @@ from penstock.core.redaction import without_secrets
 HEALING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses that another try may not meet again."""
 _LONGEST_S: Final = 60.0
+_log = logging.getLogger("penstock.http")
 _SHOWN: Final = 300
 _UNFIT: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _SAFE: Final = "/?&=%:@!$'()*+,;~[]"
@@ -136,6 +138,7 @@ class HttpClient:
             JobExecutionError: No server answers, or all of them say that they cannot now.
         """
         delays = self._settings.backoff.delays()
+        has_warned = False
         while True:
             wait_s: float | None
             is_used = self._connection is not None
@@ -158,6 +161,10 @@ class HttpClient:
                     raise JobExecutionError(
                         f"{self._settings.shown()} does not answer {request}: {_reason(error)}"
                     ) from error
+                if not has_warned:
+                    has_warned = True
+                    shown = self._settings.shown()
+                    _log.warning("%s does not answer, trying again: %s", shown, _reason(error))
             else:
                 if answer.status < 300:
                     return answer
