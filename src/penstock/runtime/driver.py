@@ -197,7 +197,7 @@ class JobDriver:
     def is_over(self) -> bool:
         """Says whether the job was cancelled; raises if it was told to fail."""
         if self._failure is not None:
-            raise self._failure
+            raise self._failure from None
         return self._cancelled
 
     def _offer(self) -> bool:
