@@ -8,8 +8,9 @@ and keep state files to themselves (`docs/decisions`, state stays with executors
 * *rate*: a count per user in RocksDB on `local[2]`, and on two executors of one core each;
 * *wide*: 256 subtasks in a level; processor time of the driver for each subtask and level;
 * *restore*: the first epoch of a job that restores a million keys, beside that of one without;
-* *checkpoint*: records per second while 1 GiB of new state is copied to a checkpoint, beside those
-  before and after; and the memory of the driver with 10 MiB and with 1 GiB of state.
+* *checkpoint*: records per second while 1 GiB of state is copied to a checkpoint and to savepoints,
+  beside those before and after; how long a stop takes; and the memory of the driver with 10 MiB and
+  with 1 GiB of state.
 """
 
 from __future__ import annotations
@@ -85,10 +86,12 @@ def measure_checkpoint(directory: Path, *, quick: bool) -> None:
             found = run(directory, master=CLUSTER, seconds=10, copies=str(memory), **sizes)
         finally:
             shutil.rmtree(memory)
+        copies = ", ".join(f"{kept:.0%} in {seconds:.1f} s" for seconds, kept in found["copies"])
+        median = statistics.median(kept for _, kept in found["copies"])
         print(
-            f"checkpoint of {found['bytes'] >> 20:,} MiB: {found['seconds']:.1f} s, in which the "
-            f"job keeps {found['kept']:.0%} of its rate; memory of the driver: "
-            f"{found['memory_mb']['python']:,.0f} MiB of Python, "
+            f"checkpoint of {found['bytes'] >> 20:,} MiB, and savepoints: the job keeps {copies} "
+            f"of its rate, {median:.0%} (median); a stop takes {found['stop_s']:.1f} s; memory of "
+            f"the driver: {found['memory_mb']['python']:,.0f} MiB of Python, "
             f"{found['memory_mb']['jvm']:,.0f} MiB of the JVM"
         )
 
