@@ -428,13 +428,15 @@ def test_lists_of_transactions_are_new(mariadb: Server, maria_table: Table) -> N
         ThreadPoolExecutor(1) as pool,
         contextlib.closing(mariadb.connect()) as other,
         contextlib.closing(asking.connect()) as connection,
+        contextlib.ExitStack() as stack,
     ):
 
         def ask(sql: str) -> Any:
             cursor = asking.query(connection, sql)
             return cursor.description, list(cursor.fetchall())
 
-        noise = pool.submit(ask_again_and_again)
+        pool.submit(ask_again_and_again)
+        stack.callback(stop.set)
         for number in range(5):
             other.begin()
             before = asking.transactions(ask)
@@ -445,5 +447,3 @@ def test_lists_of_transactions_are_new(mariadb: Server, maria_table: Table) -> N
             assert (len(before), len(during), len(after)) == (0, 1, 0)
             assert not asking.have_ended(during, during)
             assert asking.have_ended(during, after)
-        stop.set()
-        noise.result(60)
