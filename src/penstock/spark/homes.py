@@ -262,7 +262,8 @@ class Executors:
         for index in range(summaries.size()):
             each = summaries.apply(index)
             if each.id() != "driver" and each.maxTasks() > 0:
-                host = each.hostPort().rpartition(":")[0]
+                # It has no port as long as the executor's blocks are not known.
+                host = re.sub(r":\d+$", "", each.hostPort())
                 found.append(Executor(each.id(), host, each.maxTasks()))
         return found
 

@@ -183,7 +183,8 @@ class _Summary:
     def __init__(self, name: str) -> None:
         self.id = lambda: name
         self.maxTasks = lambda: 1
-        self.hostPort = lambda: f"host-{name}:1"
+        # Spark knows no port of an executor that has just come.
+        self.hostPort = lambda: f"host-{name}" + (":1" if name != "0" else "")
 
 
 class _Time(threading.Event):
@@ -212,6 +213,16 @@ def _waited(
     executors = Executors(context, lambda: time.now_s)
     executors.wait(subtasks, before, time, enough)
     return set(executors.known), time.now_s
+
+
+def test_an_executor_that_has_just_come_has_its_host() -> None:
+    context: Any = SimpleNamespace(
+        _jsc=_Application("0 1"), master="yarn", getConf=lambda: SimpleNamespace(getAll=list)
+    )
+    executors = Executors(context)
+    assert executors.have_changed()
+    places = {executor: each.location for executor, each in executors.known.items()}
+    assert places == {"0": "executor_host-0_0", "1": "executor_host-1_1"}
 
 
 @pytest.mark.parametrize(
