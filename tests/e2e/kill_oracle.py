@@ -102,6 +102,25 @@ def latest(directory: Path) -> str:
     return "" if newest is None else str(newest.parent)
 
 
+def waited(is_so: Callable[[], bool], patience_s: float) -> bool:
+    """Waits until something is so; False if it is not in time."""
+    deadline = time.monotonic() + patience_s
+    while not is_so():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def check_counts(key: int, found: list[int], wanted: list[int]) -> None:
+    """Compares the counts of a key in the order in which they were written."""
+    if found != wanted:
+        seen = Counter(found)
+        lost = [each for each in wanted if each not in seen][:5]
+        doubled = [each for each, times in seen.items() if times > 1][:5]
+        raise AssertionError(f"key {key}: lost {lost}, doubled {doubled}, or out of order")
+
+
 def wait_for_new(directory: Path, number: int, job: subprocess.Popen[bytes]) -> bool:
     """Waits for checkpoints; False if the job ended before."""
     known = max(checkpoints(directory), default=0)

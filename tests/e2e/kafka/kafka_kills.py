@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kill_campaign import Fault, Tally, all_points
-from kill_oracle import PATIENCE_S, checkpoints, log_of
+from kill_oracle import PATIENCE_S, check_counts, checkpoints, log_of, waited
 from kill_processes import JVM, WORKER, kill_one
 
 from kafka_broker import dies_with_its_parent
@@ -136,7 +136,7 @@ class KafkaRun:
         name = fault.kind
         if fault.point:
             name = f"{fault.point}={fault.kind}"
-            if not self._waited(lambda: once.exists() or job.poll() is not None, _REACHED_S):
+            if not waited(lambda: once.exists() or job.poll() is not None, _REACHED_S):
                 self.tally.missed += 1
                 name = "progress=kill"
             elif fault.kind == "raise":
@@ -159,8 +159,8 @@ class KafkaRun:
         elif fault.kind == "zombie":
             # Another process takes over while this one stands still; then both go on.
             os.kill(job.pid, signal.SIGSTOP)
-            self._jobs.append(job)
             other = self._started("")
+            self._jobs = [other, job]
             self._progress(other, 1)
             os.kill(job.pid, signal.SIGCONT)
             self._progress(other, 2)
@@ -197,7 +197,7 @@ class KafkaRun:
     def _progress(self, job: Any, number: int, *, may_end: bool = False) -> None:
         """Waits for new checkpoints."""
         known = max(checkpoints(self.directory), default=0)
-        assert self._waited(
+        assert waited(
             lambda: (
                 job.poll() is not None
                 or max(checkpoints(self.directory), default=0) >= known + number
@@ -212,15 +212,6 @@ class KafkaRun:
         time.sleep(1.0)
         return log_of(self.directory)
 
-    @staticmethod
-    def _waited(is_so: Any, patience_s: float) -> bool:
-        deadline = time.monotonic() + patience_s
-        while not is_so():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.005)
-        return True
-
     # -- the oracle -------------------------------------------------------------------------------
 
     def finish(self) -> None:
@@ -230,7 +221,7 @@ class KafkaRun:
         expected = Counter(int(value) % KEYS for value in self.broker.values("in"))
         self._job("")
         total = expected.total()
-        assert self._waited(lambda: self._written() >= total, PATIENCE_S), (
+        assert waited(lambda: self._written() >= total, PATIENCE_S), (
             f"{self._written()} of {total} records: {log_of(self.directory)}"
         )
         for job in self._jobs:
@@ -259,12 +250,7 @@ def verify(broker: Broker, expected: Counter[int]) -> None:
         found.setdefault(key, []).append(int(count))
         homes.setdefault(key, set()).add(message.partition())
     for number, total in expected.items():
-        counts = found.pop(str(number), [])
-        if counts != list(range(1, total + 1)):
-            seen = Counter(counts)
-            lost = [each for each in range(1, total + 1) if each not in seen][:5]
-            doubled = [each for each, times in seen.items() if times > 1][:5]
-            raise AssertionError(f"key {number}: lost {lost}, doubled {doubled}, or out of order")
+        check_counts(number, found.pop(str(number), []), list(range(1, total + 1)))
     assert not found, f"nobody wrote keys {list(found)}"
     assert all(len(each) == 1 for each in homes.values()), homes
 

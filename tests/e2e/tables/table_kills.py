@@ -18,14 +18,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from kill_campaign import Fault, Tally, all_points
-from kill_oracle import PATIENCE_S, checkpoints, log_of
+from kill_oracle import PATIENCE_S, check_counts, checkpoints, log_of, waited
 from table_targets import (
     LAKES,
     Database,
@@ -128,7 +126,7 @@ class TableRun:
         name = fault.kind
         if fault.point:
             name = f"{fault.point}={fault.kind}"
-            if not _waited(lambda: once.exists() or job.poll() is not None, self._reached_s):
+            if not waited(lambda: once.exists() or job.poll() is not None, self._reached_s):
                 self.tally.missed += 1
                 name = "progress=kill"
             elif fault.kind == "raise":
@@ -182,7 +180,7 @@ class TableRun:
     ) -> None:
         """Waits for new checkpoints."""
         known = max(checkpoints(self.directory), default=0)
-        assert _waited(
+        assert waited(
             lambda: (
                 job.poll() is not None
                 or max(checkpoints(self.directory), default=0) >= known + number
@@ -200,7 +198,7 @@ class TableRun:
         expected = Counter(number % KEYS for number in self._numbers.all())
         total = expected.total()
         self._job("")
-        assert _waited(lambda: self.target.written() >= total, PATIENCE_S), (
+        assert waited(lambda: self.target.written() >= total, PATIENCE_S), (
             f"{self.target.written()} of {total} rows: {log_of(self.directory)}"
         )
         for job in self._jobs:
@@ -224,22 +222,8 @@ def verify(target: Target, expected: Counter[int]) -> None:
     for key, total in expected.items():
         counts = found.pop(key, [])
         counts = counts if target.has_order else sorted(counts)
-        wanted = target.expected(total)
-        if counts != wanted:
-            seen = Counter(counts)
-            lost = [each for each in wanted if each not in seen][:5]
-            doubled = [each for each, times in seen.items() if times > 1][:5]
-            raise AssertionError(f"key {key}: lost {lost}, doubled {doubled}, or out of order")
+        check_counts(key, counts, target.expected(total))
     assert not found, f"no record has the keys {list(found)}"
-
-
-def _waited(is_so: Callable[[], bool], patience_s: float) -> bool:
-    deadline = time.monotonic() + patience_s
-    while not is_so():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def _kill(job: subprocess.Popen[bytes]) -> None:
