@@ -20,6 +20,7 @@ attempt would run the same program in the same place, and read the same input ag
 
 from __future__ import annotations
 
+import importlib
 import reprlib
 from importlib import metadata
 from typing import Any, Final
@@ -178,3 +179,23 @@ def install_extra(extra: str) -> str:
     lines = [each.partition(";") for each in metadata.requires("penstock") or ()]
     named = [f"'{package.strip()}'" for package, _, when in lines if when.strip() == wanted]
     return f"pip install {' '.join(named)}"
+
+
+def module_of_extra(name: str, needed_by: str, package: str, extra: str) -> Any:
+    """Returns a module of a package that only some programs need.
+
+    Args:
+        name: Of the module.
+        needed_by: Subject and verb of the error, such as `Delta tables need`.
+        package: Its name for pip.
+        extra: Brings it along.
+
+    Raises:
+        EnvironmentError_: It is not installed, or lacks a library of the system's.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise EnvironmentError_(
+            f"{needed_by} the package {package}. Install it with: {install_extra(extra)}."
+        ) from None

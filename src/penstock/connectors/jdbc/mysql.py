@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import importlib
 import re
 import socket
 import ssl
@@ -28,6 +27,7 @@ from penstock.core.errors import (
     JobExecutionError,
     ProgramError,
     install_extra,
+    module_of_extra,
     shorten,
 )
 from penstock.core.redaction import without_secrets
@@ -283,12 +283,7 @@ def pymysql() -> Any:
     Raises:
         EnvironmentError_: It is not installed.
     """
-    try:
-        return importlib.import_module("pymysql")
-    except ImportError:
-        raise EnvironmentError_(
-            f"MySQL and MariaDB need the package PyMySQL. Install it with: {install_extra('jdbc')}."
-        ) from None
+    return module_of_extra("pymysql", "MySQL and MariaDB need", "PyMySQL", "jdbc")
 
 
 def _code(error: Exception) -> int | None:

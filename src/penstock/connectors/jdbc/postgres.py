@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from penstock.connectors.jdbc.database import WAIT_S, Address, Ask, Database, Server
 from penstock.core.errors import (
-    EnvironmentError_,
     InputError,
     JobExecutionError,
     ProgramError,
-    install_extra,
+    module_of_extra,
 )
 from penstock.core.redaction import without_secrets
 
@@ -119,12 +117,7 @@ def psycopg() -> Any:
     Raises:
         EnvironmentError_: It is not installed.
     """
-    try:
-        return importlib.import_module("psycopg")
-    except ImportError:
-        raise EnvironmentError_(
-            f"PostgreSQL needs the package psycopg. Install it with: {install_extra('jdbc')}."
-        ) from None
+    return module_of_extra("psycopg", "PostgreSQL needs", "psycopg", "jdbc")
 
 
 _SAME: Final = (

@@ -11,7 +11,7 @@ from typing import Any, Final
 from penstock.connectors.file_sink.encoders import to_table
 from penstock.connectors.pending_files import Item, PendingFiles, frames_of
 from penstock.connectors.sink import SinkWriter, WriterContext
-from penstock.core.errors import EnvironmentError_, InputError, ProgramError, install_extra
+from penstock.core.errors import InputError, ProgramError, module_of_extra
 
 TRIES: Final = 5
 """How often a commit is tried when other writers come first."""
@@ -25,14 +25,7 @@ def library(name: str, extra: str) -> Any:
     Raises:
         EnvironmentError_: It is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise EnvironmentError_(
-            f"{extra.title()} tables need the package {package}. Install it with: "
-            f"{install_extra(extra)}."
-        ) from None
+    return module_of_extra(name, f"{extra.title()} tables need", name.partition(".")[0], extra)
 
 
 def arrow() -> Any:
