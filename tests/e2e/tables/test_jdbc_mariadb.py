@@ -359,6 +359,20 @@ def test_columns_of_inexact_numbers(mariadb: Server, maria_table: Table, kind: s
     assert len(list(stream.execute_and_collect())) == 3
 
 
+@pytest.mark.parametrize("kind", ["ENUM", "SET"])
+def test_columns_with_two_orders(mariadb: Server, maria_table: Table, kind: str) -> None:
+    """small, medium, large are sorted as 1, 2, 3, and compared as texts: 'medium' > 'large'."""
+    name = maria_table(f"size {kind}('small', 'medium', 'large') NOT NULL")
+    mariadb.execute(f"INSERT INTO {name} VALUES ('small'), ('large'), ('medium')")
+    builder = JdbcSource.builder().set_connection_options(options(mariadb))
+    builder.set_split_column("size").set_sql(f"SELECT * FROM {name}")
+    with pytest.raises(InputError, match=rf"type {kind}, .* compared as texts.*size AS CHAR\)"):
+        builder.build().discover(None, 0)
+    source = builder.set_sql(f"SELECT CAST(size AS CHAR) AS size FROM {name}").build()
+    stream = environment(1).from_source(source, WatermarkStrategy.no_watermarks(), "rows")
+    assert [row.size for row in stream.execute_and_collect()] == ["large", "medium", "small"]
+
+
 def test_following_waits_for_transactions_that_still_run(
     mariadb: Server, maria_table: Table
 ) -> None:

@@ -22,8 +22,9 @@ from penstock.core.redaction import without_secrets
 from penstock.core.times import Instant
 
 Rows = Sequence[Sequence[Any]]
+INEXACT: Final = "whose values are not compared exactly"
 Ask = Callable[[str], tuple[Any, list[tuple[Any, ...]]]]
-"""Runs a query, and returns the description of its columns and its rows."""
+"""Runs a query, and returns its cursor and all rows."""
 
 WAIT_S: Final = 60
 """So long a transaction may wait for its next statement."""
@@ -100,8 +101,8 @@ class Database(ABC):
     """What follows the columns of a table that is made."""
     settle_ms = 5_000
     """So long rows that are followed wait, unless the program says something else."""
-    inexact: ClassVar[dict[int, tuple[str, str]]] = {}
-    """Types whose values are not compared exactly, by the driver's numbers, and better ones."""
+    unordered: ClassVar[dict[int, tuple[str, str, str]]] = {}
+    """Types by which nothing can be read in order: name, reason, and a better type."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -182,6 +183,10 @@ class Database(ABC):
         if self.escapes_percent:
             changed = changed.replace("%", "%%")
         return changed.replace("\0", self.parameter), count
+
+    def type_of(self, cursor: Any) -> int:
+        """Returns the driver's number of the type of a query's first column."""
+        return int(cursor.description[0][1] or 0)
 
     def query(self, connection: Any, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Runs a statement with `?`, and returns the cursor."""

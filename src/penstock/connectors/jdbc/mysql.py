@@ -20,7 +20,15 @@ from typing import Any, ClassVar, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from penstock.connectors.jdbc.database import WAIT_S, Address, Ask, Database, Rows, Server
+from penstock.connectors.jdbc.database import (
+    INEXACT,
+    WAIT_S,
+    Address,
+    Ask,
+    Database,
+    Rows,
+    Server,
+)
 from penstock.core.errors import (
     EnvironmentError_,
     InputError,
@@ -55,6 +63,10 @@ _TRANSACTIONS: Final = (
     f" OR (trx_id > 0 AND trx_id < {_READ_ONLY_IDS})"
 )
 """Transactions that have written; the last column says whether it is this very question."""
+_ENUM: Final = 1 << 8
+_SET: Final = 1 << 11
+"""Flags of columns whose type the server gives as that of a text."""
+_TWO_ORDERS: Final = "whose values are sorted by their numbers, but compared as texts"
 _CACHED_S: Final = 0.11
 _TRIES: Final = 10
 _OFFSET: Final = re.compile(
@@ -90,10 +102,12 @@ class MySql(Database):
     # Texts are equal to others there: in upper and lower case, and with blanks behind them.
     key_type = "VARBINARY(750)"
     table_options = " ENGINE = InnoDB, DEFAULT CHARACTER SET = utf8mb4"
-    inexact: ClassVar = {
-        4: ("FLOAT", "DOUBLE"),
-        0: ("DECIMAL", "DOUBLE"),
-        246: ("DECIMAL", "DOUBLE"),
+    unordered: ClassVar = {
+        4: ("FLOAT", INEXACT, "DOUBLE"),
+        0: ("DECIMAL", INEXACT, "DOUBLE"),
+        246: ("DECIMAL", INEXACT, "DOUBLE"),
+        _ENUM: ("ENUM", _TWO_ORDERS, "CHAR"),
+        _SET: ("SET", _TWO_ORDERS, "CHAR"),
     }
 
     def __init__(self, address: Address, rest: str) -> None:
@@ -216,6 +230,10 @@ class MySql(Database):
         if type(value) in (list, tuple, dict):
             raise ProgramError(f"MySQL has no type for a {type(value).__name__}: {value!r:.200}")
         return value
+
+    def type_of(self, cursor: Any) -> int:
+        flags: int = cursor._result.fields[0].flags
+        return flags & (_ENUM | _SET) or super().type_of(cursor)
 
     def write(self, connection: Any, statement: str, rows: Rows) -> None:
         cursor = connection.cursor()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from penstock.connectors.jdbc.database import WAIT_S, Address, Ask, Database, Server
+from penstock.connectors.jdbc.database import INEXACT, WAIT_S, Address, Ask, Database, Server
 from penstock.core.errors import (
     InputError,
     JobExecutionError,
@@ -37,7 +37,7 @@ class Postgres(Database):
     parameter = "%s"
     escapes_percent = True
 
-    inexact: ClassVar = {700: ("real", "double precision")}
+    unordered: ClassVar = {700: ("real", INEXACT, "double precision")}
 
     def __init__(self, address: Address, rest: str) -> None:
         super().__init__(address)

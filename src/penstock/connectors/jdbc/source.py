@@ -79,7 +79,7 @@ class _Queries:
     def rows(
         self, select: str, more: str = "", parameters: Sequence[Any] = ()
     ) -> tuple[Any, list[tuple[Any, ...]]]:
-        """Returns a description of the columns, and rows of the program's query as a table `q`."""
+        """Returns the cursor and rows of the program's query as a table `q`."""
         settings = self.settings
         sql = f"SELECT {select} FROM ({settings.sql}) q {more}"
         return self.ask(sql, (*settings.parameters, *parameters))
@@ -91,7 +91,7 @@ class _Queries:
                     self._connection = self.database.connect()
                 with self.database.asked(f"the query {sql}"):
                     cursor = self.database.query(self._connection, sql, parameters)
-                    return cursor.description, list(cursor.fetchall())
+                    return cursor, list(cursor.fetchall())
             except InputError:
                 self.close()
                 raise
@@ -160,19 +160,19 @@ class JdbcSource(Source):
                     self._settled = _Settled(_Queries(settings))
                 settled = self._settled.value(now_ms)
             select = f"MIN({column}), MAX({column}), COUNT(*) - COUNT({column})"
-            described, found = queries.rows(select)
-            [(least, greatest, empty)] = found
+            [(least, greatest, empty)] = queries.rows(select)[1]
             if empty:
                 raise InputError(
                     f"{empty:,} rows of the query have no value in the column {column}, so a "
                     f"JdbcSource cannot read them in its order. Add WHERE {column} IS NOT NULL to "
                     "the query, or choose a column that each row has."
                 )
-            if inexact := queries.database.inexact.get(described[0][1]):
+            found = queries.database.type_of(queries.rows(column, "LIMIT 0")[0])
+            if unordered := queries.database.unordered.get(found):
+                kind, reason, better = unordered
                 raise InputError(
-                    f"the column {column} is of the type {inexact[0]}, whose values are not "
-                    "compared exactly. Choose another one, or select it in the query with "
-                    f"CAST({column} AS {inexact[1]})."
+                    f"the column {column} is of the type {kind}, {reason}. Choose another one, or "
+                    f"select it in the query with CAST({column} AS {better})."
                 )
             if settings.follows and greatest is not None:
                 # Rows behind this may be in transactions that are still running.
@@ -250,12 +250,12 @@ class _Reader(SourceReader):
             last = self._settled.value(now_ms)
             if last is None or last == position:
                 return ReadResult([], position)
-        described, rows, has_more = self._rows(position, last, budget.max_records)
+        cursor, rows, has_more = self._rows(position, last, budget.max_records)
         if has_more:
             self._polled_ms = None
         if not rows:
             return ReadResult([], position, finished=not is_endless)
-        shared = tuple(each[0] for each in described[1:])
+        shared = tuple(each[0] for each in cursor.description[1:])
         values: list[Any] = [Row.of_names(shared, row[1:]) for row in rows]
         if self._settings.extractor is not None:
             values = list(map(self._settings.extractor, values))
@@ -267,22 +267,22 @@ class _Reader(SourceReader):
         )
 
     def _rows(self, after: Any, last: Any, most: int) -> tuple[Any, list[tuple[Any, ...]], bool]:
-        """Returns rows with whole groups of one value, and whether there are more."""
+        """Returns the cursor, rows with whole groups of one value, and whether there are more."""
         column = self._settings.column
         conditions = [f"{column} > ?"] * (after is not None) + [f"{column} <= ?"]
         parameters = [*([] if after is None else [after]), last]
         more = f"WHERE {' AND '.join(conditions)} ORDER BY {column} LIMIT ?"
         while True:
             select = f"{column}, q.*"
-            described, rows = self._queries.rows(select, more, [*parameters, most + 1])
+            cursor, rows = self._queries.rows(select, more, [*parameters, most + 1])
             if len(rows) <= most:
-                return described, rows, False
+                return cursor, rows, False
             # The last value may have rows that are not among these.
             cut = most
             while cut and not self._is_between(rows[cut - 1][0], rows[cut][0]):
                 cut -= 1
             if cut:
-                return described, rows[:cut], True
+                return cursor, rows[:cut], True
             most *= 2
 
     def _is_between(self, value: Any, following: Any) -> bool:
