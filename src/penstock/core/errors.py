@@ -133,6 +133,8 @@ class UserFunctionError(JobExecutionError):
 _LASTING = (ProgramError, EnvironmentError_, InputError)
 _LASTING_CAUSES = frozenset({"SyntaxError", "IndentationError", "TabError", "NameError"})
 """Exceptions of functions that only a changed program does not raise again."""
+_LASTING_OF_COMMITS = _LASTING_CAUSES | {"TypeError"}
+"""A restart commits the same output, which is plain data: its types stay what they are."""
 
 
 def is_lasting(error: BaseException) -> bool:
@@ -140,6 +142,11 @@ def is_lasting(error: BaseException) -> bool:
     if isinstance(error, UserFunctionError):
         return error.cause_type in _LASTING_CAUSES
     return isinstance(error, _LASTING)
+
+
+def is_lasting_in_commit(error: BaseException) -> bool:
+    """Whether an error of a committer would be met again when the same is committed."""
+    return is_lasting(error) or type(error).__name__ in _LASTING_OF_COMMITS
 
 
 RECORD_CHARACTERS: Final = 200

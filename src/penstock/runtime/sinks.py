@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
-from penstock.core.errors import InputError, JobExecutionError, PenstockError, is_lasting
+from penstock.core.errors import InputError, JobExecutionError, PenstockError, is_lasting_in_commit
 from penstock.core.fault_points import fault_point
 from penstock.files.area import FileArea
 from penstock.graph.nodes import NodeKind
@@ -161,13 +161,12 @@ class SinkCommits:
                 context = self._context(uid, epoch, checkpoint_id, final=final)
                 try:
                     committer.commit(due, context)
-                except PenstockError as error:
-                    kind = InputError if is_lasting(error) else JobExecutionError
-                    raise kind(f"sink '{uid}': {error}") from error
                 except Exception as error:
-                    text = f"sink '{uid}': {type(error).__name__}: {error}"
-                    whole = f"{text}\n{traceback_of_user(error)}".rstrip()
-                    raise JobExecutionError(whole) from error
+                    text = str(error)
+                    if not isinstance(error, PenstockError):
+                        text = f"{type(error).__name__}: {text}\n{traceback_of_user(error)}"
+                    kind = InputError if is_lasting_in_commit(error) else JobExecutionError
+                    raise kind(f"sink '{uid}': {text}".rstrip()) from error
                 _BETWEEN.reach(uid)
                 if due:
                     self._forget(uid, lambda prepared: prepared <= epoch)

@@ -8,7 +8,9 @@ import shutil
 import struct
 import subprocess
 import threading
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ import pytest
 from mariadb_server import Server
 from penstock.common import Configuration, Row, Types, WatermarkStrategy
 from penstock.connectors.source import Budget
-from penstock.core.errors import InputError, JobExecutionError
+from penstock.core.errors import InputError, JobExecutionError, ProgramError
 from penstock.core.times import Instant
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.jdbc import (
@@ -213,6 +215,32 @@ def test_refusals_have_an_address(mariadb: Server, maria_table: Table) -> None:
         with pytest.raises(JobExecutionError, match=text):
             env.execute()
     assert ("b", None) not in mariadb.execute(f"SELECT * FROM {name}")
+
+
+@dataclass
+class Pair:
+    """Its fields are a dict in pending output."""
+
+    a: int
+    b: int
+
+
+def test_a_value_that_the_driver_cannot_send(mariadb: Server, maria_table: Table) -> None:
+    """It raises a TypeError, which would be met again after each restart."""
+    name = maria_table("a TEXT")
+    kind = Types.ROW([Types.PICKLED_BYTE_ARRAY()])
+    statement = f"INSERT INTO {name} VALUES (?)"
+    sink = JdbcSink.exactly_once_sink(statement, kind, options(mariadb))
+    env = environment().enable_checkpointing(1000)
+    env.from_collection([Row(Pair(1, 2))], kind).add_sink(sink)
+    with pytest.raises(InputError, match=r"row \[{'a': 1, 'b': 2}\] .*dict can not be used"):
+        env.execute()
+    for value in (OrderedDict(a=1), {1}):
+        env.from_collection([Row(value)], kind).add_sink(
+            JdbcSink.sink(statement, kind, options(mariadb))
+        )
+        with pytest.raises(ProgramError, match=f"no type for a {type(value).__name__}"):
+            env.execute()
 
 
 def test_a_server_that_is_not_strict(mariadb: Server, maria_table: Table) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+import pytest
+
+from penstock.core.errors import JobExecutionError, is_lasting
 from penstock.core.times import SystemClock
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import PythonSink
@@ -18,6 +21,28 @@ class Nowhere(PythonSink):
 
     def commit(self, committables: list[Any], epoch: int) -> None:
         pass
+
+
+class Raising(PythonSink):
+    """Its commit raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def commit(self, committables: list[Any], context: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [TypeError("no len()"), NameError("x"), KeyError("x")], ids=repr)
+def test_commits_that_no_restart_heals(error: Exception) -> None:
+    """A restart commits the same again: its types and names are wrong then, too."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).sink_to(Raising(error)).uid("out")
+    sinks = SinkCommits(compile_graph(env._stream_graph("job")), "a" * 32, SystemClock())
+    sinks.prepared(1, [SubtaskReport(0, 0, 0, committables={"out": ["owed"]})])
+    with pytest.raises(JobExecutionError, match=f"^sink 'out': {type(error).__name__}: ") as met:
+        sinks.commit(1)
+    assert is_lasting(met.value) == (not isinstance(error, KeyError))
 
 
 def test_savepoints_leave_nothing_in_memory() -> None:

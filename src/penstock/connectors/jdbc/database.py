@@ -255,6 +255,6 @@ class Sqlite(Database):
             return value.isoformat(" ")
         if isinstance(value, datetime.date | datetime.time | Decimal | UUID):
             return str(value)
-        if type(value) in (list, tuple, dict):
+        if isinstance(value, list | tuple | dict | set):
             raise ProgramError(f"SQLite has no type for a {type(value).__name__}: {value!r:.200}")
         return value

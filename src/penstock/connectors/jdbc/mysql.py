@@ -227,7 +227,7 @@ class MySql(Database):
             return value.astimezone(self._zone).replace(tzinfo=None)
         if isinstance(value, UUID):
             return str(value)
-        if type(value) in (list, tuple, dict):
+        if isinstance(value, list | tuple | dict | set):
             raise ProgramError(f"MySQL has no type for a {type(value).__name__}: {value!r:.200}")
         return value
 

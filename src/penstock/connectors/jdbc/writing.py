@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LONGEST_S: Final = 10.0
 """Between two tries."""
+_UNFIT: Final = (TypeError, ValueError, OverflowError)
+"""What drivers raise of values that they cannot send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class JdbcOutput:
         try:
             for start in range(0, len(rows), size):
                 self.database.write(connection, self._statement, rows[start : start + size])
-        except (self.database.errors(), ValueError, OverflowError) as error:
+        except (self.database.errors(), *_UNFIT) as error:
             if isinstance(error, self.database.errors()) and self.database.heals(error):
                 raise self.database.failed(error, f"{len(rows):,} rows") from error
             raise self._refused(rows, error) from error
@@ -158,7 +160,7 @@ class JdbcOutput:
             for row in rows:
                 try:
                     connection.cursor().execute(self._statement, row)
-                except (self.database.errors(), ValueError, OverflowError) as met:
+                except (self.database.errors(), *_UNFIT) as met:
                     return self.database.failed(met, f"the row {shorten(list(row))} of {sql}")
         except self.database.errors() as met:
             return self.database.failed(met, sql)
