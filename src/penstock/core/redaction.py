@@ -123,6 +123,11 @@ def without_secrets(text: str) -> str:
     return "\n".join(found)
 
 
+def one_line(text: object) -> str:
+    """Returns the text of an error in one line, without its secrets."""
+    return without_secrets(" ".join(str(text).split()))
+
+
 def _may_hold_any(text: str) -> bool:
     text = text.lower()
     return any(hint in text for hint in _HINTS)

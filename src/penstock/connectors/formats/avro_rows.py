@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.formats.fields import Convert, columns_of, inside, mismatched
-from penstock.connectors.serialization import DeserializationSchema, SerializationSchema
+from penstock.connectors.formats.fields import Convert, RowSerializationSchema, inside
+from penstock.connectors.serialization import DeserializationSchema
 from penstock.core.basic_types import PickledBytesTypeInfo
 from penstock.core.composite_types import RowTypeInfo
-from penstock.core.errors import EnvironmentError_, ProgramError, install_extra
+from penstock.core.errors import ProgramError, module_of_extra
 from penstock.core.row import Row, rows_of
 from penstock.core.types import Types
 
@@ -28,12 +27,7 @@ def avro_library() -> Any:
     Raises:
         EnvironmentError_: It is not installed.
     """
-    try:
-        return importlib.import_module("fastavro")
-    except ModuleNotFoundError:
-        raise EnvironmentError_(
-            f"Avro needs the package fastavro. Install it with: {install_extra('avro')}."
-        ) from None
+    return module_of_extra("fastavro", "Avro needs", "fastavro", "avro")
 
 
 class AvroSchema:
@@ -165,7 +159,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         )
 
 
-class AvroRowSerializationSchema(SerializationSchema):
+class AvroRowSerializationSchema(RowSerializationSchema):
     r"""Makes Avro records of rows, whose fields go by their position.
 
     Args:
@@ -185,7 +179,9 @@ class AvroRowSerializationSchema(SerializationSchema):
         self._text = avro_schema_string
         kinds = _Kinds()
         record = self._schema.parsed
-        self._type_info = kinds.type_of(record)
+        type_info = kinds.type_of(record)
+        assert isinstance(type_info, RowTypeInfo)
+        self._type_info = type_info
         self._names = [field["name"] for field in record["fields"]]
         self._fields = [kinds.writing(field["type"]) for field in record["fields"]]
         self._write = avro_library().schemaless_writer
@@ -193,28 +189,17 @@ class AvroRowSerializationSchema(SerializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroRowSerializationSchema, (None, self._text)
 
-    def serialize(self, element: Any) -> bytes:
-        encoded: bytes = self.serialize_all([element])[0]
-        return encoded
-
-    def serialize_all(self, elements: list[Any]) -> list[Any]:
-        assert isinstance(self._type_info, RowTypeInfo)
-        columns = columns_of(elements, self._type_info, "AvroRowSerializationSchema")
+    def encoded(self, columns: list[list[Any]]) -> list[bytes]:
         write, schema, names = self._write, self._schema.parsed, self._names
+        plain = [
+            column if of is None else list(map(of, column))
+            for of, column in zip(self._fields, columns, strict=True)
+        ]
         encoded = []
-        try:
-            plain = [
-                column if of is None else list(map(of, column))
-                for of, column in zip(self._fields, columns, strict=True)
-            ]
-            for values in zip(*plain, strict=True):
-                output = io.BytesIO()
-                write(output, schema, dict(zip(names, values, strict=True)))
-                encoded.append(output.getvalue())
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise mismatched(
-                elements, self._type_info, "AvroRowSerializationSchema", error
-            ) from error
+        for values in zip(*plain, strict=True):
+            output = io.BytesIO()
+            write(output, schema, dict(zip(names, values, strict=True)))
+            encoded.append(output.getvalue())
         return encoded
 
 

@@ -11,18 +11,17 @@ from typing import Any, Final, Self
 
 from penstock.connectors.formats.fields import (
     Convert,
+    RowSerializationSchema,
     bits_of,
-    columns_of,
     element_of,
     from_text,
     is_bytes,
     kind_of,
-    mismatched,
     row_type,
     shortest_single,
     single,
 )
-from penstock.connectors.serialization import DeserializationSchema, SerializationSchema
+from penstock.connectors.serialization import DeserializationSchema
 from penstock.core.basic_types import (
     BasicType,
     DateTypeInfo,
@@ -268,7 +267,7 @@ def _no_csv(type_info: TypeInformation) -> ProgramError:
 # -- writing ---------------------------------------------------------------------------------------
 
 
-class CsvRowSerializationSchema(SerializationSchema):
+class CsvRowSerializationSchema(RowSerializationSchema):
     """Makes lines of CSV of rows; made by `CsvRowSerializationSchema.Builder(type_info)`."""
 
     def __init__(self, type_info: RowTypeInfo, options: CsvOptions) -> None:
@@ -323,18 +322,8 @@ class CsvRowSerializationSchema(SerializationSchema):
             """Returns the schema."""
             return CsvRowSerializationSchema(self._type_info, self._options)
 
-    def serialize(self, element: Any) -> bytes:
-        encoded: bytes = self.serialize_all([element])[0]
-        return encoded
-
-    def serialize_all(self, elements: list[Any]) -> list[Any]:
-        columns = columns_of(elements, self._type_info, "CsvRowSerializationSchema")
-        try:
-            texts = [write(each) for write, each in zip(self._columns, columns, strict=False)]
-        except (ValueError, TypeError, AttributeError) as error:
-            raise mismatched(
-                elements, self._type_info, "CsvRowSerializationSchema", error
-            ) from error
+    def encoded(self, columns: list[list[Any]]) -> list[bytes]:
+        texts = [write(each) for write, each in zip(self._columns, columns, strict=False)]
         join, end = self._options.delimiter.join, self._options.line_delimiter
         return [f"{join(fields)}{end}".encode() for fields in zip(*texts, strict=True)]
 

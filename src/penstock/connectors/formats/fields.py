@@ -8,9 +8,11 @@ import datetime
 import decimal
 import re
 import struct
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from penstock.connectors.serialization import SerializationSchema
 from penstock.core.basic_types import (
     BasicType,
     BasicTypeInfo,
@@ -191,7 +193,7 @@ _FROM_TEXT: Final[dict[BasicType, Convert]] = {
 # -- rows that are written -------------------------------------------------------------------------
 
 
-def columns_of(elements: list[Any], type_info: RowTypeInfo, who: str) -> list[list[Any]]:
+def _columns_of(elements: list[Any], type_info: RowTypeInfo, who: str) -> list[list[Any]]:
     """Returns the fields of rows by columns; whatever has the fields of the type is a row.
 
     Raises:
@@ -206,11 +208,33 @@ def columns_of(elements: list[Any], type_info: RowTypeInfo, who: str) -> list[li
         if set(map(len, values)) <= {count}:
             return list(map(list, zip(*values, strict=True)))
     except Exception as error:
-        raise mismatched(elements, type_info, who, error) from error
-    raise mismatched(elements, type_info, who)
+        raise _mismatched(elements, type_info, who, error) from error
+    raise _mismatched(elements, type_info, who)
 
 
-def mismatched(
+class RowSerializationSchema(SerializationSchema):
+    """Base of schemas that make bytes of rows of one type, column by column."""
+
+    _type_info: RowTypeInfo
+
+    def serialize(self, element: Any) -> bytes:
+        encoded: bytes = self.serialize_all([element])[0]
+        return encoded
+
+    def serialize_all(self, elements: list[Any]) -> list[Any]:
+        who = type(self).__name__
+        columns = _columns_of(elements, self._type_info, who)
+        try:
+            return self.encoded(columns)
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+            raise _mismatched(elements, self._type_info, who, error) from error
+
+    @abstractmethod
+    def encoded(self, columns: list[list[Any]]) -> list[bytes]:
+        """Returns the bytes of each row."""
+
+
+def _mismatched(
     elements: Iterable[Any], type_info: TypeInformation, who: str, error: Exception | None = None
 ) -> ProgramError:
     """Returns the error for records of which one is not of a type."""

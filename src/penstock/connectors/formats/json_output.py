@@ -10,17 +10,15 @@ import msgspec
 
 from penstock.connectors.formats.fields import (
     Convert,
+    RowSerializationSchema,
     bits_of,
-    columns_of,
     element_of,
     kind_of,
-    mismatched,
     row_type,
     shortest_single,
     single,
 )
 from penstock.connectors.formats.json_rows import encode, message_shape
-from penstock.connectors.serialization import SerializationSchema
 from penstock.core.basic_types import (
     BasicType,
     DateTypeInfo,
@@ -31,7 +29,7 @@ from penstock.core.basic_types import (
 from penstock.core.composite_types import MapTypeInfo, RowTypeInfo
 
 
-class JsonRowSerializationSchema(SerializationSchema):
+class JsonRowSerializationSchema(RowSerializationSchema):
     """Makes JSON objects of rows; made by `JsonRowSerializationSchema.builder()`."""
 
     def __init__(self, type_info: RowTypeInfo) -> None:
@@ -72,21 +70,13 @@ class JsonRowSerializationSchema(SerializationSchema):
                 row_type(self._type_info, "JsonRowSerializationSchema")
             )
 
-    def serialize(self, element: Any) -> bytes:
-        encoded: bytes = self.serialize_all([element])[0]
-        return encoded
-
     def serialize_all(self, elements: list[Any]) -> list[Any]:
-        columns = columns_of(elements, self._type_info, "JsonRowSerializationSchema")
-        try:
-            written = [write(each) for write, each in zip(self._columns, columns, strict=False)]
-            if not written:
-                return [b"{}" for _ in elements]
-            return list(map(encode, map(self._shape, *written)))
-        except (ValueError, TypeError, AttributeError, OverflowError) as error:
-            raise mismatched(
-                elements, self._type_info, "JsonRowSerializationSchema", error
-            ) from error
+        return super().serialize_all(elements) if self._columns else [b"{}"] * len(elements)
+
+    def encoded(self, columns: list[list[Any]]) -> list[bytes]:
+        # No rows are no columns.
+        written = [write(each) for write, each in zip(self._columns, columns, strict=False)]
+        return list(map(encode, map(self._shape, *written))) if written else []
 
 
 _NONE: Final = type(None)

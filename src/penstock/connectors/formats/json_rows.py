@@ -9,6 +9,7 @@ from __future__ import annotations
 import decimal
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Self
 
 import msgspec
@@ -50,15 +51,17 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         self._type_info = type_info
         self._fails_on_missing = fails_on_missing
         self._ignores_errors = ignores_errors
-        self._compile()
-
-    def _compile(self) -> None:
-        read = _Reading(self._fails_on_missing, self._ignores_errors).of(self._type_info)
-        self._of_node, self._decode_rows = read, _fast(self._type_info, self._fails_on_missing)
-        self._exact = _has_decimals(self._type_info)
+        self._of_node = _Reading(fails_on_missing, ignores_errors).of(type_info)
+        self._decode_rows = _fast(type_info, fails_on_missing)
+        self._exact = _has_decimals(type_info)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._type_info, self._fails_on_missing, self._ignores_errors)
+        restored = partial(
+            type(self),
+            fails_on_missing=self._fails_on_missing,
+            ignores_errors=self._ignores_errors,
+        )
+        return restored, (self._type_info,)
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -145,14 +148,6 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 except (msgspec.MsgspecError, ValueError, TypeError):
                     rows.append(deserialize(message))
             return rows
-
-
-def _restored(
-    type_info: RowTypeInfo, fails_on_missing: bool, ignores_errors: bool
-) -> JsonRowDeserializationSchema:
-    return JsonRowDeserializationSchema(
-        type_info, fails_on_missing=fails_on_missing, ignores_errors=ignores_errors
-    )
 
 
 def _no_number(text: str) -> Any:

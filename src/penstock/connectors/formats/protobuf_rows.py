@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import operator
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.formats.fields import Convert, columns_of, inside, mismatched
-from penstock.connectors.serialization import DeserializationSchema, SerializationSchema
-from penstock.core.errors import EnvironmentError_, InputError, ProgramError, install_extra
+from penstock.connectors.formats.fields import Convert, RowSerializationSchema, inside
+from penstock.connectors.serialization import DeserializationSchema
+from penstock.core.errors import InputError, ProgramError, module_of_extra
 from penstock.core.row import Row
 from penstock.core.types import Types
 
@@ -34,13 +34,8 @@ _SCALARS: Final[dict[str, Callable[[], TypeInformation]]] = {
 
 
 def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(f"google.protobuf.{name}")
-    except ModuleNotFoundError:
-        raise EnvironmentError_(
-            "Protocol Buffers need the package protobuf. Install it with: "
-            f"{install_extra('protobuf')}."
-        ) from None
+    of = "Protocol Buffers need", "protobuf", "protobuf"
+    return module_of_extra(f"google.protobuf.{name}", *of)
 
 
 class ProtobufSchema:
@@ -188,7 +183,7 @@ class ProtobufRowDeserializationSchema(DeserializationSchema):
         self._values_of = _reading(descriptor)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _decoder, (self._schema, self._confluent)
+        return partial(type(self), confluent=self._confluent), (self._schema,)
 
     def get_produced_type(self) -> TypeInformation:
         return self._schema.type_info
@@ -201,10 +196,6 @@ class ProtobufRowDeserializationSchema(DeserializationSchema):
             messages = list(map(_without_head, messages))
         parse, names, values_of = self._schema.message.FromString, self._names, self._values_of
         return [Row.of_names(names, values_of(parse(message))) for message in messages]
-
-
-def _decoder(schema: ProtobufSchema, confluent: bool) -> ProtobufRowDeserializationSchema:
-    return ProtobufRowDeserializationSchema(schema, confluent=confluent)
 
 
 def _without_head(message: bytes) -> bytes:
@@ -230,7 +221,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at
 
 
-class ProtobufRowSerializationSchema(SerializationSchema):
+class ProtobufRowSerializationSchema(RowSerializationSchema):
     """Makes messages of rows, whose fields go by their position; None is not set.
 
     Args:
@@ -239,26 +230,18 @@ class ProtobufRowSerializationSchema(SerializationSchema):
 
     def __init__(self, schema: ProtobufSchema) -> None:
         self._schema = schema
+        self._type_info = schema.type_info
         self._fields = [(field.name, _writing(field)) for field in schema.message.DESCRIPTOR.fields]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ProtobufRowSerializationSchema, (self._schema,)
 
-    def serialize(self, element: Any) -> bytes:
-        encoded: bytes = self.serialize_all([element])[0]
-        return encoded
-
-    def serialize_all(self, elements: list[Any]) -> list[Any]:
-        kind, who = self._schema.type_info, "ProtobufRowSerializationSchema"
-        columns = columns_of(elements, kind, who)
+    def encoded(self, columns: list[list[Any]]) -> list[bytes]:
         message, fields = self._schema.message, self._fields
-        try:
-            return [
-                message(**_set(fields, values)).SerializeToString()
-                for values in zip(*columns, strict=True)
-            ]
-        except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
-            raise mismatched(elements, kind, who, error) from error
+        return [
+            message(**_set(fields, values)).SerializeToString()
+            for values in zip(*columns, strict=True)
+        ]
 
 
 _Writers = list[tuple[str, Convert | None]]

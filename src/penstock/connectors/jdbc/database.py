@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote
 from uuid import UUID
 
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
-from penstock.core.redaction import without_secrets
+from penstock.core.redaction import one_line
 from penstock.core.times import Instant
 
 Rows = Sequence[Sequence[Any]]
@@ -112,8 +112,17 @@ class Database(ABC):
         """Opens a connection of the driver, in which nothing is committed by itself."""
 
     @abstractmethod
+    def driver(self) -> Any:
+        """Returns the driver's module.
+
+        Raises:
+            EnvironmentError_: It is not installed.
+        """
+
     def errors(self) -> type[Exception]:
         """Returns the base of the driver's errors."""
+        found: type[Exception] = self.driver().Error
+        return found
 
     @abstractmethod
     def heals(self, error: Exception) -> bool:
@@ -204,8 +213,7 @@ class Database(ABC):
 
     def failed(self, error: Exception, what: str) -> JobExecutionError:
         """Returns the error for what the driver raised."""
-        text = without_secrets(" ".join(str(error).split()))
-        shown = self.address.shown
+        text, shown = one_line(error), self.address.shown
         if self.heals(error):
             return JobExecutionError(f"the database {shown} did not take {what}: {text}")
         return InputError(f"the database {shown} refuses {what}: {text}")
@@ -235,8 +243,8 @@ class Sqlite(Database):
         except sqlite3.Error as error:
             raise JobExecutionError(f"SQLite cannot open {self._path}: {error}.") from None
 
-    def errors(self) -> type[Exception]:
-        return sqlite3.Error
+    def driver(self) -> Any:
+        return sqlite3
 
     def heals(self, error: Exception) -> bool:
         return getattr(error, "sqlite_errorname", "").startswith(

@@ -38,7 +38,7 @@ from penstock.core.errors import (
     module_of_extra,
     shorten,
 )
-from penstock.core.redaction import without_secrets
+from penstock.core.redaction import one_line
 
 _LOCK_S: Final = 2 * WAIT_S
 _TOO_LARGE: Final = (1153, 2006, 2013)
@@ -135,7 +135,7 @@ class MySql(Database):
         self._session = f"SET SESSION {', '.join(filter(None, variables))}"
 
     def connect(self) -> Any:
-        driver, tls = pymysql(), _tls(self.address, self.properties)
+        driver, tls = self.driver(), _tls(self.address, self.properties)
         failure: Exception | None = None
         for host, port in self.hosts:
             try:
@@ -147,15 +147,15 @@ class MySql(Database):
                 ) from None
             except (OSError, driver.Error) as error:
                 failure = error
-        text = without_secrets(" ".join(str(failure).split()))
-        shown = self.address.shown
+        assert failure is not None
+        text, shown = one_line(failure), self.address.shown
         if isinstance(failure, driver.Error) and not self.heals(failure):
             raise InputError(f"the database {shown} refuses the connection: {text}") from None
         raise JobExecutionError(f"the database {shown} does not answer: {text}") from None
 
     def _connected(self, host: str, port: int, tls: dict[str, Any]) -> Any:
         timeout_s = self.address.timeout_s
-        connection = pymysql().Connection(
+        connection = self.driver().Connection(
             host=host,
             port=port,
             user=self.properties["user"],
@@ -193,14 +193,13 @@ class MySql(Database):
         self._packet_bytes = int(found[0])
         return connection
 
-    def errors(self) -> type[Exception]:
-        found: type[Exception] = pymysql().Error
-        return found
+    def driver(self) -> Any:
+        return module_of_extra("pymysql", "MySQL and MariaDB need", "PyMySQL", "jdbc")
 
     def heals(self, error: Exception) -> bool:
         code = _code(error)
         if code is None:  # An answer that is none: the connection is of no use any more.
-            return isinstance(error, pymysql().InternalError)
+            return isinstance(error, self.driver().InternalError)
         # From 2000 on they are the client's own: the connection is gone, or there was none.
         return code in _HEALING or code == 0 or (2000 <= code < 3000 and code not in (2026, 2059))
 
@@ -293,15 +292,6 @@ class MySql(Database):
 
     def have_ended(self, then: Any, now: Any) -> bool:
         return bool(then.isdisjoint(now))
-
-
-def pymysql() -> Any:
-    """Returns the driver of MySQL and MariaDB.
-
-    Raises:
-        EnvironmentError_: It is not installed.
-    """
-    return module_of_extra("pymysql", "MySQL and MariaDB need", "PyMySQL", "jdbc")
 
 
 def _code(error: Exception) -> int | None:

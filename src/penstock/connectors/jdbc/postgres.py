@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from penstock.connectors.jdbc.database import INEXACT, WAIT_S, Address, Ask, Database, Server
-from penstock.core.errors import (
-    InputError,
-    JobExecutionError,
-    ProgramError,
-    module_of_extra,
-)
-from penstock.core.redaction import without_secrets
+from penstock.core.errors import InputError, JobExecutionError, ProgramError, module_of_extra
+from penstock.core.redaction import one_line
 
 _log: Final = logging.getLogger("penstock.jdbc")
 
@@ -44,25 +39,22 @@ class Postgres(Database):
         self.settings = dict(_settings(address, Server.of(address, rest, "5432")))
 
     def connect(self) -> Any:
-        driver = psycopg()
         try:
-            return driver.connect(**self.settings, autocommit=True)
-        except driver.Error as error:
-            text = without_secrets(" ".join(str(error).split()))
-            shown = self.address.shown
+            return self.driver().connect(**self.settings, autocommit=True)
+        except self.errors() as error:
+            text, shown = one_line(error), self.address.shown
             # Errors of connecting have no code: a server that answers says FATAL.
             if "FATAL:" in text and not any(word in text for word in _SOON):
                 raise InputError(f"the database {shown} refuses the connection: {text}") from None
             raise JobExecutionError(f"the database {shown} does not answer: {text}") from None
 
-    def errors(self) -> type[Exception]:
-        found: type[Exception] = psycopg().Error
-        return found
+    def driver(self) -> Any:
+        return module_of_extra("psycopg", "PostgreSQL needs", "psycopg", "jdbc")
 
     def heals(self, error: Exception) -> bool:
         state = getattr(error, "sqlstate", None)
         if state is None:  # The connection is gone, or there was none.
-            return isinstance(error, psycopg().OperationalError)
+            return isinstance(error, self.driver().OperationalError)
         return str(state).startswith(("08", "25", "40", "53", "55", "57", "58", "XX"))
 
     def is_no_table(self, error: Exception) -> bool:
@@ -109,15 +101,6 @@ class Postgres(Database):
             return self.query(connection, query, [value]).fetchone() is not None
         except self.errors():
             return False  # It belongs to another user; or the server is none of PostgreSQL's own.
-
-
-def psycopg() -> Any:
-    """Returns the driver of PostgreSQL.
-
-    Raises:
-        EnvironmentError_: It is not installed.
-    """
-    return module_of_extra("psycopg", "PostgreSQL needs", "psycopg", "jdbc")
 
 
 _SAME: Final = (

@@ -15,13 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from typing import Any, Final
 
-from penstock.core.errors import (
-    EnvironmentError_,
-    InputError,
-    JobExecutionError,
-    ProgramError,
-    install_extra,
-)
+from penstock.core.errors import InputError, JobExecutionError, ProgramError, module_of_extra
 from penstock.core.redaction import without_secrets
 
 _log = logging.getLogger("penstock.kafka")
@@ -73,12 +67,7 @@ def library() -> Any:
     Raises:
         EnvironmentError_: It is not installed.
     """
-    try:
-        return importlib.import_module("confluent_kafka")
-    except ModuleNotFoundError:
-        raise EnvironmentError_(
-            f"Kafka needs the package confluent-kafka. Install it with: {install_extra('kafka')}."
-        ) from None
+    return module_of_extra("confluent_kafka", "Kafka needs", "confluent-kafka", "kafka")
 
 
 def translated(properties: Mapping[str, str]) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from penstock.core.errors import InputError, JobExecutionError, ProgramError, sh
 from penstock.core.times import NO_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.core.types import TypeInformation
 
 
@@ -122,28 +120,16 @@ class _Records(KafkaRecordDeserializationSchema):
     def __init__(
         self, key: DeserializationSchema | None, value: DeserializationSchema | None
     ) -> None:
-        self._key = _decoder(key)
-        self._value = _decoder(value)
+        self._key = key
+        self._value = value
 
     def deserialize(self, record: KafkaRecord) -> Any:
-        return record._replace(key=self._key(record.key), value=self._value(record.value))
+        key, value = _decoded(self._key, record.key), _decoded(self._value, record.value)
+        return record._replace(key=key, value=value)
 
 
-def _decoder(schema: DeserializationSchema | None) -> Callable[[bytes | None], Any]:
-    return _Bytes() if schema is None else _Decoded(schema)
-
-
-class _Bytes:
-    def __call__(self, data: bytes | None) -> Any:
-        return data
-
-
-class _Decoded:
-    def __init__(self, schema: DeserializationSchema) -> None:
-        self._schema = schema
-
-    def __call__(self, data: bytes | None) -> Any:
-        return None if data is None else self._schema.deserialize(data)
+def _decoded(schema: DeserializationSchema | None, data: bytes | None) -> Any:
+    return data if schema is None or data is None else schema.deserialize(data)
 
 
 def _record(message: Any) -> KafkaRecord:

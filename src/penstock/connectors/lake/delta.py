@@ -31,7 +31,7 @@ from penstock.connectors.pending_files import Item, by_sink, files_of
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
 from penstock.core.fault_points import fault_span
-from penstock.core.redaction import without_secrets
+from penstock.core.redaction import one_line, without_secrets
 
 if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
@@ -172,8 +172,7 @@ class _Committer(Committer):
             return delta.DeltaTable(sink.table, **options)
 
     def _failed(self, error: Exception) -> str:
-        text = without_secrets(" ".join(str(error).split()))
-        return f"{self._shown()} was not written to: {text}"
+        return f"{self._shown()} was not written to: {one_line(error)}"
 
     def _shown(self) -> str:
         return f"the Delta table {without_secrets(self._sink.table)}"

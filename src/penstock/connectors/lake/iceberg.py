@@ -33,7 +33,7 @@ from penstock.connectors.pending_files import Item, by_sink, covers, files_of
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
 from penstock.core.fault_points import fault_span
-from penstock.core.redaction import without_secrets
+from penstock.core.redaction import one_line
 
 if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
@@ -139,7 +139,7 @@ class _Committer(Committer):
             return self._catalog.create_table_if_not_exists(sink.table, sink.schema)
 
     def _failed(self, error: Exception) -> str:
-        text = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))
+        text = one_line(f"{type(error).__name__}: {error}")
         return f"the Iceberg table '{self._sink.table}' was not appended to: {text}"
 
     def files(self, committable: Any) -> list[FileHandle]:

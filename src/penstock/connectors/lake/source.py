@@ -33,7 +33,7 @@ from penstock.connectors.source import (
     Split,
 )
 from penstock.core.errors import InputError, JobExecutionError
-from penstock.core.redaction import without_secrets
+from penstock.core.redaction import one_line, without_secrets
 from penstock.core.times import to_millis
 
 _POLL_MS: Final = 1_000
@@ -97,7 +97,7 @@ class LakeTable(ABC):
                 "keep versions for longer than a job may be away."
             ) from error
         except Exception as error:
-            text = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))
+            text = one_line(f"{type(error).__name__}: {error}")
             raise JobExecutionError(f"{self.shown} cannot be read: {text}") from error
 
 
