@@ -15,10 +15,12 @@ ones travel in the committable itself. A committable is a dict:
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.connectors.sink import Committer
 from penstock.core.errors import JobExecutionError, StateError
 from penstock.core.handles import FileHandle
 
@@ -117,15 +119,47 @@ def frames_of(item: Item, area: FileArea) -> Iterator[memoryview]:
             start += length
 
 
-def by_sink(committables: list[Item]) -> dict[str, list[Item]]:
+def by_sink(committables: list[Item], key: str = "sink") -> dict[str, list[Item]]:
     """Returns committables by the sink that wrote them, each in their order.
 
     A job that goes on from the savepoint of another one commits what that one owed.
     """
     found: dict[str, list[Item]] = {}
     for item in sorted(committables, key=lambda item: tuple(item["place"])):
-        found.setdefault(item["sink"], []).append(item)
+        found.setdefault(item[key], []).append(item)
     return found
+
+
+def parts_of(
+    items: list[Item], most_bytes: int, *, whole_epochs: bool = False
+) -> Iterator[list[Item]]:
+    """Yields what belongs into one transaction each: about so much, or one committable.
+
+    Args:
+        items: In their order.
+        most_bytes: Of one transaction.
+        whole_epochs: Whether output of one epoch stays together.
+    """
+    part: list[Item] = []
+    size = 0
+    depth = 3 if whole_epochs else 4
+    for _, group in itertools.groupby(items, lambda item: item["place"][:depth]):
+        together = list(group)
+        more = sum(item["size"] for item in together)
+        if part and size + more > most_bytes:
+            yield part
+            part, size = [], 0
+        part += together
+        size += more
+    if part:
+        yield part
+
+
+class PendingCommitter(Committer):
+    """Base of committers whose output waits in pending files."""
+
+    def files(self, committable: Any) -> list[FileHandle]:
+        return files_of(committable)
 
 
 def covers(place: tuple[int, ...], name: str, item: Item) -> bool:

@@ -145,6 +145,74 @@ class Sink(ABC):
         return f"Sink: {type(self).__name__}"
 
 
+class NothingToCommit(Committer):
+    """The committer of sinks whose output is visible at once."""
+
+    def commit(self, committables: list[Any], context: CommitContext) -> None:
+        assert not committables, "output that is visible at once leaves nothing to commit"
+
+
+class DirectSink(Sink):
+    """Base of sinks that write at once, through one client for all writers of a worker."""
+
+    _client: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_client": None}
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """Makes the client, which has `close`."""
+
+    def client(self) -> Any:
+        """Returns the client of this worker."""
+        if self._client is None:
+            self._client = self.connect()
+        return self._client
+
+    def create_committer(self) -> Committer:
+        return NothingToCommit()
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+class BatchWriter(SinkWriter):
+    """Sends records in batches, and at the end of the epoch what is left.
+
+    Args:
+        send: Takes a batch.
+        size: How many are one batch.
+        made: Makes of records what is sent.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[list[Any]], object],
+        size: int,
+        made: Callable[[list[Any]], list[Any]] = list,
+    ) -> None:
+        self._send = send
+        self._size = size
+        self._made = made
+        self._held: list[Any] = []
+
+    def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
+        self._held += self._made(values)
+        whole = len(self._held) - len(self._held) % self._size
+        for start in range(0, whole, self._size):
+            self._send(self._held[start : start + self._size])
+        del self._held[:whole]
+
+    def prepare_commit(self) -> list[Any]:
+        if self._held:
+            self._send(self._held)
+            self._held = []
+        return []
+
+
 class DeliveryGuarantee(Enum):
     """How often a record may reach the target."""
 

@@ -27,7 +27,14 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
+from penstock.connectors.sink import (
+    CommitContext,
+    Committer,
+    NothingToCommit,
+    Sink,
+    SinkWriter,
+    WriterContext,
+)
 from penstock.core.errors import ProgramError, shorten
 from penstock.core.times import NO_TIMESTAMP
 
@@ -225,10 +232,3 @@ class _FunctionWriter(SinkWriter):
     def prepare_commit(self) -> list[Any]:
         self._function.finish_epoch()
         return []
-
-
-class NothingToCommit(Committer):
-    """The committer of sinks whose output is visible at once."""
-
-    def commit(self, committables: list[Any], context: CommitContext) -> None:
-        assert not committables, "output that is visible at once leaves nothing to commit"

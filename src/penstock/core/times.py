@@ -10,11 +10,16 @@ import datetime
 import random
 import re
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import total_ordering
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.core.errors import ProgramError
+
+if TYPE_CHECKING:
+    import logging
 
 MIN_TIMESTAMP: Final = -(2**63)
 MAX_TIMESTAMP: Final = 2**63 - 1
@@ -62,6 +67,40 @@ def jittered(pause: float) -> float:
     What failed together would otherwise try again together, and fail again.
     """
     return pause * (0.5 + random.random() / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """How often something is tried again, and how long before each try."""
+
+    retries: int = 6
+    delay_ms: int = 100
+    grows: bool = True
+    longest_s: float = 60.0
+
+    def delays(self) -> Iterator[float]:
+        """Yields the seconds before each further try."""
+        for number in range(self.retries):
+            factor = 2**number if self.grows else 1
+            yield min(self.delay_ms * factor / 1000, self.longest_s)
+
+
+class Tries:
+    """Waits between the tries of one thing, or gives it up."""
+
+    def __init__(self, backoff: BackOff, log: logging.Logger | None = None) -> None:
+        self._delays = backoff.delays()
+        self._log = log
+
+    def failed(self, error: Exception, warning: str = "", at_least_s: float = 0.0) -> None:
+        """Waits for the next try; raises the error if there is none. Warns the first time."""
+        wait_s = next(self._delays, None)
+        if wait_s is None:
+            raise error
+        if warning and self._log is not None:
+            self._log.warning("%s", warning)
+            self._log = None
+        time.sleep(max(wait_s, at_least_s))
 
 
 class EpochClock:

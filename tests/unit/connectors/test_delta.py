@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from penstock.common import Configuration, Row
-from penstock.connectors.lake import delta
+from penstock.connectors.lake import sinks
 from penstock.connectors.sink import CommitContext, WriterContext
 from penstock.core.errors import EnvironmentError_, InputError, ProgramError
 from penstock.datastream import StreamExecutionEnvironment
@@ -101,7 +101,7 @@ def test_killed_around_a_commit_to_a_table(tmp_path: Path, point: str) -> None:
 
 
 def _commit_and_die(folder: Path, owed: bytes, point: str) -> None:
-    span: Any = delta._COMMIT
+    span: Any = sinks._DELTA_COMMIT
 
     class Deadly:
         def __enter__(self) -> None:
@@ -112,7 +112,7 @@ def _commit_and_die(folder: Path, owed: bytes, point: str) -> None:
             os._exit(9)
 
     assert span is not None
-    delta._COMMIT = Deadly()  # type: ignore[assignment,misc]
+    sinks._DELTA_COMMIT = Deadly()  # type: ignore[assignment,misc]
     Lake(folder).commit(pickle.loads(owed))
 
 

@@ -246,6 +246,18 @@ def test_rows_and_marker_in_one_transaction(shop: Shop) -> None:
     assert marker[:5] == ("a" * 32 + "/out", 1, 0, 2, 0)
 
 
+def test_output_that_was_owed_when_the_guarantee_changed(shop: Shop) -> None:
+    """A job goes on from a savepoint with JdbcSink.sink instead of exactly_once_sink."""
+    owed = shop.pending(shop.sink(), [Row("a", 1)])
+    committer = JdbcSink.sink(INSERT, PAIR, shop.options).create_committer()
+    committer.restore(None)
+    for _ in range(2):
+        committer.commit(owed, shop.context())
+        committer.commit([], shop.context(2))
+    committer.close()
+    assert shop.rows() == [("a", 1)]
+
+
 class Fickle:
     """A connection on which one statement fails, before or after it was carried out."""
 

@@ -13,7 +13,7 @@ import pytest
 from penstock.common import SimpleStringSchema
 from penstock.connectors.kafka import publishing
 from penstock.connectors.kafka.client import Connection
-from penstock.connectors.kafka.pending import KafkaSinkSettings, PendingWriter
+from penstock.connectors.kafka.publishing import KafkaSinkSettings, PendingWriter
 from penstock.connectors.kafka.serializers import KafkaRecordSerializationSchema
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.connectors.sink import CommitContext, DeliveryGuarantee, WriterContext
@@ -249,6 +249,19 @@ def test_nothing_is_in_doubt_if_the_checkpoint_knows_that_it_was_published(
     again = committer()
     again.restore(publishes.snapshot())
     again.commit(owed[0], dataclasses.replace(owed[1], now_ms=100 * DAY))
+    assert log.committed == [b"a"]
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.NONE, DeliveryGuarantee.AT_LEAST_ONCE])
+def test_output_that_was_owed_when_the_guarantee_changed(
+    log: Log, tmp_path: Path, guarantee: DeliveryGuarantee
+) -> None:
+    """A job goes on from a savepoint with another guarantee, and has published nothing before."""
+    schema = KafkaRecordSerializationSchema.builder().set_topic("out")
+    settings = _settings(schema.set_value_serialization_schema(SimpleStringSchema()).build())
+    committer = KafkaSink(dataclasses.replace(settings, guarantee=guarantee)).create_committer()
+    committer.restore(None)
+    committer.commit(*written(tmp_path, 1, "a"))
     assert log.committed == [b"a"]
 
 

@@ -17,7 +17,7 @@ from lake_tables import SCHEMA, Lake, rows_of, settings, table_of
 from pyiceberg.catalog import load_catalog
 
 from penstock.common import Row
-from penstock.connectors.lake import delta, iceberg, rows
+from penstock.connectors.lake import rows, sinks
 from penstock.core.errors import InputError, ProgramError
 from penstock.datastream.connectors.delta import DeltaSink
 from penstock.datastream.connectors.iceberg import IcebergSink
@@ -66,7 +66,7 @@ def test_two_processes_append_the_same_once(
     lake = Lake(tmp_path)
     lake.commit(lake.pending([Row("0", 0)], 1))
     owed = lake.pending([Row("a", 1)], 2)
-    real, others = iceberg.batches_of, []
+    real, others = sinks.batches_of, []
 
     def late(*arguments: Any) -> Any:
         if not others:
@@ -74,7 +74,7 @@ def test_two_processes_append_the_same_once(
             Lake(tmp_path).commit(owed)  # Another process comes between the look and the commit.
         return real(*arguments)
 
-    monkeypatch.setattr(iceberg, "batches_of", late)
+    monkeypatch.setattr(sinks, "batches_of", late)
     lake.commit(owed)
     assert rows_of(tmp_path) == [("0", 0), ("a", 1)]
     assert MARKER in table_of(tmp_path).properties
@@ -104,7 +104,7 @@ def _commit_and_die(folder: Path, owed: bytes, point: str) -> None:
         def __exit__(self, *_: object) -> None:
             os._exit(9)
 
-    iceberg._COMMIT = Deadly()  # type: ignore[assignment,misc]
+    sinks._ICEBERG_COMMIT = Deadly()  # type: ignore[assignment,misc]
     Lake(folder).commit(pickle.loads(owed))
 
 
@@ -157,7 +157,7 @@ def test_two_processes_merge_the_same_once(tmp_path: Path, monkeypatch: pytest.M
     lake = Lake(tmp_path, sink)
     lake.commit(lake.pending([Row("a", 1)], 1))
     owed = lake.pending([Row("a", 2)], 2)
-    real, others = delta.batches_of, []
+    real, others = sinks.batches_of, []
 
     def late(*arguments: Any) -> Any:
         if not others:
@@ -166,7 +166,7 @@ def test_two_processes_merge_the_same_once(tmp_path: Path, monkeypatch: pytest.M
             DeltaTable(sink.table).update(updates={"count": "9"}, predicate="word = 'a'")
         return real(*arguments)
 
-    monkeypatch.setattr(delta, "batches_of", late)
+    monkeypatch.setattr(sinks, "batches_of", late)
     lake.commit(owed)
     assert delta_rows(tmp_path) == [("a", 9)]
 
@@ -228,7 +228,7 @@ def test_much_output_is_written_in_parts(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job that was behind has much output in one checkpoint; the driver holds a part of it."""
-    monkeypatch.setattr(rows, "_PART_BYTES", 1)
+    monkeypatch.setattr(rows.LakeCommitter, "most_bytes", 1)
     sink = None if kind == "Iceberg" else DeltaSink(str(tmp_path / "t"), SCHEMA, merge_by=["word"])
     lake = Lake(tmp_path, sink)
     owed = [each for epoch in (1, 2, 3) for each in lake.pending([Row(f"w{epoch}", 1)], epoch)]

@@ -10,35 +10,41 @@
 
 `sink` writes in the subtasks, in transactions of a batch. With `exactly_once_sink` records wait in
 files until a checkpoint has completed. Then the driver writes them, and how far it came, in one
-transaction (`publishing`).
+transaction (`JdbcCommitter`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from penstock.connectors.jdbc.client import JdbcConnectionOptions
-from penstock.connectors.jdbc.publishing import JdbcCommitter
-from penstock.connectors.jdbc.writing import JdbcExecutionOptions, JdbcOutput, JdbcSinkSettings
+from penstock.connectors.jdbc.writing import (
+    JdbcCommitter,
+    JdbcExecutionOptions,
+    JdbcOutput,
+    JdbcSinkSettings,
+)
 from penstock.connectors.pending_files import PendingFiles
-from penstock.connectors.sink import Committer, Sink, SinkWriter, WriterContext
-from penstock.connectors.user_sink import NothingToCommit
+from penstock.connectors.sink import (
+    BatchWriter,
+    Committer,
+    DirectSink,
+    SinkWriter,
+    WriterContext,
+)
 from penstock.core.composite_types import RowTypeInfo
 from penstock.core.errors import ProgramError, shorten
 
-if TYPE_CHECKING:
-    from penstock.connectors.jdbc.database import Rows
 
-
-class JdbcSink(Sink):
+class JdbcSink(DirectSink):
     """Writes to a database; made by `JdbcSink.sink` or `JdbcSink.exactly_once_sink`."""
 
     def __init__(self, settings: JdbcSinkSettings, *, is_exactly_once: bool) -> None:
         self._settings = settings
         self._is_exactly_once = is_exactly_once
-        self._output: JdbcOutput | None = None
 
     @staticmethod
     def sink(
@@ -95,23 +101,19 @@ class JdbcSink(Sink):
         settings = _checked(sql, type_info, jdbc_connection_options, execution)
         return JdbcSink(settings, is_exactly_once=True)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_output": None}
+    def connect(self) -> JdbcOutput:
+        return JdbcOutput(self._settings)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         if self._is_exactly_once:
             return _PendingWriter(self._settings, context)
-        if self._output is None:
-            self._output = JdbcOutput(self._settings)
-        return _DirectWriter(self._settings, self._output)
+        output: JdbcOutput = self.client()
+        made = partial(self._settings.rows, value_of=output.database.value)
+        return BatchWriter(output.write_batch, self._settings.execution.batch_size, made)
 
     def create_committer(self) -> Committer:
-        return JdbcCommitter(self._settings) if self._is_exactly_once else NothingToCommit()
-
-    def close(self) -> None:
-        if self._output is not None:
-            self._output.close()
-            self._output = None
+        # In any case: a savepoint may owe what the program wrote exactly once before.
+        return JdbcCommitter(self._settings)
 
     def default_name(self) -> str:
         return "JDBC Sink"
@@ -137,40 +139,6 @@ def _checked(
             f"{fields} fields; each field needs one, in their order: {shorten(sql)}"
         )
     return JdbcSinkSettings(sql, type_info, connection, execution)
-
-
-class _DirectWriter(SinkWriter):
-    """Writes in the subtask, a batch in one transaction."""
-
-    def __init__(self, settings: JdbcSinkSettings, output: JdbcOutput) -> None:
-        self._settings = settings
-        self._output = output
-        self._rows: list[list[Any]] = []
-
-    def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
-        self._rows += self._settings.rows(values, self._output.database.value)
-        size = self._settings.execution.batch_size
-        while len(self._rows) >= size:
-            self._flush(self._rows[:size])
-            del self._rows[:size]
-
-    def prepare_commit(self) -> list[Any]:
-        if self._rows:
-            self._flush(self._rows)
-            self._rows = []
-        return []
-
-    def _flush(self, rows: Rows) -> None:
-        output = self._output
-
-        def run() -> None:
-            connection = output.connection()
-            with output.database.asked(f"{len(rows):,} rows"):
-                output.database.begin(connection)
-                output.write(rows)
-                output.database.commit(connection)
-
-        output.patiently(run)
 
 
 class _PendingWriter(SinkWriter):

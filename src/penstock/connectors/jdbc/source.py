@@ -21,7 +21,6 @@ time ago (the settle time), and, on a server, no transaction of that time is sti
 from __future__ import annotations
 
 import datetime
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -40,7 +39,7 @@ from penstock.connectors.source import (
 )
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
 from penstock.core.row import Row
-from penstock.core.times import to_millis
+from penstock.core.times import BackOff, Tries, to_millis
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
 _SPLITS: Final = 4
 """Ranges for each subtask, so that one which takes longer does not hold up the others."""
 _POLL_MS: Final = 500
-_RETRIES: Final = 3
+_RETRIES: Final = 2
+_AGAIN_MS: Final = 500
 _TEXT_TYPES: Final = (datetime.date, datetime.time, Decimal, UUID)
 
 
@@ -85,22 +85,19 @@ class _Queries:
         return self.ask(sql, (*settings.parameters, *parameters))
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, list[tuple[Any, ...]]]:
-        for tries_left in reversed(range(_RETRIES)):
+        tries = Tries(BackOff(_RETRIES, _AGAIN_MS, grows=False))
+        while True:
             try:
                 if self._connection is None:
                     self._connection = self.database.connect()
                 with self.database.asked(f"the query {sql}"):
                     cursor = self.database.query(self._connection, sql, parameters)
                     return cursor, list(cursor.fetchall())
-            except InputError:
+            except JobExecutionError as error:
                 self.close()
-                raise
-            except JobExecutionError:
-                self.close()
-                if not tries_left:
+                if isinstance(error, InputError):
                     raise
-                time.sleep(0.5)
-        raise AssertionError("unreachable")
+                tries.failed(error)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import msgspec
+
+from penstock.connectors.pending_files import (
+    Item,
+    PendingCommitter,
+    by_sink,
+    covers,
+    frames_of,
+    parts_of,
+)
 from penstock.core.errors import InputError, JobExecutionError, ProgramError, shorten
+from penstock.core.fault_points import fault_span
+from penstock.core.times import BackOff, Tries
 
 if TYPE_CHECKING:
     from penstock.connectors.jdbc.client import JdbcConnectionOptions
     from penstock.connectors.jdbc.database import Rows
+    from penstock.connectors.sink import CommitContext
     from penstock.core.composite_types import RowTypeInfo
 
 
@@ -122,21 +135,27 @@ class JdbcOutput:
 
     def patiently(self, run: Callable[[], None]) -> None:
         """Runs a transaction, again on a new connection as long as its error may heal."""
-        for tried in range(self._settings.execution.max_retries + 1):
+        tries = Tries(BackOff(self._settings.execution.max_retries, longest_s=_LONGEST_S))
+        while True:
             try:
                 return run()
-            except InputError:
+            except BaseException as error:
                 self.close()
-                raise
-            except JobExecutionError:
-                self.close()
-                if tried == self._settings.execution.max_retries:
+                if isinstance(error, InputError) or not isinstance(error, JobExecutionError):
                     raise
-                time.sleep(min(0.1 * 2**tried, _LONGEST_S))
-            except BaseException:
-                self.close()
-                raise
-        raise AssertionError("unreachable")
+                tries.failed(error)
+
+    def write_batch(self, rows: Rows) -> None:
+        """Writes rows in a transaction of their own."""
+
+        def run() -> None:
+            connection = self.connection()
+            with self.database.asked(f"{len(rows):,} rows"):
+                self.database.begin(connection)
+                self.write(rows)
+                self.database.commit(connection)
+
+        self.patiently(run)
 
     def write(self, rows: Rows) -> None:
         """Writes rows inside a transaction; if one of them is refused, the error names it."""
@@ -170,3 +189,103 @@ class JdbcOutput:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()  # What is open is rolled back.
+
+
+# Exactly once: pending rows and how far they are, in one transaction.
+#
+# 1. A subtask writes the rows of an epoch to pending files (`pending_files`), which checkpoints and
+#    savepoints hold.
+# 2. When the checkpoint has completed, the driver writes them in one transaction, which also writes
+#    the *marker*: the row of the sink in the table `penstock_commits`.
+# 3. What is repeated after a failure finds the marker, and writes only what lies behind it.
+
+COMMITS: Final = "penstock_commits"
+"""Table of the target with a row for each sink: up to where its output is in the database."""
+_CREATE: Final = (
+    f"CREATE TABLE {COMMITS} (sink {{}} PRIMARY KEY, process BIGINT, attempt BIGINT,"
+    " epoch BIGINT, writer BIGINT, name VARCHAR(250), checkpoint BIGINT){}"
+)
+_BEFORE_ALL: Final = (0, 0, 0, 0)
+_TRANSACTION_BYTES: Final = 64 << 20
+"""About so much is written in one transaction, so that none takes long."""
+_ROWS: Final = fault_span("jdbc.rows")
+_COMMIT: Final = fault_span("jdbc.commit")
+
+
+class JdbcCommitter(PendingCommitter):
+    """Writes pending rows and a marker in one transaction; runs in the driver.
+
+    The marker is the sink's row of `penstock_commits`. It is locked first: two processes that
+    write the same output do it one after the other, and the second finds the marker of the first.
+    After any failure, also where it is not known whether a transaction was committed, a new
+    connection reads the marker again.
+    """
+
+    def __init__(self, settings: JdbcSinkSettings) -> None:
+        self._settings = settings
+        self._output = JdbcOutput(settings)
+        self._known: set[str] = set()
+
+    def commit(self, committables: list[Any], context: CommitContext) -> None:
+        for sink, items in by_sink(committables).items():
+            for part in parts_of(items, _TRANSACTION_BYTES):
+                self._output.patiently(partial(self._run, sink, part, context))
+
+    def _run(self, sink: str, items: list[Item], context: CommitContext) -> None:
+        assert context.area is not None
+        output, database = self._output, self._output.database
+        if sink not in self._known:
+            self._prepare(sink)
+        with database.asked("the output of a checkpoint"):
+            connection = output.connection()
+            database.begin(connection)
+            columns = "process, attempt, epoch, writer, name"
+            found = database.locked(connection, columns, COMMITS, "sink", sink)
+            if found is None:
+                self._known.discard(sink)
+                raise JobExecutionError(f"the row of '{sink}' in {COMMITS} was deleted just now.")
+            *place, name = found
+            new = [item for item in items if not covers(tuple(place), name, item)]
+            with _ROWS:
+                for item in new:
+                    for frame in frames_of(item, context.area):
+                        output.write(msgspec.msgpack.decode(frame))
+            if new:
+                last = new[-1]
+                database.query(
+                    connection,
+                    f"UPDATE {COMMITS} SET process = ?, attempt = ?, epoch = ?, writer = ?,"
+                    " name = ?, checkpoint = ? WHERE sink = ?",
+                    [*last["place"], last["name"], context.checkpoint_id, sink],
+                )
+            with _COMMIT:
+                database.commit(connection)
+
+    def _prepare(self, sink: str) -> None:
+        """Makes the table and the sink's row, unless they are there."""
+        database, connection = self._output.database, self._output.connection()
+        row = [sink, *_BEFORE_ALL, ""]
+        insert = f"INSERT INTO {COMMITS} VALUES (?, ?, ?, ?, ?, ?, NULL)"
+        with database.asked(f"a look at its tables for {self._settings.sql}"):
+            database.check_tables(connection, self._settings.sql)
+        try:
+            found = database.query(connection, f"SELECT 1 FROM {COMMITS} WHERE sink = ?", [sink])
+            if found.fetchone() is None:
+                database.query(connection, insert, row)
+        except database.errors() as error:
+            if not database.is_no_table(error):
+                raise JobExecutionError(
+                    str(database.failed(error, f"a look at {COMMITS}"))
+                ) from error
+            create = _CREATE.format(database.key_type, database.table_options)
+            try:
+                database.query(connection, create)
+            except database.errors() as met:
+                # Another process may have made it meanwhile: the next try looks again.
+                text = f"the table {COMMITS}. If it may not create tables, run: {create}"
+                raise JobExecutionError(str(database.failed(met, text))) from met
+            self._prepare(sink)
+        self._known.add(sink)
+
+    def close(self) -> None:
+        self._output.close()

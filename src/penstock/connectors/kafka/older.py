@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.connectors.kafka.client import PENSTOCKS_OWN, Connection
 from penstock.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
-from penstock.connectors.kafka.pending import KafkaSinkSettings
+from penstock.connectors.kafka.publishing import KafkaSinkSettings
 from penstock.connectors.kafka.reader import KafkaSourceSettings
 from penstock.connectors.kafka.records import KafkaRecordDeserializationSchema
 from penstock.connectors.kafka.serializers import KafkaRecordSerializationSchema

@@ -1,7 +1,7 @@
 """Exactly once without open transactions: pending output is published behind a checkpoint.
 
-1. A subtask writes the messages of an epoch to pending files (`pending`), which checkpoints and
-   savepoints hold as they hold files of state. Readers of Kafka see nothing.
+1. A subtask writes the messages of an epoch to pending files (`PendingWriter`), which checkpoints
+   and savepoints hold as they hold files of state. Readers of Kafka see nothing.
 2. When the epoch is final, the driver publishes what is pending (`Publishing`) in one short
    transaction, which also commits a *marker*: an offset of the sink's own consumer group, whose
    metadata say up to which committable everything has been published.
@@ -21,12 +21,15 @@ before the marker is read. So two processes that publish the same output publish
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from penstock.connectors.kafka.client import (
     Connection,
@@ -37,16 +40,26 @@ from penstock.connectors.kafka.client import (
     refused,
     translated,
 )
-from penstock.connectors.kafka.pending import KafkaSinkSettings, encoded_of
-from penstock.connectors.pending_files import Item, covers, files_of
-from penstock.connectors.sink import CommitContext, Committer
+from penstock.connectors.kafka.serializers import Encoded, KafkaRecordSerializationSchema
+from penstock.connectors.pending_files import (
+    Item,
+    PendingCommitter,
+    PendingFiles,
+    by_sink,
+    covers,
+    frames_of,
+    parts_of,
+    sink_name,
+)
+from penstock.connectors.sink import CommitContext, DeliveryGuarantee, SinkWriter, WriterContext
 from penstock.core.errors import JobExecutionError
 from penstock.core.fault_points import fault_span
+from penstock.core.redaction import shown_value
 
 if TYPE_CHECKING:
-    from penstock.core.handles import FileHandle
     from penstock.files.area import FileArea
 
+_BUFFER_KBYTES: Final = 64 << 10
 _TRANSACTION_BYTES: Final = 64 << 20
 """About so much is published in one transaction, so that none takes long."""
 _TIMEOUT_S: Final = 30.0
@@ -62,6 +75,88 @@ _FENCED_TRIES: Final = 3
 _REMEMBERED: Final = 16
 _SEND: Final = fault_span("kafka.send")
 _COMMIT: Final = fault_span("kafka.commit")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSinkSettings:
+    """What the program says about a sink."""
+
+    serializer: KafkaRecordSerializationSchema
+    properties: dict[str, str]
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.NONE
+    prefix: str = "penstock-sink"
+    logs_failures: bool = False  # What Kafka does not take is logged, not raised.
+    writes_timestamps: bool = True  # The event time of a record is the message's timestamp.
+
+    def __repr__(self) -> str:
+        shown = {key: shown_value(key, value) for key, value in self.properties.items()}
+        return f"KafkaSinkSettings({self.guarantee.name}, {shown})"
+
+    def producer_properties(self) -> dict[str, Any]:
+        """Returns the settings of a producer."""
+        guaranteed = self.guarantee is not DeliveryGuarantee.NONE
+        idempotent = {"enable.idempotence": True} if guaranteed else {}
+        if self.properties.get("acks", "all") not in ("all", "-1"):
+            idempotent = {}
+        return {
+            # As Java's client: the same key goes to the same partition, whoever writes it.
+            "partitioner": "murmur2_random",
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": _BUFFER_KBYTES,
+            **idempotent,
+            **translated(self.properties),
+        }
+
+
+class PendingWriter(SinkWriter):
+    """Writes the pending output of one subtask and epoch.
+
+    Its committables say more than those of other sinks: the `transaction` that publishes them, the
+    `topic`, and when they were written.
+    """
+
+    def __init__(self, settings: KafkaSinkSettings, context: WriterContext) -> None:
+        self._settings = settings
+        self._context = context
+        self._pending = PendingFiles(context)
+        sink = hashlib.sha256(sink_name(context).encode()).hexdigest()
+        self._transaction = f"{settings.prefix}-{sink[:24]}"
+        self._topic = ""
+
+    def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
+        stamps = timestamps if self._settings.writes_timestamps else None
+        encoded = self._settings.serializer.encode(values, stamps)
+        if not encoded.values:
+            return
+        topics = encoded.topics
+        self._topic = self._topic or (topics if isinstance(topics, str) else topics[0])
+        self._pending.add(msgspec.msgpack.encode(tuple(encoded)), len(encoded.values))
+
+    def prepare_commit(self) -> list[Any]:
+        more = {
+            "transaction": self._transaction,
+            "written_ms": self._context.now_ms,
+            "topic": self._topic,
+        }
+        return [item | more for item in self._pending.committables()]
+
+
+def _encoded_of(item: Item, area: FileArea) -> Iterator[Encoded]:
+    """Yields what a committable names, in the order in which it was written."""
+    for frame in frames_of(item, area):
+        yield Encoded(*_decoder.decode(frame))
+
+
+_Headers = list[list[tuple[str, bytes | None]] | None]
+_Frame = tuple[
+    list[str] | str,
+    list[bytes | None],
+    list[bytes | None] | None,
+    list[int] | None,
+    list[int] | None,
+    _Headers | None,
+]
+_decoder: Final = msgspec.msgpack.Decoder(_Frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +185,7 @@ _NOTHING: Final = Marker((), "")
 _BEFORE_ALL: Final = Marker((0,), "")
 
 
-class Publishing(Committer):
+class Publishing(PendingCommitter):
     """Publishes pending output."""
 
     def __init__(self, settings: KafkaSinkSettings) -> None:
@@ -99,9 +194,7 @@ class Publishing(Committer):
         self._publishers: dict[str, _Publisher] = {}
 
     def commit(self, committables: list[Any], context: CommitContext) -> None:
-        owed: dict[str, list[Item]] = {}
-        for item in sorted(committables, key=lambda item: tuple(item["place"])):
-            owed.setdefault(item["transaction"], []).append(item)
+        owed = by_sink(committables, "transaction")
         for transaction, items in owed.items():
             self._publish(transaction, items, context)
         for transaction in self._publishers.keys() - owed.keys():
@@ -120,9 +213,6 @@ class Publishing(Committer):
         self._published[transaction] = marker
         while len(self._published) > _REMEMBERED:
             del self._published[next(iter(self._published))]
-
-    def files(self, committable: Any) -> list[FileHandle]:
-        return files_of(committable)
 
     def snapshot(self) -> Any:
         return {
@@ -176,7 +266,8 @@ class _Publisher:
         for tries_left in reversed(range(_FENCED_TRIES)):
             try:
                 self._open(items, known, now_ms)
-                for part in self._parts(items):
+                new = [item for item in items if not self._marker.covers(item)]
+                for part in parts_of(new, _TRANSACTION_BYTES):
                     self._send(part, area)
                 return self._marker
             except kafka.KafkaException as failed:
@@ -248,28 +339,13 @@ class _Publisher:
         found = [_marker(each.metadata) for each in offsets if each.offset >= 0]
         return max(found, key=lambda marker: marker.place, default=_NOTHING)
 
-    def _parts(self, items: list[Item]) -> Iterator[list[Item]]:
-        """Yields what belongs into one transaction each."""
-        part: list[Item] = []
-        size = 0
-        for item in items:
-            if self._marker.covers(item):
-                continue
-            part.append(item)
-            size += item["size"]
-            if size >= _TRANSACTION_BYTES:
-                yield part
-                part, size = [], 0
-        if part:
-            yield part
-
     def _send(self, part: list[Item], area: FileArea) -> None:
         kafka, producer = library(), self._producer
         marker = Marker.behind(part)
         producer.begin_transaction()
         with _SEND:
             for item in part:
-                for encoded in encoded_of(item, area):
+                for encoded in _encoded_of(item, area):
                     produce_all(producer, encoded.rows())
                     producer.poll(0)
                     self._connection.check()

@@ -23,18 +23,16 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from penstock.connectors.kafka.client import Connection, is_lasting, produce_all, refused
-from penstock.connectors.kafka.pending import KafkaSinkSettings, PendingWriter
-from penstock.connectors.kafka.publishing import Publishing
+from penstock.connectors.kafka.publishing import KafkaSinkSettings, PendingWriter, Publishing
 from penstock.connectors.kafka.serializers import (
     Encoded,
     KafkaRecordSerializationSchema,
     KafkaSinkContext,
 )
 from penstock.connectors.sink import (
-    CommitContext,
     Committer,
     DeliveryGuarantee,
-    Sink,
+    DirectSink,
     SinkWriter,
     WriterContext,
 )
@@ -47,12 +45,11 @@ _PREFIX_BYTES: Final = 6_400
 _WANTS_MORE: Final = "DeliveryGuarantee.AT_LEAST_ONCE fails the job instead, and sends it again."
 
 
-class KafkaSink(Sink):
+class KafkaSink(DirectSink):
     """Writes to Kafka; made by `KafkaSink.builder()`."""
 
     def __init__(self, settings: KafkaSinkSettings) -> None:
         self._settings = settings
-        self._output: _Output | None = None
         self._of_subtask: dict[tuple[int, int], KafkaSinkSettings] = {}
 
     @staticmethod
@@ -68,15 +65,16 @@ class KafkaSink(Sink):
         return KafkaSinkBuilder()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_settings": self._settings, "_output": None, "_of_subtask": {}}
+        return {**super().__getstate__(), "_of_subtask": {}}
+
+    def connect(self) -> _Output:
+        return _Output(self._settings)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         settings = self._opened(context.subtask, context.parallelism)
         if settings.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return PendingWriter(settings, context)
-        if self._output is None:
-            self._output = _Output(settings)
-        return _DirectWriter(settings, self._output)
+        return _DirectWriter(settings, self.client())
 
     def _opened(self, subtask: int, parallelism: int) -> KafkaSinkSettings:
         """Returns the settings with a schema of the subtask's own, which is open."""
@@ -90,14 +88,8 @@ class KafkaSink(Sink):
         return found
 
     def create_committer(self) -> Committer:
-        if self._settings.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-            return Publishing(self._settings)
-        return _Nothing()
-
-    def close(self) -> None:
-        if self._output is not None:
-            self._output.close()
-            self._output = None
+        # Whatever the guarantee is now: a savepoint may owe what was written exactly once before.
+        return Publishing(self._settings)
 
     def default_name(self) -> str:
         return "Kafka Sink"
@@ -182,13 +174,6 @@ class _DirectWriter(SinkWriter):
         if self._settings.guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
             self._output.flush()
         return []
-
-
-class _Nothing(Committer):
-    """Everything is in Kafka already."""
-
-    def commit(self, committables: list[Any], context: CommitContext) -> None:
-        pass
 
 
 class KafkaSinkBuilder:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.connectors.file_sink.encoders import to_table
-from penstock.connectors.pending_files import Item, PendingFiles, frames_of
-from penstock.connectors.sink import SinkWriter, WriterContext
+from penstock.connectors.pending_files import (
+    Item,
+    PendingCommitter,
+    PendingFiles,
+    by_sink,
+    frames_of,
+    parts_of,
+)
+from penstock.connectors.sink import CommitContext, SinkWriter, WriterContext
 from penstock.core.errors import InputError, ProgramError, module_of_extra
 
 TRIES: Final = 5
@@ -31,6 +38,23 @@ def library(name: str, extra: str) -> Any:
 def arrow() -> Any:
     """Returns pyarrow."""
     return importlib.import_module("pyarrow")
+
+
+def opened_catalog(settings: Mapping[str, str]) -> Any:
+    """Returns the catalog that pyiceberg's settings describe."""
+    return library("pyiceberg.catalog", "iceberg").load_catalog("penstock", **dict(settings))
+
+
+def checked_place(settings: Any, table: str, who: str) -> None:
+    """Refuses what is no catalog or no name of a table."""
+    if not isinstance(settings, Mapping) or not settings:
+        raise ProgramError(
+            f"{who} takes the settings of a catalog as pyiceberg has them, such as "
+            '{"type": "sql", "uri": ..., "warehouse": ...}, not ' + f"{settings!r:.80}."
+        )
+    if not isinstance(table, str) or "." not in table:
+        raise ProgramError(f"{who} takes 'namespace.table', not {table!r:.80}.")
+    library("pyiceberg.catalog", "iceberg")
 
 
 def checked_columns(
@@ -93,25 +117,26 @@ class ArrowWriter(SinkWriter):
         return list(self._pending.committables())
 
 
-def patiently(commit: Callable[[bool], bool]) -> None:
-    """Calls a commit again while other writers come first; it is told whether it may fail."""
-    for tried in range(1, TRIES):
-        if commit(True):
-            return
-        time.sleep(0.05 * 2**tried)
-    commit(False)
+class LakeCommitter(PendingCommitter):
+    """Base of committers of tables: tries again while other writers come first."""
 
+    most_bytes = _PART_BYTES
 
-def parts_of(items: list[Item]) -> Iterator[list[Item]]:
-    """Yields what belongs into one commit each; output of one epoch stays together."""
-    part: list[Item] = []
-    for _, group in itertools.groupby(items, key=lambda item: item["place"][:3]):
-        epoch = list(group)
-        if part and sum(item["size"] for item in (*part, *epoch)) > _PART_BYTES:
-            yield part
-            part = []
-        part += epoch
-    yield part
+    def commit(self, committables: list[Any], context: CommitContext) -> None:
+        for name, items in by_sink(committables).items():
+            for part in parts_of(items, self.most_bytes, whole_epochs=True):
+                for tried in range(1, TRIES):
+                    if self.written(name, part, context, may_fail=True):
+                        break
+                    time.sleep(0.05 * 2**tried)
+                else:
+                    self.written(name, part, context, may_fail=False)
+
+    @abstractmethod
+    def written(
+        self, name: str, items: list[Item], context: CommitContext, *, may_fail: bool
+    ) -> bool:
+        """Writes what is new of a sink; False if another writer has committed meanwhile."""
 
 
 def batches_of(items: list[Item], area: Any) -> Iterator[Any]:

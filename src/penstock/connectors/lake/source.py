@@ -21,8 +21,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from penstock.connectors.files.formats import RecordMaker, record_maker
-from penstock.connectors.lake.iceberg import checked_place, opened_catalog
-from penstock.connectors.lake.rows import arrow, library
+from penstock.connectors.lake.rows import arrow, checked_place, library, opened_catalog
 from penstock.connectors.source import (
     Boundedness,
     Budget,

@@ -1,1 +1,1 @@
-"""Servers that are reached by HTTP: search clusters, schema registries, servers of your own."""
+"""Servers that are reached by HTTP, and Redis."""

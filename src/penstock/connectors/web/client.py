@@ -7,14 +7,14 @@ import http.client
 import logging
 import re
 import ssl
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
-from penstock.core.redaction import without_secrets
+from penstock.core.redaction import one_line, without_secrets
+from penstock.core.times import BackOff, Tries
 
 HEALING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses that another try may not meet again."""
@@ -23,21 +23,6 @@ _log = logging.getLogger("penstock.http")
 _SHOWN: Final = 300
 _UNFIT: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _SAFE: Final = "/?&=%:@!$'()*+,;~[]"
-
-
-@dataclass(frozen=True, slots=True)
-class BackOff:
-    """How often a request is tried again, and how long before each try."""
-
-    retries: int = 6
-    delay_ms: int = 100
-    grows: bool = True
-
-    def delays(self) -> Iterator[float]:
-        """Yields the seconds before each further try."""
-        for number in range(self.retries):
-            factor = 2**number if self.grows else 1
-            yield min(self.delay_ms * factor / 1000, _LONGEST_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +41,7 @@ class HttpSettings:
     path_prefix: str = ""
     ca_file: str | None = None
     timeouts_s: tuple[float, float] = (10.0, 60.0)
-    backoff: BackOff = BackOff()
+    backoff: BackOff = field(default_factory=BackOff)
     headers: tuple[tuple[str, str], ...] = ()
 
     def shown(self) -> str:
@@ -73,8 +58,8 @@ class HttpAnswer:
 
     def text(self) -> str:
         """Returns the beginning of the body, for an error."""
-        text = " ".join(self.body.decode(errors="replace").split())
-        return without_secrets(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …")
+        text = one_line(self.body.decode(errors="replace"))
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
 
 
 def checked_hosts(hosts: Sequence[str], who: str, *, default_port: int | None = None) -> None:
@@ -137,10 +122,8 @@ class HttpClient:
             InputError: The server refuses the request; it would do so again.
             JobExecutionError: No server answers, or all of them say that they cannot now.
         """
-        delays = self._settings.backoff.delays()
-        has_warned = False
+        tries = Tries(self._settings.backoff, _log)
         while True:
-            wait_s: float | None
             is_used = self._connection is not None
             try:
                 answer, asked_s = self._once(method, path, body, headers or {})
@@ -155,26 +138,21 @@ class HttpClient:
                     self.close()
                     continue
                 self._next_host()
-                wait_s = next(delays, None)
-                if wait_s is None:
-                    request = f"{method} {path}".rstrip()
-                    raise JobExecutionError(
-                        f"{self._settings.shown()} does not answer {request}: {_reason(error)}"
-                    ) from error
-                if not has_warned:
-                    has_warned = True
-                    shown = self._settings.shown()
-                    _log.warning("%s does not answer, trying again: %s", shown, _reason(error))
+                shown, reason = self._settings.shown(), _reason(error)
+                request = f"{method} {path}".rstrip()
+                tries.failed(
+                    JobExecutionError(f"{shown} does not answer {request}: {reason}"),
+                    f"{shown} does not answer, trying again: {reason}",
+                )
             else:
                 if answer.status < 300:
                     return answer
-                wait_s = next(delays, None) if answer.status in HEALING else None
-                if wait_s is None:
-                    raise self._refused(method, path, answer)
-                wait_s = max(wait_s, asked_s)
+                refusal = self._refused(method, path, answer)
+                if answer.status not in HEALING:
+                    raise refusal
                 if answer.status in (502, 503, 504):
                     self._next_host()
-            time.sleep(wait_s)
+                tries.failed(refusal, at_least_s=asked_s)
 
     def _once(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]

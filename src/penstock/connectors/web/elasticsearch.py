@@ -12,7 +12,6 @@ repeats finds the document of the same id, so with a key field each document is 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -20,17 +19,11 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from penstock.connectors.sink import (
-    Committer,
-    DeliveryGuarantee,
-    Sink,
-    SinkWriter,
-    WriterContext,
-)
-from penstock.connectors.user_sink import NothingToCommit
-from penstock.connectors.web.client import HEALING, BackOff, HttpClient, HttpSettings, checked_hosts
+from penstock.connectors.sink import DeliveryGuarantee, DirectSink, SinkWriter, WriterContext
+from penstock.connectors.web.client import HEALING, HttpClient, HttpSettings, checked_hosts
 from penstock.core.errors import InputError, JobExecutionError, ProgramError, shorten
 from penstock.core.row import Row
+from penstock.core.times import BackOff, Tries
 
 _PORT: Final = 9200
 _NEWLINES: Final = {"Content-Type": "application/x-ndjson", "Accept": "application/json"}
@@ -160,33 +153,21 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
 class _Settings:
     http: HttpSettings
     emitter: ElasticsearchEmitter
-    backoff: BackOff
     most_actions: int
     most_bytes: int
 
 
-class ElasticsearchSink(Sink):
+class ElasticsearchSink(DirectSink):
     """Writes documents; made by `Elasticsearch7SinkBuilder`, for OpenSearch too."""
 
     def __init__(self, settings: _Settings) -> None:
         self._settings = settings
-        self._client: HttpClient | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_settings": self._settings, "_client": None}
+    def connect(self) -> HttpClient:
+        return HttpClient(self._settings.http, _PORT)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        if self._client is None:
-            self._client = HttpClient(self._settings.http, _PORT)
-        return _Writer(self._settings, self._client)
-
-    def create_committer(self) -> Committer:
-        return NothingToCommit()
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        return _Writer(self._settings, self.client())
 
     def default_name(self) -> str:
         return "Elasticsearch Sink"
@@ -215,18 +196,17 @@ class _Writer(SinkWriter):
 
     def _flush(self) -> None:
         lines, self._lines, self._size = self._lines, [], 0
-        delays = self._settings.backoff.delays()
+        tries = Tries(self._settings.http.backoff)
         while lines:
             lines, reason = self._tried(lines)
             if lines:
-                wait_s = next(delays, None)
-                if wait_s is None:
-                    raise JobExecutionError(
+                tries.failed(
+                    JobExecutionError(
                         f"{self._settings.http.shown()} took no {len(lines):,} documents, however "
                         f"often they were sent: {reason}. set_bulk_flush_backoff_strategy(...) "
                         "says how often."
                     )
-                time.sleep(wait_s)
+                )
 
     def _tried(self, lines: list[tuple[bytes, bytes]]) -> tuple[list[tuple[bytes, bytes]], str]:
         """Sends lines; returns those to be sent again, and why the first of them."""
@@ -275,7 +255,6 @@ class ElasticsearchSinkBuilderBase:
 
     _http: HttpSettings = field(default_factory=lambda: HttpSettings(()), init=False)
     _emitter: ElasticsearchEmitter | None = field(default=None, init=False)
-    _backoff: BackOff = field(default_factory=BackOff, init=False)
     _most: dict[str, int] = field(default_factory=dict, init=False)
 
     def set_emitter(self, emitter: ElasticsearchEmitter) -> Self:
@@ -335,8 +314,7 @@ class ElasticsearchSinkBuilderBase:
                 "numbers from 0 up."
             )
         grows = flush_backoff_type is FlushBackoffType.EXPONENTIAL
-        self._backoff = BackOff(retries, delay_millis, grows)
-        return self
+        return self._with(backoff=BackOff(retries, delay_millis, grows))
 
     def set_connection_username(self, username: str) -> Self:
         """Sets the user."""
@@ -389,9 +367,8 @@ class ElasticsearchSinkBuilderBase:
             )
         return ElasticsearchSink(
             _Settings(
-                replace(self._http, backoff=self._backoff),
+                self._http,
                 self._checked(self._emitter),
-                self._backoff,
                 self._most.get("actions", 1000),
                 self._most.get("size", 5) << 20,
             )

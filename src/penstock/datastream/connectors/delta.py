@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connectors.lake.delta import DeltaSink
+from penstock.connectors.lake.sinks import DeltaSink
 from penstock.connectors.lake.source import DeltaSource
 from penstock.core.refused_names import names_of
 

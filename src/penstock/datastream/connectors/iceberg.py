@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connectors.lake.iceberg import IcebergSink
+from penstock.connectors.lake.sinks import IcebergSink
 from penstock.connectors.lake.source import IcebergSource
 from penstock.core.refused_names import names_of
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.connectors.redis import RedisSink
-from penstock.connectors.web.http_sink import HttpSink
+from penstock.connectors.web.services import HttpSink, RedisSink
 
 __all__ = ["HttpSink", "RedisSink"]

@@ -1,5 +1,7 @@
-"""Redis as a sink: one command for each record, in pipelines, at least once.
+"""Servers of your own as sinks, at least once: requests by HTTP, and commands for Redis.
 
+    HttpSink("https://shop.example/hooks", batch_size=100)
+    HttpSink("https://shop.example/items", method="PUT", path=lambda row: f"/{row.id}")
     RedisSink("redis://localhost:6379/0", lambda row: ("HSET", "totals", row.word, row.count))
 
 Commands that may be repeated, such as `SET`, `HSET`, `SADD` and `ZADD`, give the same as exactly
@@ -11,16 +13,99 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-import time
-from collections.abc import Callable, Iterable
-from typing import IO, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from penstock.connectors.sink import Committer, Sink, SinkWriter, WriterContext
-from penstock.connectors.user_sink import NothingToCommit
-from penstock.connectors.web.client import BackOff
+import msgspec
+
+from penstock.connectors.sink import BatchWriter, DirectSink, SinkWriter, WriterContext
+from penstock.connectors.web.client import HttpClient, HttpSettings, checked_hosts
 from penstock.core.errors import InputError, JobExecutionError, ProgramError, shorten
 from penstock.core.redaction import without_secrets
+from penstock.core.times import BackOff, Tries
+
+if TYPE_CHECKING:
+    from penstock.connectors.serialization import SerializationSchema
+
+_log = logging.getLogger("penstock.redis")
+
+_METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
+_JSON: Final = "application/json"
+
+
+class HttpSink(DirectSink):
+    """Sends records to an address.
+
+    Args:
+        url: The address, with a login if the server wants one: `https://user:password@host/path`.
+        method: `POST`, `PUT`, `PATCH` or `DELETE`.
+        path: Returns what is added to the address for a record, such as its id; with `PUT`, what a
+            failure repeats then changes nothing.
+        headers: Further headers, or a function that returns them for a record: a server may tell by
+            an `Idempotency-Key` what it has already.
+        serializer: Makes the body of a record; JSON unless given.
+        batch_size: How many records are one request, as a JSON array.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        url: str,
+        *,
+        method: str = "POST",
+        path: Callable[[Any], str] | None = None,
+        headers: Mapping[str, str] | Callable[[Any], Mapping[str, str]] | None = None,
+        serializer: SerializationSchema | None = None,
+        batch_size: int = 1,
+    ) -> None:
+        checked_hosts((url,), "an HttpSink")
+        if method not in _METHODS:
+            raise ProgramError(f"an HttpSink takes a method of {', '.join(_METHODS)}: {method!r}.")
+        if batch_size < 1 or (batch_size > 1 and (path or serializer or callable(headers))):
+            raise ProgramError(
+                f"batch_size={batch_size} of an HttpSink: requests with several records are JSON "
+                "arrays, without path, headers or serializer of a record."
+            )
+        self._http = HttpSettings((url,))
+        self._method = method
+        self._path = path
+        self._headers = headers or {}
+        self._serializer = serializer
+        self._batch_size = batch_size
+
+    def connect(self) -> HttpClient:
+        return HttpClient(self._http)
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return BatchWriter(self._send, self._batch_size)
+
+    def default_name(self) -> str:
+        return "HTTP Sink"
+
+    def _send(self, records: list[Any]) -> None:
+        record = records if self._batch_size > 1 else records[0]
+        headers = {} if self._serializer else {"Content-Type": _JSON}
+        headers |= self._headers(record) if callable(self._headers) else self._headers
+        body = _json(record) if self._serializer is None else self._serializer.serialize(record)
+        path = "" if self._path is None else self._path(record)
+        self.client().send(self._method, path, body, headers)
+
+
+def _json(record: Any) -> bytes:
+    try:
+        return msgspec.json.encode(record, enc_hook=_plain)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProgramError(
+            f"the record {shorten(record)} of an HttpSink cannot be JSON: {error}. Convert it in a "
+            "map(), or give the sink a serializer."
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):
+        return value.as_dict(True)
+    raise TypeError(f"it has a {type(value).__name__} in it")
+
 
 _PIPELINE: Final = 1_000
 _TIMEOUT_S: Final = 30.0
@@ -30,7 +115,7 @@ _HEALING: Final = ("LOADING", "READONLY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN
 Command = tuple[Any, ...]
 
 
-class RedisSink(Sink):
+class RedisSink(DirectSink):
     """Sends commands to a Redis server.
 
     Args:
@@ -51,56 +136,26 @@ class RedisSink(Sink):
     ) -> None:
         if not callable(command):
             raise ProgramError(f"RedisSink(..., {command!r:.80}) takes a function of a record.")
-        _Address(url)
+        _RedisAddress(url)
         self._url = url
         self._ca_file = ca_file
         self._command = command
         self._backoff = BackOff(max_retries)
-        self._client: _Client | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_client": None}
+    def connect(self) -> _RedisClient:
+        return _RedisClient(self._url, self._ca_file, self._backoff)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        if self._client is None:
-            self._client = _Client(self._url, self._ca_file, self._backoff)
-        return _Writer(self._client, self._command)
+        return BatchWriter(self.client().send, _PIPELINE, self._commands)
 
-    def create_committer(self) -> Committer:
-        return NothingToCommit()
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+    def _commands(self, values: list[Any]) -> list[Command]:
+        return [found for found in map(self._command, values) if found is not None]
 
     def default_name(self) -> str:
         return "Redis Sink"
 
 
-class _Writer(SinkWriter):
-    def __init__(self, client: _Client, command: Callable[[Any], Command | None]) -> None:
-        self._client = client
-        self._command = command
-        self._commands: list[Command] = []
-
-    def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
-        self._commands += [found for found in map(self._command, values) if found is not None]
-        while len(self._commands) >= _PIPELINE:
-            self._client.send(self._commands[:_PIPELINE])
-            del self._commands[:_PIPELINE]
-
-    def prepare_commit(self) -> list[Any]:
-        if self._commands:
-            self._client.send(self._commands)
-            self._commands = []
-        return []
-
-
-_log = logging.getLogger("penstock.redis")
-
-
-class _Address:
+class _RedisAddress:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         try:
@@ -123,11 +178,11 @@ class _Address:
             self.greetings.append(("SELECT", database))
 
 
-class _Client:
+class _RedisClient:
     """One connection; made again after a failure."""
 
     def __init__(self, url: str, ca_file: str | None, backoff: BackOff) -> None:
-        self._address = _Address(url)
+        self._address = _RedisAddress(url)
         self._ca_file = ca_file
         self._backoff = backoff
         self._shown = f"Redis at {self._address.host}:{self._address.port}"
@@ -137,8 +192,7 @@ class _Client:
     def send(self, commands: list[Command]) -> None:
         """Sends commands, again as long as the server may take them later."""
         data = b"".join(map(_encoded, commands))
-        delays = self._backoff.delays()
-        has_warned = False
+        tries = Tries(self._backoff, _log)
         while True:
             reason: str | Exception
             try:
@@ -152,15 +206,12 @@ class _Client:
                 command, reason = refused
                 if not reason.startswith(_HEALING):
                     raise InputError(f"{self._shown} refuses {shorten(command)}: {reason}")
-            wait_s = next(delays, None)
-            if wait_s is None:
-                raise JobExecutionError(
+            tries.failed(
+                JobExecutionError(
                     f"{self._shown} did not take {len(commands):,} commands: {reason}"
-                ) from (reason if isinstance(reason, Exception) else None)
-            if not has_warned:
-                has_warned = True
-                _log.warning("%s takes nothing, trying again: %s", self._shown, reason)
-            time.sleep(wait_s)
+                ),
+                f"{self._shown} takes nothing, trying again: {reason}",
+            )
 
     def _replied(self, data: bytes, commands: list[Command]) -> tuple[Command, str] | None:
         """Returns the first command that was refused, with the reason."""

@@ -1,43 +1,50 @@
-"""Delta tables as a sink: written once for each checkpoint, exactly once, without Spark.
+"""Delta and Iceberg tables as sinks: written once for each checkpoint, exactly once, without a JVM.
 
     DeltaSink("s3://lake/clicks", schema, storage_options={...}, partition_by=["day"])
+    IcebergSink({"type": "sql", "uri": "sqlite:////lake/catalog.db",
+                 "warehouse": "file:///lake"}, "shop.clicks", schema)
 
 1. Subtasks keep the records of an epoch as Arrow in pending files, which checkpoints hold.
-2. When a checkpoint has completed, the driver appends them in one commit of the table, or merges
-   them by a key: the last row of each key replaces the one that is there. The commit carries two
-   transactions of Delta's own, with the name of the sink and a version: the process of the job, and
-   attempt and epoch in it.
-3. What is repeated after a failure reads the versions in the table, and writes only what lies
-   behind them. Of two processes that append the same at once, Delta lets one through.
+2. When a checkpoint has completed, the driver appends them in one commit of the table; to a Delta
+   table it may merge them by a key: the last row of each key replaces the one that is there. The
+   commit carries a marker: up to which output the sink is in the table.
+3. What is repeated after a failure reads the marker, and writes only what lies behind it. Of two
+   processes that append the same at once, Delta lets one through; so does Iceberg's catalog, since
+   a commit names the snapshot that it follows.
+
+The marker of Delta is two transactions of its own, with the name of the sink and a version: the
+process of the job, and attempt and epoch in it. That of Iceberg is a property of the table and not
+only part of a snapshot's summary, because snapshots expire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from penstock.connectors.lake.rows import (
     ArrowWriter,
+    LakeCommitter,
     arrow,
     batches_of,
     checked_columns,
+    checked_place,
     last_of_each_key,
     library,
-    parts_of,
-    patiently,
+    opened_catalog,
 )
-from penstock.connectors.pending_files import Item, by_sink, files_of
+from penstock.connectors.pending_files import Item, covers
 from penstock.connectors.sink import CommitContext, Committer, Sink, SinkWriter, WriterContext
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
 from penstock.core.fault_points import fault_span
 from penstock.core.redaction import one_line, without_secrets
 
-if TYPE_CHECKING:
-    from penstock.core.handles import FileHandle
-
 _EPOCH_BITS: Final = 32
-_COMMIT: Final = fault_span("delta.commit")
+_DELTA_COMMIT: Final = fault_span("delta.commit")
+_MARKER: Final = "penstock.commit."
+_ICEBERG_COMMIT: Final = fault_span("iceberg.commit")
 
 
 class DeltaSink(Sink):
@@ -85,26 +92,22 @@ class DeltaSink(Sink):
         return ArrowWriter(self.schema, context)
 
     def create_committer(self) -> Committer:
-        return _Committer(self)
+        return _DeltaCommitter(self)
 
     def default_name(self) -> str:
         return "Delta Sink"
 
 
-class _Committer(Committer):
+class _DeltaCommitter(LakeCommitter):
     def __init__(self, sink: DeltaSink) -> None:
         self._sink = sink
-
-    def commit(self, committables: list[Any], context: CommitContext) -> None:
-        for name, items in by_sink(committables).items():
+        if not sink.merge_by:
             # What is appended comes piece by piece; what is merged is held.
-            for part in parts_of(items) if self._sink.merge_by else [items]:
-                patiently(partial(self._written, name, part, context))
+            self.most_bytes = sys.maxsize
 
-    def _written(
-        self, name: str, items: list[Item], context: CommitContext, may_fail: bool
+    def written(
+        self, name: str, items: list[Item], context: CommitContext, *, may_fail: bool
     ) -> bool:
-        """Writes what is new; False if another process has committed meanwhile."""
         delta = library("deltalake", "delta")
         errors = library("deltalake.exceptions", "delta")
         assert context.area is not None
@@ -126,7 +129,7 @@ class _Committer(Committer):
             )
             if self._sink.merge_by:
                 rows = last_of_each_key(rows.read_all(), self._sink.merge_by, self._shown())
-            with _COMMIT:
+            with _DELTA_COMMIT:
                 self._commit(delta, table, rows, properties)
         except errors.CommitFailedError as error:
             if may_fail:
@@ -177,11 +180,88 @@ class _Committer(Committer):
     def _shown(self) -> str:
         return f"the Delta table {without_secrets(self._sink.table)}"
 
-    def files(self, committable: Any) -> list[FileHandle]:
-        return files_of(committable)
-
 
 def _versions(item: Item) -> tuple[int, int]:
     """Returns where an item is: numbers that only rise, the same for all subtasks of an epoch."""
     process, attempt, epoch, _ = item["place"]
     return process, attempt << _EPOCH_BITS | epoch
+
+
+class IcebergSink(Sink):
+    """Appends to an Iceberg table, exactly once; the table is created if it does not exist.
+
+    Args:
+        catalog: Settings of the catalog, as `pyiceberg.catalog.load_catalog` takes them.
+        table: `namespace.table`. To partition it, create it yourself.
+        schema: A `pyarrow.Schema`; records are rows, dicts or tuples with its fields.
+    """
+
+    def __init__(self, catalog: Mapping[str, str], table: str, schema: Any) -> None:
+        checked_columns(schema, "an IcebergSink")
+        checked_place(catalog, table, "an IcebergSink")
+        self.catalog = dict(catalog)
+        self.table = table
+        self.schema = schema
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return ArrowWriter(self.schema, context)
+
+    def create_committer(self) -> Committer:
+        return _IcebergCommitter(self)
+
+    def default_name(self) -> str:
+        return "Iceberg Sink"
+
+
+class _IcebergCommitter(LakeCommitter):
+    def __init__(self, sink: IcebergSink) -> None:
+        self._sink = sink
+        self._catalog: Any = None
+
+    def written(
+        self, name: str, items: list[Item], context: CommitContext, *, may_fail: bool
+    ) -> bool:
+        errors = library("pyiceberg.exceptions", "iceberg")
+        assert context.area is not None
+        try:
+            table = self._table(errors)
+            # pyiceberg would repeat a commit behind that of another process, which may have
+            # written the same; this is about the object in memory, not about the table.
+            table.metadata.properties["commit.retry.num-retries"] = "0"
+            marker = _MARKER + name
+            *place, known = json.loads(table.properties.get(marker, '[0, 0, 0, 0, ""]'))
+            new = [item for item in items if not covers(tuple(place), known, item)]
+            if not new:
+                return True
+            rows = arrow().Table.from_batches(batches_of(new, context.area), self._sink.schema)
+            last = json.dumps([*new[-1]["place"], new[-1]["name"]])
+            summary = {"penstock.sink": name, "penstock.checkpoint": str(context.checkpoint_id)}
+            with _ICEBERG_COMMIT, table.transaction() as transaction:
+                transaction.append(rows, snapshot_properties=summary)
+                transaction.set_properties({marker: last})
+        except errors.CommitFailedException as error:
+            if may_fail:
+                return False
+            raise JobExecutionError(self._failed(error)) from error
+        except (ValueError, TypeError, errors.ValidationError) as error:
+            # Columns that do not fit; what is wrong with storage comes as an OSError.
+            raise InputError(self._failed(error)) from error
+        except Exception as error:
+            self._catalog = None
+            raise JobExecutionError(self._failed(error)) from error
+        return True
+
+    def _table(self, errors: Any) -> Any:
+        sink = self._sink
+        if self._catalog is None:
+            self._catalog = opened_catalog(sink.catalog)
+        try:
+            return self._catalog.load_table(sink.table)
+        except errors.NoSuchTableError:
+            # Another process may be creating it, too.
+            self._catalog.create_namespace_if_not_exists(sink.table.rpartition(".")[0])
+            return self._catalog.create_table_if_not_exists(sink.table, sink.schema)
+
+    def _failed(self, error: Exception) -> str:
+        text = one_line(f"{type(error).__name__}: {error}")
+        return f"the Iceberg table '{self._sink.table}' was not appended to: {text}"
