@@ -20,6 +20,7 @@ outside can be named. What implementations promise:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import re
@@ -27,7 +28,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from penstock.files.errors import (
     CapabilityError,
@@ -344,6 +345,35 @@ class Storage(ABC):
         if self.size(key) != content.size_bytes:
             return False
         return _digest(self.pieces(key)) == (content.sha256 or _digest(content.open()))
+
+
+class RemoteStorage(Storage):
+    """Base of storages that a client library asks."""
+
+    client_errors: tuple[type[Exception], ...] = (OSError,)
+
+    @contextlib.contextmanager
+    def _request(self, verb: str, key: str, *, unknown: bool = False) -> Iterator[None]:
+        """Makes errors of ours of the client's; `unknown` of requests that may have had effect."""
+        try:
+            yield
+        except self.client_errors as error:
+            raise self._failed(verb, key, error, unknown=unknown) from error
+
+    def _failed(
+        self, verb: str, key: str, error: Exception, *, unknown: bool = False
+    ) -> StorageError | UnknownOutcomeError:
+        reason, remedy = self._said(error)
+        text = f"cannot {verb} {self.url_of(key)}: {reason}"
+        if isinstance(error, FileNotFoundError):
+            return ObjectMissingError(text)
+        if remedy is not None:
+            return StorageError(f"{text}{remedy}", retryable=False)
+        return UnknownOutcomeError(text) if unknown else StorageError(text)
+
+    @abstractmethod
+    def _said(self, error: Any) -> tuple[str, str | None]:
+        """Returns the reason of an error; and what to do, if the same request would fail again."""
 
 
 class _Ranges(io.RawIOBase):

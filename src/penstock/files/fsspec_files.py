@@ -10,24 +10,24 @@ fsspec has no durability contract, and neither exclusive creation nor compare-an
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from penstock.core.errors import ConfigurationError, install_extra
 from penstock.files.contract import (
     PIECE_BYTES,
     Capabilities,
     Entry,
-    Storage,
+    RemoteStorage,
     behind_the_end,
     check_key,
 )
 from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
-    StorageError,
     UnknownOutcomeError,
 )
 from penstock.files.local import TEMPORARY_PREFIX
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _READ_ONLY: Final = {"data", "git", "github", "http", "https", "reference", "tar", "zip"}
 
 
-class FsspecStorage(Storage):
+class FsspecStorage(RemoteStorage):
     """One file system of fsspec, below a directory.
 
     Args:
@@ -65,7 +65,7 @@ class FsspecStorage(Storage):
         path = self._path(key)
         directory, _, name = path.rpartition("/")
         temporary = f"{directory}/{TEMPORARY_PREFIX}{name}-{os.getpid()}-{next(self._numbers)}"
-        try:
+        with self._request("write", key, unknown=True):
             if not self._fs.isdir(directory):
                 raise ObjectMissingError(
                     f"{self.url_of(key)} cannot be written: its directory does not exist; its "
@@ -80,8 +80,6 @@ class FsspecStorage(Storage):
                 if self._fs.exists(temporary):
                     self._fs.rm_file(temporary)
             found = self._fs.size(path)
-        except OSError as error:
-            self._raise("write", key, error, unknown=True)
         if found != content.size_bytes:
             raise UnknownOutcomeError(
                 f"{self.url_of(key)} was written with {content.size_bytes:,} bytes, but has "
@@ -89,77 +87,54 @@ class FsspecStorage(Storage):
             )
 
     def rename(self, key: str, new: str) -> None:
-        try:
+        with self._request("rename", key, unknown=True):
             self._fs.info(self._path(key))
             self._move(self._path(key), self._path(new))
-        except OSError as error:
-            self._raise("rename", key, error, unknown=True)
 
     def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        try:
-            with self._fs.open(self._path(key), "rb") as file:
-                file.seek(start)
-                found: bytes = file.read(size_bytes)
-        except OSError as error:
-            self._raise("read", key, error)
+        with self._request("read", key), self._fs.open(self._path(key), "rb") as file:
+            file.seek(start)
+            found: bytes = file.read(size_bytes)
         if len(found) < size_bytes:
             raise behind_the_end(self.url_of(key), start, size_bytes)
         return found
 
     def open(self, key: str) -> BinaryIO:
-        try:
+        with self._request("read", key):
             return cast("BinaryIO", self._fs.open(self._path(key), "rb"))
-        except OSError as error:
-            self._raise("read", key, error)
 
     def pieces(self, key: str) -> Iterator[bytes]:
-        try:
-            with self._fs.open(self._path(key), "rb") as file:
-                while piece := file.read(PIECE_BYTES):
-                    yield piece
-        except OSError as error:
-            self._raise("read", key, error)
+        with self._request("read", key), self._fs.open(self._path(key), "rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                yield piece
 
     def entry(self, key: str) -> Entry | None:
-        try:
+        with self._request("look at", key), contextlib.suppress(FileNotFoundError):
             # What a client remembers of a listing must not decide about a file.
             self._fs.invalidate_cache()
             found = self._fs.info(self._path(key))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._raise("look at", key, error)
-        return None if found["type"] == "directory" else _entry(key, found)
+            return None if found["type"] == "directory" else _entry(key, found)
+        return None
 
     def delete(self, key: str) -> None:
-        try:
+        with self._request("delete", key, unknown=True), contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(self._path(key))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._raise("delete", key, error, unknown=True)
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        start = f"{self._root}/"
-        try:
+        start, found = f"{self._root}/", {}
+        with self._request("list", prefix), contextlib.suppress(FileNotFoundError):
             self._fs.invalidate_cache()
             found = self._fs.find(self._path(prefix) if prefix else self._root, detail=True)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._raise("list", prefix, error)
         for path, info in sorted(found.items()):
             inside = path if path.startswith(start) else f"/{path}"
             yield _entry(inside[len(start) :], info)
 
     def make_directory(self, key: str, *, exclusive: bool = False) -> None:
         path = self._path(key) if key else self._root
-        try:
+        with self._request("create", key):
             if exclusive and self._fs.exists(path):
                 raise ObjectExistsError(f"{self.url_of(key)} exists already.")
             self._fs.makedirs(path, exist_ok=True)
-        except OSError as error:
-            self._raise("create", key, error)
 
     def remove_directory(self, key: str) -> None:
         path = self._path(key)
@@ -180,15 +155,9 @@ class FsspecStorage(Storage):
             self._fs.rm_file(new)  # Not every file system replaces a file.
         self._fs.mv(path, new)
 
-    def _raise(self, verb: str, key: str, error: OSError, *, unknown: bool = False) -> NoReturn:
-        text = f"cannot {verb} {self.url_of(key)}: {error.strerror or error}"
-        if isinstance(error, FileNotFoundError):
-            raise ObjectMissingError(text) from error
-        if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError):
-            raise StorageError(text, retryable=False) from error
-        if unknown:
-            raise UnknownOutcomeError(text) from error
-        raise StorageError(text) from error
+    def _said(self, error: Any) -> tuple[str, str | None]:
+        lasts = isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError)
+        return str(error.strerror or error), "" if lasts else None
 
 
 def open_fsspec(url: str, *, writes: bool) -> FsspecStorage:

@@ -14,14 +14,14 @@ import contextlib
 import itertools
 import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ConfigurationError, install_extra
 from penstock.files.contract import (
     PIECE_BYTES,
     Capabilities,
     Entry,
-    Storage,
+    RemoteStorage,
     behind_the_end,
     check_key,
 )
@@ -29,8 +29,6 @@ from penstock.files.disk import DIRECTORY_MODE, FILE_MODE
 from penstock.files.errors import (
     ObjectExistsError,
     ObjectMissingError,
-    StorageError,
-    UnknownOutcomeError,
 )
 from penstock.files.local import TEMPORARY_PREFIX
 
@@ -43,7 +41,7 @@ _ATTEMPTS: Final = "4"
 _ERRORS: Final = (OSError, RuntimeError)
 
 
-class HdfsStorage(Storage):
+class HdfsStorage(RemoteStorage):
     """One name service.
 
     Args:
@@ -53,6 +51,7 @@ class HdfsStorage(Storage):
     """
 
     capabilities = Capabilities(atomic_create=True, cas=False)
+    client_errors = _ERRORS
 
     def __init__(self, client: Any, url: str, *, private: bool) -> None:
         import hdfs_native
@@ -75,50 +74,35 @@ class HdfsStorage(Storage):
         self._write(key, content, replaces=True)
 
     def rename(self, key: str, new: str) -> None:
-        try:
+        with self._request("rename", key, unknown=True):
             self._client.rename(_path(key), _path(new), True)
-        except _ERRORS as error:
-            self._raise("rename", key, error, unknown=True)
 
     def pieces(self, key: str) -> Iterator[bytes]:
-        try:
+        with self._request("read", key):
             file = self._client.read(_path(key))
             yield from map(bytes, file.read_range_stream(0, len(file)))
-        except _ERRORS as error:
-            self._raise("read", key, error)
 
     def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        try:
+        with self._request("read", key):
             file = self._client.read(_path(key))
             if start + size_bytes > len(file):
                 raise behind_the_end(self.url_of(key), start, size_bytes)
             return bytes(file.read_range(start, size_bytes))
-        except _ERRORS as error:
-            self._raise("read", key, error)
 
     def entry(self, key: str) -> Entry | None:
-        try:
+        with self._request("look at", key), contextlib.suppress(FileNotFoundError):
             found = self._client.get_file_info(_path(key))
-        except FileNotFoundError:
-            return None
-        except _ERRORS as error:
-            self._raise("look at", key, error)
-        return None if found.isdir else _entry(found)
+            return None if found.isdir else _entry(found)
+        return None
 
     def delete(self, key: str) -> None:
-        try:
+        with self._request("delete", key, unknown=True):
             self._client.delete(_path(key), False)
-        except _ERRORS as error:
-            self._raise("delete", key, error, unknown=True)
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        try:
+        with self._request("list", prefix), contextlib.suppress(FileNotFoundError):
             found = self._client.list_status(_path(prefix) if prefix else "/", True)
             yield from (_entry(status) for status in found if not status.isdir)
-        except FileNotFoundError:
-            return
-        except _ERRORS as error:
-            self._raise("list", prefix, error)
 
     def make_directory(self, key: str, *, exclusive: bool = False) -> None:
         path = _path(key) if key else "/"
@@ -139,7 +123,7 @@ class HdfsStorage(Storage):
         except FileExistsError as error:
             raise ObjectExistsError(f"{self.url_of(key)} exists already.") from error
         except _ERRORS as error:
-            self._raise("create", key, error)
+            raise self._failed("create", key, error) from error
 
     def remove_directory(self, key: str) -> None:
         with contextlib.suppress(*_ERRORS):
@@ -159,7 +143,7 @@ class HdfsStorage(Storage):
                 "checkpoint was aborted or removed."
             ) from error
         except _ERRORS as error:
-            self._raise("write", key, error)
+            raise self._failed("write", key, error) from error
         try:
             try:
                 for piece in content.pieces(f"the source of {self.url_of(key)}"):
@@ -176,28 +160,19 @@ class HdfsStorage(Storage):
             if isinstance(error, FileExistsError):
                 raise ObjectExistsError(f"{self.url_of(key)} exists already.") from error
             if isinstance(error, _ERRORS):
-                self._raise("write", key, error, unknown=True)
+                raise self._failed("write", key, error, unknown=True) from error
             raise
 
     def _temporary(self, path: str) -> str:
         directory, _, name = path.rpartition("/")
         return f"{directory}/{TEMPORARY_PREFIX}{name}-{self._writer_id}-{next(self._numbers)}"
 
-    def _raise(self, verb: str, key: str, error: Exception, *, unknown: bool = False) -> NoReturn:
+    def _said(self, error: Any) -> tuple[str, str | None]:
         # The NameNode sends its stack trace along.
         first = str(error).partition("\n")[0].partition("\\n")[0]
-        text = f"cannot {verb} {self.url_of(key)}: {first}"
-        if isinstance(error, FileNotFoundError):
-            raise ObjectMissingError(text) from error
-        if isinstance(error, PermissionError) or "AccessControlException" in first:
-            raise StorageError(
-                f"{text} Give the user of the job write permission, or configure another "
-                "directory.",
-                retryable=False,
-            ) from error
-        if unknown:
-            raise UnknownOutcomeError(text) from error
-        raise StorageError(text) from error
+        denied = isinstance(error, PermissionError) or "AccessControlException" in first
+        remedy = " Give the user of the job write permission, or configure another directory."
+        return first, remedy if denied else None
 
 
 def open_hdfs(url: str, *, private: bool) -> HdfsStorage:

@@ -11,20 +11,25 @@ make or to sync. A rename is a copy inside the server and a deletion.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from penstock.core.errors import ConfigurationError, install_extra
 from penstock.core.versioned import Cell, SwapRejectedError, SwapUnknownError
-from penstock.files.contract import Capabilities, Content, Entry, Storage, behind_the_end, check_key
+from penstock.files.contract import (
+    Capabilities,
+    Content,
+    Entry,
+    RemoteStorage,
+    behind_the_end,
+    check_key,
+)
 from penstock.files.errors import (
-    FilesError,
     ObjectExistsError,
-    ObjectMissingError,
-    StorageError,
     UnknownOutcomeError,
 )
 
@@ -62,7 +67,7 @@ _CREDENTIALS: Final = {
 }
 
 
-class ObjectStorage(Storage):
+class ObjectStorage(RemoteStorage):
     """One bucket, or a part of one.
 
     Args:
@@ -81,6 +86,7 @@ class ObjectStorage(Storage):
         self._store = store
         self._obstore = obstore
         self._errors = exceptions
+        self.client_errors = (exceptions.BaseError, OSError)
         self._writer_id = writer_id
         self._numbers = itertools.count()
 
@@ -93,27 +99,21 @@ class ObjectStorage(Storage):
             return
         if self.exists(key):
             raise ObjectExistsError(f"{self.url_of(key)} exists already.")
-        try:
+        with self._request("write", key, unknown=True):
             # When the pieces are not what they must be, they raise and the parts are given up.
             self._obstore.put(self._store, key, content.pieces(what), attributes={_WRITER: token})
-        except (self._errors.BaseError, OSError) as error:
-            self._raise("write", key, error, unknown=True)
 
     def write(self, key: str, content: Content, *, deferred: bool = False) -> None:
         pieces = content.pieces(f"the source of {self.url_of(check_key(key))}")
         is_large = content.size_bytes > _WHOLE_BYTES
-        try:
+        with self._request("write", key, unknown=True):
             self._obstore.put(
                 self._store, key, pieces if is_large else b"".join(pieces), use_multipart=is_large
             )
-        except (self._errors.BaseError, OSError) as error:
-            self._raise("write", key, error, unknown=True)
 
     def rename(self, key: str, new: str) -> None:
-        try:
+        with self._request("rename", key, unknown=True):
             self._obstore.copy(self._store, check_key(key), check_key(new))
-        except (self._errors.BaseError, OSError) as error:
-            self._raise("rename", key, error, unknown=True)
         self.delete(key)
 
     def read_range(self, key: str, start: int, size_bytes: int) -> bytes:
@@ -121,55 +121,41 @@ class ObjectStorage(Storage):
             found = self._obstore.get_range(
                 self._store, check_key(key), start=start, length=size_bytes
             )
-        except (self._errors.BaseError, OSError) as error:
+        except self.client_errors as error:
             size = self.size(key)
             if size is not None and start + size_bytes > size:
                 raise behind_the_end(self.url_of(key), start, size_bytes) from error
-            self._raise("read", key, error)
+            raise self._failed("read", key, error) from error
         if len(found) < size_bytes:
             raise behind_the_end(self.url_of(key), start, size_bytes)
         return bytes(found)
 
     def pieces(self, key: str) -> Iterator[bytes]:
-        try:
+        with self._request("read", key):
             for piece in self._obstore.get(self._store, check_key(key)).stream():
                 yield bytes(piece)
-        except (self._errors.BaseError, OSError) as error:
-            self._raise("read", key, error)
 
     def entry(self, key: str) -> Entry | None:
-        try:
+        with self._request("look at", key), contextlib.suppress(FileNotFoundError):
             return _entry(self._obstore.head(self._store, check_key(key)))
-        except FileNotFoundError:
-            return None
-        except (self._errors.BaseError, OSError) as error:
-            self._raise("look at", key, error)
+        return None
 
     def delete(self, key: str) -> None:
-        try:
+        with self._request("delete", key, unknown=True), contextlib.suppress(FileNotFoundError):
             self._obstore.delete(self._store, check_key(key))
-        except FileNotFoundError:
-            return
-        except (self._errors.BaseError, OSError) as error:
-            self._raise("delete", key, error, unknown=True)
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        try:
+        with self._request("list", prefix):
             for batch in self._obstore.list(self._store, check_key(prefix) if prefix else None):
                 yield from map(_entry, batch)
-        except (self._errors.BaseError, OSError) as error:
-            self._raise("list", prefix, error)
 
     def load_tagged(self, key: str) -> Cell | None:
-        try:
+        with self._request("read", key), contextlib.suppress(FileNotFoundError):
             found = self._obstore.get(self._store, check_key(key))
             # Google's storage knows a content by its generation, the others by the ETag.
             tag = f"{found.meta['e_tag'] or ''} {found.meta['version'] or ''}"
             return Cell(bytes(found.bytes()), tag)
-        except FileNotFoundError:
-            return None
-        except (self._errors.BaseError, OSError) as error:
-            self._raise("read", key, error)
+        return None
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         mode: Any = "create"
@@ -180,11 +166,11 @@ class ObjectStorage(Storage):
             self._obstore.put(self._store, check_key(key), data, mode=mode, use_multipart=False)
         except (self._errors.AlreadyExistsError, self._errors.PreconditionError) as error:
             raise SwapRejectedError(f"{self.url_of(key)} holds something else.") from error
-        except (self._errors.BaseError, OSError) as error:
-            try:
-                self._raise("write", key, error, unknown=True)
-            except UnknownOutcomeError as unknown:
-                raise SwapUnknownError(str(unknown)) from error
+        except self.client_errors as error:
+            failure = self._failed("write", key, error, unknown=True)
+            if isinstance(failure, UnknownOutcomeError):
+                raise SwapUnknownError(str(failure)) from error
+            raise failure from error
 
     # -- details ------------------------------------------------------------------------------
 
@@ -207,8 +193,8 @@ class ObjectStorage(Storage):
                 if writer is not None:
                     raise ObjectExistsError(f"{self.url_of(key)} exists already.") from error
                 # 409: two requests met and neither has won yet.
-            except (self._errors.BaseError, OSError) as error:
-                self._raise("write", key, error, unknown=True)
+            except self.client_errors as error:
+                raise self._failed("write", key, error, unknown=True) from error
         raise UnknownOutcomeError(
             f"{self.url_of(key)} could not be created: {_CONFLICTS} requests met others, and no "
             "object appeared."
@@ -220,29 +206,19 @@ class ObjectStorage(Storage):
             found = self._obstore.get(self._store, key, options={"head": True})
         except FileNotFoundError:
             return None
-        except (self._errors.BaseError, OSError) as error:
+        except self.client_errors as error:
             raise UnknownOutcomeError(
                 f"{self.url_of(key)} exists, but whether it is ours could not be read: "
                 f"{_first_line(error)}"
             ) from error
         return found.attributes.get(_WRITER, "")
 
-    def _raise(self, verb: str, key: str, error: Exception, *, unknown: bool = False) -> NoReturn:
-        text = f"cannot {verb} {self.url_of(key)}: {_first_line(error)}"
+    def _said(self, error: Any) -> tuple[str, str | None]:
         denied = (self._errors.PermissionDeniedError, self._errors.UnauthenticatedError)
-        if isinstance(error, denied):
-            raise StorageError(
-                f"{text} Check credentials ({_CREDENTIALS[_family(self.url)]}) and the bucket's "
-                "policy.",
-                retryable=False,
-            ) from error
-        if isinstance(error, FileNotFoundError):
-            raise ObjectMissingError(text) from error
-        if isinstance(error, FilesError):
-            raise error
-        if unknown:
-            raise UnknownOutcomeError(text) from error
-        raise StorageError(text) from error
+        if not isinstance(error, denied):
+            return _first_line(error), None
+        credentials = _CREDENTIALS[_family(self.url)]
+        return _first_line(error), f" Check credentials ({credentials}) and the bucket's policy."
 
 
 def open_objects(url: str, options: Mapping[str, str]) -> ObjectStorage:

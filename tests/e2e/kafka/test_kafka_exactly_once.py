@@ -279,7 +279,7 @@ def test_a_topic_that_was_created_again_while_the_job_was_away(job: Job) -> None
 def test_much_output_is_published_in_several_transactions(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "_TRANSACTION_BYTES", 100)
+    monkeypatch.setattr(publishing, "_TRANSACTION_BYTES", 200)
     committables = [job.write(epoch, "x" * 60, str(epoch))[0] for epoch in range(1, 8)]
     committer = job.committer()
     committer.commit(committables, job.context(7))
