@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.files.formats import BulkFormat, record_maker
-from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
+from penstock.connectors.files.inputs import PLAIN, FileReader, InputFile, Inputs
 from penstock.connectors.files.source import FileSource
 from penstock.connectors.formats.avro_rows import (
     AvroSchema,
     GenericRecordAvroTypeInfo,
     avro_library,
 )
+from penstock.connectors.formats.fields import zigzag
 from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
 
@@ -48,7 +49,7 @@ class BlockFile:
         """Closes the file."""
 
 
-class BlockReader(SourceReader):
+class BlockReader(FileReader[BlockFile]):
     """Reads splits whose data have `path`, `size`, `version`, `start` and `end`.
 
     Args:
@@ -57,24 +58,21 @@ class BlockReader(SourceReader):
     """
 
     def __init__(self, inputs: Inputs, opened: Callable[[str, Inputs], BlockFile]) -> None:
-        self._inputs = inputs
+        super().__init__(inputs)
         self._open = opened
-        self._path: str | None = None
-        self._file: BlockFile | None = None
         self._key: Any = None
         self._block: tuple[list[Any], Any] = [], None
 
+    def open_file(self, path: str) -> BlockFile:
+        return self._open(path, self._inputs)
+
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
-        data = split.data
-        self._inputs.check_unchanged(InputFile(data["path"], data["size"], data["version"]))
-        if self._file is None or self._path != data["path"]:
-            self.close()
-            self._file, self._path = self._open(data["path"], self._inputs), data["path"]
+        data, file = split.data, self.opened(split.data)
         values: list[Any] = []
-        number, skipped = position if position else (self._file.first(data["start"]), 0)
+        number, skipped = position if position else (file.first(data["start"]), 0)
         while number is not None:
             if self._key != (number, data["end"]):
-                self._block = self._file.block(number, data["end"])
+                self._block = file.block(number, data["end"])
                 self._key = number, data["end"]
             records, following = self._block
             taken = records[skipped : skipped + budget.max_records - len(values)]
@@ -90,14 +88,11 @@ class BlockReader(SourceReader):
 
     def close(self) -> None:
         self._key, self._block = None, ([], None)
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        super().close()
 
 
 def _split(file: InputFile, start: Any, end: Any) -> Split:
-    data = {"path": file.path, "size": file.size_bytes, "version": file.version}
-    return Split(f"{file.path}#block-{start}", {**data, "start": start, "end": end}, start=None)
+    return file.split(f"block-{start}", None, start=start, end=end)
 
 
 class AvroFormat(BulkFormat):
@@ -175,15 +170,14 @@ class _AvroFile(BlockFile):
 
     def _behind(self, at: int) -> int | None:
         """Returns where the block that begins at a byte ends; None at the end of the file."""
-        head = io.BytesIO(self._at(at, 2 * 10))
-        if not head.getbuffer():
+        head = self._at(at, 2 * 10)
+        if not head:
             return None
         try:
-            _number(head)
-            size = _number(head)
+            size, length = zigzag(head, zigzag(head, 0)[1])
         except IndexError:
             raise self._damaged(at) from None
-        end = at + head.tell() + size + _SYNC_BYTES
+        end = at + length + size + _SYNC_BYTES
         if size < 0 or self._at(end - _SYNC_BYTES, _SYNC_BYTES) != self._sync:
             raise self._damaged(at)
         return end
@@ -206,17 +200,6 @@ class _AvroFile(BlockFile):
 
     def close(self) -> None:
         self._stream.close()
-
-
-def _number(stream: io.BytesIO) -> int:
-    """Reads a number as Avro writes it."""
-    value = shift = 0
-    while True:
-        byte = stream.read(1)[0]
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1)
 
 
 class AvroInputFormat:

@@ -33,7 +33,7 @@ class ColumnRangeReader(RangeReader):
         self._skip_reads = 0
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
-        file = self._opened(split.data)
+        file = self.opened(split.data)
         end: int | None = split.data["end"]
         if position == split.start:
             position = file.first_record(position)
@@ -60,7 +60,7 @@ class ColumnRangeReader(RangeReader):
 
     def _records(self, split: Split, position: int, end: int | None, count: int) -> list[Any]:
         limit = sys.maxsize if end is None else end
-        return self._opened(split.data).records(position, limit, end, count)[0]
+        return self.opened(split.data).records(position, limit, end, count)[0]
 
     def _parser_of(self, file: OpenFile) -> ColumnParser | None:
         names = file.parser.file_columns  # type: ignore[attr-defined]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import glob
 import os
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from penstock.connectors.source import SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError, ProgramError
 from penstock.files.urls import canonical_url, shared_storages
 
@@ -34,6 +36,11 @@ class InputFile:
     size_bytes: int
     # Nanoseconds of the last change for local files, else a text of the storage.
     version: int | str
+
+    def split(self, name: str, position: Any = 0, **more: Any) -> Split:
+        """Returns a split of the file, with what else its reader needs."""
+        data = {"path": self.path, "size": self.size_bytes, "version": self.version}
+        return Split(f"{self.path}#{name}", {**data, **more}, position)
 
     def describe(self) -> str:
         """Returns size and version for an error."""
@@ -129,6 +136,36 @@ class Inputs:
             ConfigurationError: A package for its scheme is not installed.
         """
         return shared_storages(self.settings).locate(url)
+
+
+Opened = TypeVar("Opened")
+
+
+class FileReader(SourceReader, Generic[Opened]):
+    """Base of readers of files; keeps the file of the last split open."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._path: str | None = None
+        self._file: Any = None
+
+    @abstractmethod
+    def open_file(self, path: str) -> Opened:
+        """Opens a file."""
+
+    def opened(self, data: dict[str, Any]) -> Opened:
+        """Returns the file of a split, which must be what it was when it was found."""
+        found = InputFile(data["path"], data["size"], data["version"])
+        self._inputs.check_unchanged(found)
+        if self._file is None or self._path != found.path:
+            self.close()
+            self._file, self._path = self.open_file(found.path), found.path
+        return self._file  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 PLAIN: Final = Inputs()

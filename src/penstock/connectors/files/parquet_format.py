@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
-from penstock.connectors.files.inputs import PLAIN, InputFile, Inputs
+from penstock.connectors.files.inputs import PLAIN, FileReader, InputFile, Inputs
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError
 from penstock.core.records import ColumnBatch, ColumnName, LazyRows, NotColumnar
@@ -93,13 +93,7 @@ class ParquetFormat(BulkFormat):
 
 
 def _split(file: InputFile, groups: list[int]) -> Split:
-    data = {
-        "path": file.path,
-        "size": file.size_bytes,
-        "version": file.version,
-        "groups": tuple(groups),
-    }
-    return Split(f"{file.path}#group-{groups[0]}", data)
+    return file.split(f"group-{groups[0]}", groups=tuple(groups))
 
 
 BulkFormat.parquet_format = ParquetFormat
@@ -201,19 +195,17 @@ class _Group:
         return self._table.slice(skipped - self._first, length)
 
 
-class _ParquetReader(SourceReader):
+class _ParquetReader(FileReader[_ParquetFile]):
     def __init__(self, record_format: ParquetFormat, inputs: Inputs) -> None:
+        super().__init__(inputs)
         self._columns = record_format.columns
         self._records = record_format.records
         self._finish = record_format.finish
-        self._inputs = inputs
-        self._path: str | None = None
-        self._file: _ParquetFile | None = None
         self._number = -1
         self._group: Any = None
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
-        file = self._opened(split.data)
+        file = self.opened(split.data)
         pieces, position, finished = _pieces(file.metadata, split.data["groups"], position, budget)
         values: list[Any] = []
         for group, skipped, length in pieces:
@@ -231,22 +223,14 @@ class _ParquetReader(SourceReader):
         rows = list(zip(*columns, strict=True)) if columns else [()] * length
         return self._make(rows)
 
-    def _opened(self, data: dict[str, Any]) -> _ParquetFile:
-        found = InputFile(data["path"], data["size"], data["version"])
-        self._inputs.check_unchanged(found)
-        if self._file is None or self._path != found.path:
-            self.close()
-            self._file = _ParquetFile(found.path, self._inputs)
-            self._path = found.path
-            names = self._columns or self._file.names
-            self._make: RecordMaker = record_maker(self._records, names)
-        return self._file
+    def open_file(self, path: str) -> _ParquetFile:
+        file = _ParquetFile(path, self._inputs)
+        self._make: RecordMaker = record_maker(self._records, self._columns or file.names)
+        return file
 
     def close(self) -> None:
         self._number, self._group = -1, None
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        super().close()
 
 
 def _pieces(
@@ -295,7 +279,7 @@ class _ColumnReader(_ParquetReader):
         self._needed: Any = None
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
-        file = self._opened(split.data)
+        file = self.opened(split.data)
         names = self._columns or file.names
         fields = [names[name] if isinstance(name, int) else name for name in self._arrow]
         if any(name not in names for name in fields) or len(set(names)) != len(names):
@@ -307,7 +291,7 @@ class _ColumnReader(_ParquetReader):
         pieces, position, finished = _pieces(metadata, groups, position, budget)
 
         def rows() -> list[Any]:
-            opened = self._opened(split.data)
+            opened = self.opened(split.data)
             return [row for piece in pieces for row in self._rows(opened, *piece)]
 
         parts = [self._part(file, fields, *piece) for piece in pieces]

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Final, cast
 
 from penstock.connectors.files.formats import Block, Parsed, RecordParser, StreamFormat
-from penstock.connectors.files.inputs import PLAIN, ByteWindow, InputFile, Inputs
-from penstock.connectors.source import Budget, ReadResult, SourceReader, Split
+from penstock.connectors.files.inputs import PLAIN, ByteWindow, FileReader, Inputs
+from penstock.connectors.source import Budget, ReadResult, Split
 from penstock.core.errors import InputError, UnsupportedError
 
 # -- what is inside a file -------------------------------------------------------------------------
@@ -90,17 +90,18 @@ _MAX_PIECE: Final = 8 * 1024 * 1024
 """Bytes parsed at a time; a cache size, without influence on what a read returns."""
 
 
-class RangeReader(SourceReader):
-    """Reads splits of a `StreamFormat`; keeps the file of the last split open."""
+class RangeReader(FileReader["OpenFile"]):
+    """Reads splits of a `StreamFormat`."""
 
     def __init__(self, record_format: StreamFormat, inputs: Inputs = PLAIN) -> None:
+        super().__init__(inputs)
         self._format = record_format
-        self._inputs = inputs
-        self._path: str | None = None
-        self._open_file: OpenFile | None = None
+
+    def open_file(self, path: str) -> OpenFile:
+        return OpenFile(self._format, path, self._inputs)
 
     def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
-        file = self._opened(split.data)
+        file = self.opened(split.data)
         end: int | None = split.data["end"]
         if position == split.start:
             position = file.first_record(position)
@@ -111,33 +112,19 @@ class RangeReader(SourceReader):
         finished = file.is_at_end(reached) if end is None else reached >= end
         return ReadResult(values, reached, finished=finished, has_more=not finished)
 
-    def _opened(self, data: dict[str, Any]) -> OpenFile:
-        found = InputFile(data["path"], data["size"], data["version"])
-        self._inputs.check_unchanged(found)
-        if self._open_file is None or self._path != found.path:
-            self.close()
-            self._open_file = OpenFile(self._format, found, self._inputs)
-            self._path = found.path
-        return self._open_file
-
-    def close(self) -> None:
-        if self._open_file is not None:
-            self._open_file.close()
-            self._open_file = None
-
 
 class OpenFile:
     """One file, seen through a window and a parser."""
 
-    def __init__(self, record_format: StreamFormat, file: InputFile, inputs: Inputs) -> None:
-        self._path = file.path
-        self._window = open_window(record_format, file.path, inputs)
+    def __init__(self, record_format: StreamFormat, path: str, inputs: Inputs) -> None:
+        self._path = path
+        self._window = open_window(record_format, path, inputs)
         self.parser: RecordParser = record_format.create_parser()
         self.column_parser: Any = None
         """Whatever parses the same into columns, kept by the reader that does."""
         self._is_utf8 = record_format.needs_transcoding or record_format.charset == "utf-8"
         try:
-            self._header_end = self.parser.skip_header(self._window, file.path)
+            self._header_end = self.parser.skip_header(self._window, path)
         except BaseException:
             self._window.close()
             raise

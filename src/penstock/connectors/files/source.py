@@ -261,8 +261,7 @@ class FileSource(Source):
 
 
 def _range(file: InputFile, start: int, end: int | None) -> Split:
-    data = {"path": file.path, "size": file.size_bytes, "version": file.version, "end": end}
-    return Split(f"{file.path}#{start}", data, start=start)
+    return file.split(str(start), start, end=end)
 
 
 def _milliseconds(duration: Any) -> int:

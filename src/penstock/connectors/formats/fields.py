@@ -190,6 +190,17 @@ _FROM_TEXT: Final[dict[BasicType, Convert]] = {
 }
 
 
+def zigzag(data: bytes, at: int) -> tuple[int, int]:
+    """Reads a whole number as Avro and Protocol Buffers write it; returns also where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), at
+
+
 # -- rows that are written -------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.connectors.formats.fields import Convert, RowSerializationSchema, inside
+from penstock.connectors.formats.fields import Convert, RowSerializationSchema, inside, zigzag
 from penstock.connectors.serialization import DeserializationSchema
 from penstock.core.errors import InputError, ProgramError, module_of_extra
 from penstock.core.row import Row
@@ -205,20 +205,10 @@ def _without_head(message: bytes) -> bytes:
             f"a message begins with {message[:6]!r}, but one with a schema of a registry begins "
             "with a zero byte, four bytes of an id, and the place of the message in its file."
         )
-    count, at = _varint(message, 5)
+    count, at = zigzag(message, 5)
     for _ in range(count):
-        _, at = _varint(message, at)
+        _, at = zigzag(message, at)
     return message[at:]
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), at
 
 
 class ProtobufRowSerializationSchema(RowSerializationSchema):
