@@ -15,13 +15,16 @@ import fastavro
 import pyarrow as arrow
 from pyarrow import orc, parquet
 
-from penstock.connectors.collection import CollectionSource
 from penstock.connectors.custom import PythonSource, Timestamped, Watermark
 from penstock.connectors.demo_events import DemoEvents, DemoEventSource
 from penstock.connectors.files.block_formats import AvroFormat, OrcFormat
 from penstock.connectors.files.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.source import FileSource
-from penstock.connectors.generator import DataGeneratorSource, NumberSequenceSource
+from penstock.connectors.generator import (
+    CollectionSource,
+    DataGeneratorSource,
+    NumberSequenceSource,
+)
 from penstock.connectors.jdbc.source import JdbcSource
 
 if TYPE_CHECKING:

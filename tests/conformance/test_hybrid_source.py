@@ -9,8 +9,7 @@ import pytest
 from recovery_kit import Faults, environment
 
 from penstock.common import WatermarkStrategy
-from penstock.connectors.collection import CollectionSource
-from penstock.connectors.generator import NumberSequenceSource
+from penstock.connectors.generator import CollectionSource, NumberSequenceSource
 from penstock.core.errors import ProgramError
 from penstock.datastream.connectors import PythonSink, PythonSource
 from penstock.datastream.connectors.hybrid_source import HybridSource

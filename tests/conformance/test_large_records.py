@@ -10,11 +10,10 @@ import pytest
 from pyarrow import parquet
 from source_rows import SOURCES, lines_of
 
-from penstock.connectors.collection import CollectionSource
 from penstock.connectors.custom import PythonSource
 from penstock.connectors.files.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.source import FileSource
-from penstock.connectors.generator import DataGeneratorSource
+from penstock.connectors.generator import CollectionSource, DataGeneratorSource
 from penstock.connectors.source import Budget, MeteredReader, ReadResult, Source, Split
 from penstock.core.times import NO_TIMESTAMP
 

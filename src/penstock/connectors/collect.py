@@ -105,6 +105,8 @@ class CollectSink(Sink):
         name: The receiver's name.
     """
 
+    _default_name = "Collect Sink"
+
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -114,15 +116,21 @@ class CollectSink(Sink):
     def create_committer(self) -> Committer:
         return _CollectCommitter(self.name)
 
-    def default_name(self) -> str:
-        return "Collect Sink"
 
+class _Writer(SinkWriter):
+    """Has one committable for each epoch with output."""
 
-class _CollectWriter(SinkWriter):
     def __init__(self, context: WriterContext) -> None:
         self._context = context
-        self._chunks: list[bytes] = []
+        self._chunks: list[Any] = []
 
+    def prepare_commit(self) -> list[Any]:
+        context = self._context
+        output = (context.epoch, context.subtask, context.attempt_id, self._chunks)
+        return [output] if self._chunks else []
+
+
+class _CollectWriter(_Writer):
     def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
         # Pickled at once: a function may change a record after it has been written.
         try:
@@ -132,12 +140,6 @@ class _CollectWriter(SinkWriter):
                 f"the records of execute_and_collect() cannot be sent to the program: {error}. "
                 "Map them to plain values first."
             ) from None
-
-    def prepare_commit(self) -> list[Any]:
-        if not self._chunks:
-            return []
-        context = self._context
-        return [(context.epoch, context.subtask, context.attempt_id, self._chunks)]
 
 
 class _CollectCommitter(Committer):
@@ -223,26 +225,19 @@ def format_row(value: Any) -> str:
     return str(value)
 
 
-class _PrintWriter(SinkWriter):
+class _PrintWriter(_Writer):
     def __init__(
         self, context: WriterContext, prefix: str, formatter: Callable[[Any], str]
     ) -> None:
-        self._context = context
+        super().__init__(context)
         self._prefix = prefix
         self._formatter = formatter
-        self._texts: list[str] = []
 
     def write(self, values: list[Any], timestamps: list[int] | None, watermark: int) -> None:
         if values:
             prefix = self._prefix
             lines = map(self._formatter, values)
-            self._texts.append(prefix + f"\n{prefix}".join(lines) + "\n")
-
-    def prepare_commit(self) -> list[Any]:
-        if not self._texts:
-            return []
-        context = self._context
-        return [(context.epoch, context.subtask, context.attempt_id, "".join(self._texts))]
+            self._chunks.append(prefix + f"\n{prefix}".join(lines) + "\n")
 
 
 _PRINTED: Final[dict[tuple[str, str], DeliveredOutput]] = {}
@@ -258,5 +253,6 @@ class _PrintCommitter(Committer):
     def commit(self, committables: list[Any], context: CommitContext) -> None:
         stream = sys.stderr if self._to_stderr else sys.stdout
         printed = _PRINTED.setdefault((context.job_id, context.uid), DeliveredOutput())
-        stream.writelines(printed.new(committables))
+        for texts in printed.new(committables):
+            stream.writelines(texts)
         stream.flush()

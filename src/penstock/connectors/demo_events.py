@@ -131,6 +131,8 @@ class DemoEventSource(GeneratedSource):
         settings: As for `DemoEvents`; with a rate, it is the speed of event time too.
     """
 
+    _default_name = "Demo Events"
+
     def __init__(
         self,
         count: int | None = None,
@@ -147,9 +149,6 @@ class DemoEventSource(GeneratedSource):
 
     def create_reader(self) -> SourceReader:
         return _DemoReader(DemoEvents(**self._settings), self._count, self._rate)
-
-    def default_name(self) -> str:
-        return "Demo Events"
 
 
 class _DemoReader(SourceReader):

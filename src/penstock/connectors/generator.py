@@ -1,15 +1,20 @@
-"""Records made by a function of their index.
+"""Records that the program holds itself, or makes by a function of their index.
 
-Index space is dealt out to `num_splits` splits in blocks of 1024, so that all splits advance
-together. A rate is a schedule: record *n* of a split is due `n / rate` after the split was first
-read. That start is part of the position, so a replay sees the same schedule, and what fell due
-while the job was down is made up for.
+Those of a collection are pickled when the program is built, so that later changes to the list do
+not count, and unpickled anew by each read, so that a function that changes a record does not change
+the input.
+
+Of generated records, index space is dealt out to `num_splits` splits in blocks of 1024, so that all
+splits advance together. A rate is a schedule: record *n* of a split is due `n / rate` after the
+split was first read. That start is part of the position, so a replay sees the same schedule, and
+what fell due while the job was down is made up for.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random  # noqa: TID251 - only instances with the user's seed
@@ -26,6 +31,74 @@ from penstock.connectors.source import (
 )
 from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError
+from penstock.core.records import mean_bytes
+
+_CHUNK: Final = 8192
+_CHUNK_BYTES: Final = 8 << 20
+"""About so many bytes at most: each read unpickles a whole chunk."""
+
+
+class CollectionSource(Source):
+    """Reads a collection in its order; several subtasks share it by chunks.
+
+    Args:
+        items: The records.
+        chunking: Records of one split, at most.
+    """
+
+    _default_name = "Collection Source"
+    boundedness = Boundedness.BOUNDED
+
+    def __init__(self, items: Iterable[Any], chunking: int = _CHUNK) -> None:
+        if chunking < 1:
+            raise ProgramError(f"chunking is {chunking}; it must be 1 or more.")
+        listed = [item if type(item) in IMMUTABLE else snapshot(item) for item in items]
+        self._sizes: list[int] = []
+        self._chunks: list[bytes | list[Any]] = []
+        at = 0
+        while at < len(listed):
+            chunk = listed[at : at + chunking]
+            chunk = chunk[: max(1, int(_CHUNK_BYTES / mean_bytes(chunk)))]
+            self._sizes.append(len(chunk))
+            self._chunks.append(_freeze(chunk, at))
+            at += len(chunk)
+
+    def discover(self, state: Any, now_ms: int) -> Discovery:
+        if state is not None:
+            return Discovery((), state, complete=True)
+        splits = tuple(Split(f"chunk-{number}", number) for number in range(len(self._chunks)))
+        return Discovery(splits, {"chunks": len(splits)}, complete=True)
+
+    def create_reader(self) -> SourceReader:
+        return _CollectionReader(self._chunks, self._sizes)
+
+
+class _CollectionReader(SourceReader):
+    def __init__(self, chunks: list[bytes | list[Any]], sizes: list[int]) -> None:
+        self._chunks = chunks
+        self._sizes = sizes
+
+    def read(self, split: Split, position: Any, budget: Budget) -> ReadResult:
+        size = self._sizes[split.data]
+        end = min(size, position + budget.max_records)
+        chunk = self._chunks[split.data]
+        values = pickle.loads(chunk) if isinstance(chunk, bytes) else copy.deepcopy(chunk)
+        if position > 0 or end < size:
+            values = values[position:end]
+        return ReadResult(values, end, finished=end == size, has_more=end < size)
+
+
+def _freeze(items: list[Any], first: int) -> bytes | list[Any]:
+    try:
+        frozen = pickle.dumps(items, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise ProgramError(
+            f"a record of the collection, one of numbers {first} to {first + len(items) - 1}, "
+            f"cannot be pickled: {error}. Use plain values, or classes defined in a module."
+        ) from error
+    # A class of the user's script is known to a worker by value only, through the pickled job.
+    return items if b"__main__" in frozen else frozen
+
 
 _SPLITS_OF_A_SUBTASK: Final = 4
 """More than one, so that a subtask that is done early can take over from a slower one."""
@@ -41,6 +114,7 @@ class NumberSequenceSource(Source):
         end: Last number, at least `start`.
     """
 
+    _default_name = "Sequence Source"
     boundedness = Boundedness.BOUNDED
 
     def __init__(self, start: int, end: int) -> None:
@@ -71,9 +145,6 @@ class NumberSequenceSource(Source):
 
     def create_reader(self) -> SourceReader:
         return _NumberReader()
-
-    def default_name(self) -> str:
-        return "Sequence Source"
 
 
 class _NumberReader(SourceReader):
@@ -143,6 +214,8 @@ class DataGeneratorSource(GeneratedSource):
         num_splits: Splits, read side by side; None = as many as subtasks.
     """
 
+    _default_name = "Data Generator Source"
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -158,9 +231,6 @@ class DataGeneratorSource(GeneratedSource):
 
     def create_reader(self) -> SourceReader:
         return _GeneratorReader(self._function, self._count, self._rate, self._seed)
-
-    def default_name(self) -> str:
-        return "Data Generator Source"
 
 
 class _GeneratorReader(SourceReader):

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 class HybridSource(Source):
     """Reads one source after the other; made by `HybridSource.builder(first)`."""
 
+    _default_name = "Hybrid Source"
+
     def __init__(self, sources: tuple[Source, ...]) -> None:
         self._sources = sources
 
@@ -102,9 +104,6 @@ class HybridSource(Source):
     @property
     def emits_watermarks(self) -> bool:
         return self._sources[0].emits_watermarks
-
-    def default_name(self) -> str:
-        return "Hybrid Source"
 
 
 class _HybridReader(SourceReader):

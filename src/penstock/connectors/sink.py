@@ -121,6 +121,8 @@ class Committer(ABC):
 class Sink(ABC):
     """A sink; picklable."""
 
+    _default_name: ClassVar[str] = ""
+
     @abstractmethod
     def create_writer(self, context: WriterContext) -> SinkWriter:
         """Makes the writer of one epoch; runs in the worker."""
@@ -142,7 +144,7 @@ class Sink(ABC):
 
     def default_name(self) -> str:
         """Name of the operator unless the program gives one."""
-        return f"Sink: {type(self).__name__}"
+        return self._default_name or f"Sink: {type(self).__name__}"
 
 
 class NothingToCommit(Committer):

@@ -44,6 +44,8 @@ class SocketTextSource(Source):
             has ended the connection; 0 ends the stream then, and -1 has no end.
     """
 
+    _default_name = "Socket Stream"
+
     def __init__(self, host: str, port: int, delimiter: str = "\n", max_retries: int = 0) -> None:
         if not 0 < port < 1 << 16:
             raise ProgramError(f"socket_text_stream({host!r}, {port!r}): this is no port.")
@@ -69,9 +71,6 @@ class SocketTextSource(Source):
 
     def produced_type(self) -> Any:
         return Types.STRING()
-
-    def default_name(self) -> str:
-        return "Socket Stream"
 
 
 class _Reader(SourceReader):

@@ -17,7 +17,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.core.records import ColumnBatch, ColumnName, NotColumnar, mean_bytes
 from penstock.core.times import NO_TIMESTAMP
@@ -210,6 +210,8 @@ _MOST_PARTS: Final = 16
 class Source(ABC):
     """A replayable source; picklable."""
 
+    _default_name: ClassVar[str] = ""
+
     @property
     @abstractmethod
     def boundedness(self) -> Boundedness:
@@ -288,4 +290,4 @@ class Source(ABC):
 
     def default_name(self) -> str:
         """Name of the operator unless the program gives one."""
-        return type(self).__name__
+        return self._default_name or type(self).__name__

@@ -74,6 +74,8 @@ class SparkSink(Sink):
             from the records.
     """
 
+    _default_name = "Spark Sink"
+
     def __init__(  # noqa: PLR0913 - one argument per part of a DataFrameWriter call
         self,
         function: Callable[[Any, int], None] | None = None,
@@ -122,9 +124,6 @@ class SparkSink(Sink):
             writer.save()
         else:
             writer.save(self._path)
-
-    def default_name(self) -> str:
-        return "Spark Sink"
 
 
 def _folder(scratch_dir: str, job_id: str, uid: str) -> Path:

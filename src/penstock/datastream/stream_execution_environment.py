@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.job_client import JobClient
-from penstock.connectors.collection import CollectionSource
+from penstock.connectors.generator import CollectionSource
 from penstock.connectors.source import Source
 from penstock.core.config_file import load_configuration
 from penstock.core.errors import EnvironmentError_, InputError, ProgramError

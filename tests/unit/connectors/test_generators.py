@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.connectors.collection import CollectionSource
 from penstock.connectors.custom import PythonSource, Timestamped, Watermark
 from penstock.connectors.demo_events import DemoEvents, DemoEventSource
-from penstock.connectors.generator import DataGeneratorSource, NumberSequenceSource
+from penstock.connectors.generator import (
+    CollectionSource,
+    DataGeneratorSource,
+    NumberSequenceSource,
+)
 from penstock.connectors.source import Boundedness, Budget, ReadResult, Source
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP

@@ -110,6 +110,7 @@ class BulkBuilder(_Builder):
 class FileSink(Sink):
     """Writes files exactly once; made by `for_row_format` or `for_bulk_format`."""
 
+    _default_name = "File Sink"
     RowFormatBuilder = RowBuilder
     BulkFormatBuilder = BulkBuilder
 
@@ -149,9 +150,6 @@ class FileSink(Sink):
         if not isinstance(output_format, Encoder):
             return self
         return FileSink(replace(self._settings, output_format=output_format.with_text(text)))
-
-    def default_name(self) -> str:
-        return "File Sink"
 
 
 class StreamingFileSink(FileSink):

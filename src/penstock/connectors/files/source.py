@@ -141,6 +141,8 @@ class FileSourceBuilder:
 class FileSource(Source):
     """Reads files; made by `for_record_stream_format` or `for_bulk_file_format`."""
 
+    _default_name = "File Source"
+
     def __init__(self, settings: _Settings) -> None:
         self._settings = settings
 
@@ -255,9 +257,6 @@ class FileSource(Source):
         if isinstance(record_format, CsvFormat) and record_format.arrow is not None:
             return ColumnRangeReader(record_format, inputs)
         return RangeReader(record_format, inputs)
-
-    def default_name(self) -> str:
-        return "File Source"
 
 
 def _range(file: InputFile, start: int, end: int | None) -> Split:

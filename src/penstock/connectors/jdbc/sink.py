@@ -42,6 +42,8 @@ from penstock.core.errors import ProgramError, shorten
 class JdbcSink(DirectSink):
     """Writes to a database; made by `JdbcSink.sink` or `JdbcSink.exactly_once_sink`."""
 
+    _default_name = "JDBC Sink"
+
     def __init__(self, settings: JdbcSinkSettings, *, is_exactly_once: bool) -> None:
         self._settings = settings
         self._is_exactly_once = is_exactly_once
@@ -114,9 +116,6 @@ class JdbcSink(DirectSink):
     def create_committer(self) -> Committer:
         # In any case: a savepoint may owe what the program wrote exactly once before.
         return JdbcCommitter(self._settings)
-
-    def default_name(self) -> str:
-        return "JDBC Sink"
 
 
 def _checked(

@@ -108,6 +108,8 @@ class _Queries:
 class JdbcSource(Source):
     """Reads a query; made by `JdbcSource.builder()`."""
 
+    _default_name = "JDBC Source"
+
     def __init__(self, settings: JdbcSourceSettings) -> None:
         self._settings = settings
         self._settled: _Settled | None = None
@@ -194,9 +196,6 @@ class JdbcSource(Source):
 
     def produced_type(self) -> TypeInformation | None:
         return self._settings.type_info
-
-    def default_name(self) -> str:
-        return "JDBC Source"
 
 
 def _ranges(least: Any, greatest: Any, count: int) -> list[Split]:

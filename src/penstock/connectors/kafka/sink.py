@@ -48,6 +48,8 @@ _WANTS_MORE: Final = "DeliveryGuarantee.AT_LEAST_ONCE fails the job instead, and
 class KafkaSink(DirectSink):
     """Writes to Kafka; made by `KafkaSink.builder()`."""
 
+    _default_name = "Kafka Sink"
+
     def __init__(self, settings: KafkaSinkSettings) -> None:
         self._settings = settings
         self._of_subtask: dict[tuple[int, int], KafkaSinkSettings] = {}
@@ -90,9 +92,6 @@ class KafkaSink(DirectSink):
     def create_committer(self) -> Committer:
         # Whatever the guarantee is now: a savepoint may owe what was written exactly once before.
         return Publishing(self._settings)
-
-    def default_name(self) -> str:
-        return "Kafka Sink"
 
 
 class _Output:

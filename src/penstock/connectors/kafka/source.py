@@ -56,6 +56,8 @@ _EARLIEST: Final = KafkaOffsetsInitializer.earliest()
 class KafkaSource(Source):
     """Reads topics of Kafka; made by `KafkaSource.builder()`."""
 
+    _default_name = "Kafka Source"
+
     def __init__(self, settings: KafkaSourceSettings) -> None:
         self._settings = settings
         self._driver: _DriverSide | None = None
@@ -104,9 +106,6 @@ class KafkaSource(Source):
         if self._driver is None:
             self._driver = _DriverSide(self._settings)
         return self._driver
-
-    def default_name(self) -> str:
-        return "Kafka Source"
 
 
 class _DriverSide:

@@ -59,6 +59,8 @@ class DeltaSink(Sink):
             of one key must come to one subtask, as behind `key_by`.
     """
 
+    _default_name = "Delta Sink"
+
     def __init__(
         self,
         table: str,
@@ -93,9 +95,6 @@ class DeltaSink(Sink):
 
     def create_committer(self) -> Committer:
         return _DeltaCommitter(self)
-
-    def default_name(self) -> str:
-        return "Delta Sink"
 
 
 class _DeltaCommitter(LakeCommitter):
@@ -196,6 +195,8 @@ class IcebergSink(Sink):
         schema: A `pyarrow.Schema`; records are rows, dicts or tuples with its fields.
     """
 
+    _default_name = "Iceberg Sink"
+
     def __init__(self, catalog: Mapping[str, str], table: str, schema: Any) -> None:
         checked_columns(schema, "an IcebergSink")
         checked_place(catalog, table, "an IcebergSink")
@@ -208,9 +209,6 @@ class IcebergSink(Sink):
 
     def create_committer(self) -> Committer:
         return _IcebergCommitter(self)
-
-    def default_name(self) -> str:
-        return "Iceberg Sink"
 
 
 class _IcebergCommitter(LakeCommitter):

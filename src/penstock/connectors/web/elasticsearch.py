@@ -54,6 +54,12 @@ class ElasticsearchEmitter:
     doc_type: str | None
     is_dynamic: bool
 
+    def __post_init__(self) -> None:
+        if not self.index or not isinstance(self.index, str):
+            raise ProgramError(
+                f"an ElasticsearchEmitter needs the name of an index, not {self.index!r}."
+            )
+
     @staticmethod
     def static_index(
         index: str, key_field: str | None = None, doc_type: str | None = None
@@ -71,7 +77,7 @@ class ElasticsearchEmitter:
             [(b'{"update":{"_index":"users","_id":"7","retry_on_conflict":5}}',
               b'{"doc":{"id":7,"name":"Ada"},"doc_as_upsert":true}')]
         """
-        return _emitter(index, key_field, doc_type, is_dynamic=False)
+        return ElasticsearchEmitter(index, key_field, doc_type, is_dynamic=False)
 
     @staticmethod
     def dynamic_index(
@@ -89,7 +95,7 @@ class ElasticsearchEmitter:
             >>> emitter.lines([{"day": "monday", "clicks": 3}])
             [(b'{"index":{"_index":"monday"}}', b'{"day":"monday","clicks":3}')]
         """
-        return _emitter(index_field, key_field, doc_type, is_dynamic=True)
+        return ElasticsearchEmitter(index_field, key_field, doc_type, is_dynamic=True)
 
     def lines(self, records: list[Any]) -> list[tuple[bytes, bytes]]:
         """Returns two lines of a bulk request for each record: what to do, and with what."""
@@ -117,14 +123,6 @@ class ElasticsearchEmitter:
 
 class _Unfit(TypeError):
     """Says after the text of a record what is wrong with it."""
-
-
-def _emitter(
-    index: str, key_field: str | None, doc_type: str | None, *, is_dynamic: bool
-) -> ElasticsearchEmitter:
-    if not index or not isinstance(index, str):
-        raise ProgramError(f"an ElasticsearchEmitter needs the name of an index, not {index!r}.")
-    return ElasticsearchEmitter(index, key_field, doc_type, is_dynamic)
 
 
 def _field(record: Any, name: str) -> Any:
@@ -160,6 +158,8 @@ class _Settings:
 class ElasticsearchSink(DirectSink):
     """Writes documents; made by `Elasticsearch7SinkBuilder`, for OpenSearch too."""
 
+    _default_name = "Elasticsearch Sink"
+
     def __init__(self, settings: _Settings) -> None:
         self._settings = settings
 
@@ -168,9 +168,6 @@ class ElasticsearchSink(DirectSink):
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return _Writer(self._settings, self.client())
-
-    def default_name(self) -> str:
-        return "Elasticsearch Sink"
 
 
 class _Writer(SinkWriter):

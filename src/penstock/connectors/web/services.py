@@ -48,6 +48,8 @@ class HttpSink(DirectSink):
         batch_size: How many records are one request, as a JSON array.
     """
 
+    _default_name = "HTTP Sink"
+
     def __init__(  # noqa: PLR0913
         self,
         url: str,
@@ -78,9 +80,6 @@ class HttpSink(DirectSink):
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return BatchWriter(self._send, self._batch_size)
-
-    def default_name(self) -> str:
-        return "HTTP Sink"
 
     def _send(self, records: list[Any]) -> None:
         record = records if self._batch_size > 1 else records[0]
@@ -126,6 +125,8 @@ class RedisSink(DirectSink):
         ca_file: Certificates to trust, instead of the system's.
     """
 
+    _default_name = "Redis Sink"
+
     def __init__(
         self,
         url: str,
@@ -150,9 +151,6 @@ class RedisSink(DirectSink):
 
     def _commands(self, values: list[Any]) -> list[Command]:
         return [found for found in map(self._command, values) if found is not None]
-
-    def default_name(self) -> str:
-        return "Redis Sink"
 
 
 class _RedisAddress:
