@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow
 
 from penstock.common import Configuration, Row, Types, WatermarkStrategy
-from penstock.connectors.jdbc import publishing
-from penstock.connectors.lake import iceberg
+from penstock.connectors.jdbc import writing
+from penstock.connectors.lake import sinks
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import PythonSource
 from penstock.datastream.connectors.delta import DeltaSink, DeltaSource
@@ -149,5 +149,5 @@ def main(directory: Path, url: str, parallelism: int, number: int, more: str) ->
 
 if __name__ == "__main__":
     if os.environ.get("TABLE_KILL_BREAK"):  # A broken build, which the tests have to notice.
-        publishing.covers = iceberg.covers = lambda *_: False
+        writing.covers = sinks.covers = lambda *_: False
     main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
