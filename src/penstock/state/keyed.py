@@ -57,6 +57,9 @@ class KeyedState(ABC):
         processing_timers: Timers in processing time.
     """
 
+    # Read and written for each record: beyond some 30 attributes an object's others are slower.
+    __slots__ = ("__dict__", "key", "namespace")
+
     backend_name: str
     snapshot: Callable[[Any], Any] = staticmethod(snapshot)
     """What is put into state is copied by this."""
