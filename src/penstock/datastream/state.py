@@ -22,9 +22,9 @@ from penstock.state.descriptors import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
-from penstock.state.ttl import StateTtlConfig
 
 __all__ = [
     "AggregatingState",

@@ -59,7 +59,6 @@ from penstock.state.operator_snapshot import (
 )
 from penstock.state.operator_state import OperatorState
 from penstock.state.plain_serializer import Pickles, is_hidden
-from penstock.state.rescaling import import_version
 from penstock.state.schema import is_data
 from penstock.version import __version__
 
@@ -368,7 +367,7 @@ def _keyed(
             if regroups or (version.first_key_group <= last and first <= version.last_key_group):
                 unpickle = former.source.pickles is Pickles.ALLOW
                 local = local_keyed_state(version)
-                import_version(state, local, unpickle=unpickle, without=replaced)
+                state.import_version(local, unpickle=unpickle, without=replaced)
 
     for descriptor, entries in change.keyed:
         writers = [_writer(state, descriptor) for state in states]

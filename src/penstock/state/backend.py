@@ -13,13 +13,12 @@ from penstock.state.heap import HASHMAP, HeapListTable, HeapMapTable, HeapValueT
 from penstock.state.keyed import KeyedState
 from penstock.state.payload import Payload, TableColumns
 from penstock.state.plain_serializer import Pickles
-from penstock.state.rescaling import import_versions
 from penstock.state.rocksdb.backend import ROCKSDB, RocksKeyedState
 from penstock.state.rocksdb.base import RocksLimits, RocksSettings, require_rocksdict
-from penstock.state.ttl import changed_content, retimed
+from penstock.state.tables import changed_content, retimed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from penstock.core.handles import KeyedStateVersion
     from penstock.files.area import FileArea
@@ -106,9 +105,6 @@ class HeapKeyedState(KeyedState):
 
     def _load_base(self, version: KeyedStateVersion) -> None:
         self._replay(version.base)
-
-    def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
-        import_versions(self, versions)
 
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         tables = []

@@ -32,7 +32,7 @@ from penstock.core.types import (
 )
 from penstock.state.plain_serializer import Pickles, refusal
 from penstock.state.schema import LISTS, PLAIN, basic_type_of, is_data, parse_schema, schema_text
-from penstock.state.ttl import changed_columns, keeping_times, retimed
+from penstock.state.tables import changed_columns, keeping_times, retimed
 
 if TYPE_CHECKING:
     from penstock.state.descriptors import StateDescriptor

@@ -16,9 +16,11 @@ from penstock.state.tables import (
     Spaces,
     Table,
     ValueTable,
+    changed_columns,
+    keeping_times,
     map_columns,
+    retimed,
 )
-from penstock.state.ttl import changed_columns, keeping_times, retimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

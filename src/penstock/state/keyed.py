@@ -13,6 +13,7 @@ held version. A failed `restore` or `commit` leaves nothing held, so the next re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from penstock.core.copies import snapshot
@@ -21,17 +22,28 @@ from penstock.state.delta_chain import DeltaChain, FoldPolicy, StateContext, is_
 from penstock.state.evolution import DeclaredTypes, StateFacts, table_kind
 from penstock.state.objects import Scope, VoidScope
 from penstock.state.payload import Payload, TableColumns
+from penstock.state.plain_serializer import Pickles, is_hidden
 from penstock.state.state_factory import Ttl, make_state
-from penstock.state.tables import NO_KEY, Conversion, ListTable, MapTable, Row, Table, ValueTable
+from penstock.state.tables import (
+    NO_KEY,
+    Conversion,
+    ListTable,
+    MapTable,
+    Row,
+    Table,
+    ValueTable,
+    changed_content,
+    keeping_times,
+    retimed,
+)
 from penstock.state.timers import TimerTable, timer_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.api import State
-    from penstock.state.descriptors import StateDescriptor
-    from penstock.state.ttl import StateTtlConfig
+    from penstock.state.descriptors import StateDescriptor, StateTtlConfig
 
 
 TableT = TypeVar("TableT", bound=Table)
@@ -269,17 +281,16 @@ class KeyedState(ABC):
         """
         if not versions:
             versions = (self._version(""),)
-        if len(versions) == 1 and self._covers(versions[0]):
-            self._restore_own(versions[0])
+        first, *others = versions
+        is_own = first.backend == self.backend_name and self.context.is_range_of(first)
+        if is_own and not others:
+            self._restore_own(first)
             return
         self._held = None
         self._reset_all()
         self._import(versions)
         self._needs_base = True
         self._held = self._version(_IMPORTED)
-
-    def _covers(self, version: KeyedStateVersion) -> bool:
-        return version.backend == self.backend_name and self.context.is_range_of(version)
 
     def _restore_own(self, version: KeyedStateVersion) -> None:
         held, self._held = self._held, None
@@ -309,11 +320,9 @@ class KeyedState(ABC):
             else:
                 table.apply(self._declared.adapted(part, table, self.clock.now_ms))
                 self._rewrite()
-        for timers, columns in (
-            (self.event_timers, payload.event_timers),
-            (self.processing_timers, payload.processing_timers),
-        ):
-            timers.apply(columns, is_net=not payload.covers)
+        is_net = not payload.covers
+        self.event_timers.apply(payload.event_timers, is_net=is_net)
+        self.processing_timers.apply(payload.processing_timers, is_net=is_net)
         self._delta_written(payload, size_bytes)
 
     def table_for(self, name: str, kind: str, *, timed: bool, schema: str) -> Table:
@@ -342,6 +351,65 @@ class KeyedState(ABC):
         for table in self._tables.values():
             table.reset()
 
+    # -- other key group ranges, other backends -----------------------------------------------
+
+    def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
+        """Adds what of versions of any range and backend lies in this range, entry by entry."""
+        for version in versions:
+            other = self.context.open_version(version, self.context)
+            self._import_entries(other)
+            other.close()
+
+    def import_version(
+        self, version: KeyedStateVersion, *, unpickle: bool, without: Collection[str]
+    ) -> None:
+        """Adds what a version of any number of key groups holds, except some states.
+
+        Raises:
+            StateError: Part of it is pickled, and `unpickle` does not allow to read it.
+        """
+        pickles = Pickles.ALLOW if unpickle else Pickles.OPAQUE
+        context = replace(self.context, pickles=pickles)
+        other = context.open_version(version, context)
+        self._import_entries(other, without)
+        other.close()
+
+    def _import_entries(self, other: KeyedState, without: Collection[str] = ()) -> None:
+        hidden = other.context.pickles is Pickles.OPAQUE
+        owned: dict[Any, bool] = {}
+        for row in other.entries():
+            name, _, key, *_ = row
+            if name in without:
+                continue
+            if hidden and is_hidden(row[2:]):
+                what = f"state {name!r}" if name else "a timer"
+                raise StateError(f"{what} is pickled.")
+            is_owned = owned.get(key)
+            if is_owned is None:
+                is_owned = owned[key] = self.context.owns(key)
+            if is_owned:
+                self._import_row(row, timed=other.is_timed(name), schema=other.schema_of(name))
+
+    def _import_row(self, row: Row, *, timed: bool, schema: str) -> None:
+        name, kind, key, ns, value = row
+        if not name:
+            timers = self.event_timers if kind == "event_timer" else self.processing_timers
+            timers.add(value, key, ns)
+            return
+        table = self.table_for(name, kind, timed=timed, schema=schema)
+        if table.schema != schema:
+            change = keeping_times(self.conversion(name, kind, schema, table.schema), timed=timed)
+            value = changed_content(kind, value, change)
+        if table.timed is not timed:
+            change = retimed(to_timed=table.timed, now_ms=self.clock.now_ms)
+            value = changed_content(kind, value, change)
+        if isinstance(table, MapTable):
+            table.put(key, ns, *value)
+        elif isinstance(table, ListTable):
+            table.extend(key, ns, value)
+        elif isinstance(table, ValueTable):
+            table.put(key, ns, value)
+
     # -- what a backend does ------------------------------------------------------------------
 
     @abstractmethod
@@ -351,10 +419,6 @@ class KeyedState(ABC):
     @abstractmethod
     def _load_base(self, version: KeyedStateVersion) -> None:
         """Loads the base of a version into empty tables; a version may have none."""
-
-    @abstractmethod
-    def _import(self, versions: Sequence[KeyedStateVersion]) -> None:
-        """Adds what of versions of any range and backend lies in this range."""
 
     @abstractmethod
     def _write_base(self, version_id: str) -> KeyedStateVersion:

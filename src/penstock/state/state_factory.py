@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from penstock.core.times import EpochClock
-    from penstock.state.ttl import StateTtlConfig
+    from penstock.state.descriptors import StateTtlConfig
 
 # State objects with a time to live.
 #

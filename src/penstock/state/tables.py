@@ -366,3 +366,55 @@ def map_columns(ns: Any, dirty: dict[Any, dict[Any, Any]]) -> tuple[Any, ...]:
         map_keys.append(list(changes))
         values.append(list(changes.values()))
     return ns, keys, cleared, map_keys, values, removed
+
+
+# Entries of a state with a time to live are stored as (value, last access). A state may gain or
+# lose its TTL between two runs: what was stored without one counts as accessed when it is first
+# seen with it.
+
+
+def retimed(*, to_timed: bool, now_ms: int) -> Conversion:
+    """Returns what gives values a last access, or takes it from them."""
+    if to_timed:
+        return lambda values: [(value, now_ms) for value in values]
+    return lambda values: [value for value, _ in values]
+
+
+def keeping_times(conversion: Conversion, *, timed: bool) -> Conversion:
+    """Returns a conversion of values for a table; those with a last access keep it."""
+    if not timed:
+        return conversion
+
+    def convert(values: list[Any]) -> list[Any]:
+        plain = conversion([value for value, _ in values])
+        return [(one, accessed) for one, (_, accessed) in zip(plain, values, strict=True)]
+
+    return convert
+
+
+def changed_content(kind: str, content: Any, change: Conversion) -> Any:
+    """Returns the content of one row changed: a value, a chunk of a list, or a map entry."""
+    if kind == "list":
+        return change(content)
+    if kind == "map":
+        return content[0], change([content[1]])[0]
+    return change([content])[0]
+
+
+def changed_columns(kind: str, columns: Columns, change: Conversion) -> Columns:
+    """Returns columns with their values changed; what says that something is gone stays."""
+    if kind == "value":
+        changed: Columns = []
+        for ns, keys, values in columns:
+            found = iter(change([value for value in values if value is not None]))
+            changed.append((ns, keys, [None if value is None else next(found) for value in values]))
+        return changed
+    if kind == "list":
+        return [
+            (ns, keys, starts, [None if part is None else change(part) for part in items])
+            for ns, keys, starts, items in columns
+        ]
+    return [
+        (ns, keys, cleared, map_keys, list(map(change, values)), removed)
+        for ns, keys, cleared, map_keys, values, removed in columns
+    ]

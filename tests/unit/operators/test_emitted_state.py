@@ -18,9 +18,9 @@ from penstock.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
-from penstock.state.ttl import StateTtlConfig
 from penstock.testing.harness import OneOperatorHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.PICKLED_BYTE_ARRAY())

@@ -19,7 +19,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.state.keyed import KeyedState
-from penstock.state.rescaling import import_versions
 from penstock.state.rocksdb.base import RocksBase, RocksLimits, RocksSettings
 from penstock.state.rocksdb.fold import (
     STEP_ROWS,
@@ -381,7 +380,7 @@ class RocksKeyedState(KeyedState):
             self.processing_timers.attach(has_timers=PROCESSING in domains)
             for old in olds:
                 old.close()
-        import_versions(self, [each for each in versions if each.backend != ROCKSDB])
+        super()._import([each for each in versions if each.backend != ROCKSDB])
 
     def _take_description(self, old: RocksKeyedState) -> None:
         tables = dict(old._base_tables)

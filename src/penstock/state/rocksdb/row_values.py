@@ -41,7 +41,7 @@ from penstock.state.rocksdb.rows import (
     has_plain_owner,
 )
 from penstock.state.serializers import Serializer, table_serializer
-from penstock.state.ttl import changed_content, keeping_times
+from penstock.state.tables import changed_content, keeping_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

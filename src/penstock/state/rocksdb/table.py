@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.state.rocksdb.row_values import RowValues, TableDescription, renumbered_flags
 from penstock.state.rocksdb.rows import IS_TIMED, RowKeys, frame, owner_of
-from penstock.state.tables import Columns, Conversion, Spaces, Table, ValueTable
-from penstock.state.ttl import changed_content, keeping_times, retimed
+from penstock.state.tables import (
+    Columns,
+    Conversion,
+    Spaces,
+    Table,
+    ValueTable,
+    changed_content,
+    keeping_times,
+    retimed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
