@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import JobExecutionError
-from penstock.runtime.frames import Frame, FrameKind
+from penstock.runtime.exchange import Frame, FrameKind
 from penstock.runtime.level_task import (
     EpochInterrupted,
     SubtaskCache,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.core import errors
 from penstock.core.errors import PenstockError, UserFunctionError
 from penstock.operators.errors import describe_exception
-from penstock.runtime.frames import Frame, FrameKind
+from penstock.runtime.exchange import Frame, FrameKind
 from penstock.runtime.overdue import WATCH
 from penstock.runtime.records import (
     EpochPlan,

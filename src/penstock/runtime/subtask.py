@@ -21,8 +21,14 @@ from penstock.operators.errors import describe_exception
 from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
 from penstock.operators.source_watermarks import WatermarkValve
 from penstock.runtime.chain import ChainInput, ChainOutput, repeat_progress
-from penstock.runtime.exchange import ExchangeWriter, make_writer, reading_order
-from penstock.runtime.frames import Frame, FrameKind, decode_batch
+from penstock.runtime.exchange import (
+    ExchangeWriter,
+    Frame,
+    FrameKind,
+    decode_batch,
+    make_writer,
+    reading_order,
+)
 from penstock.runtime.partitioners import make_partitioner
 from penstock.runtime.records import (
     EpochPlan,

@@ -22,7 +22,7 @@ from penstock.core.errors import (
     JobExecutionError,
     PenstockError,
 )
-from penstock.runtime.frames import FrameKind
+from penstock.runtime.exchange import FrameKind
 from penstock.runtime.level_task import (
     TaskPlace,
     level_partitions,

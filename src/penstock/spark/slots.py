@@ -37,7 +37,7 @@ from pyspark.serializers import (
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
 
-    from penstock.runtime.frames import Frame
+    from penstock.runtime.exchange import Frame
     from penstock.spark.homes import Home
 
 MOST_SLOTS: Final = 16

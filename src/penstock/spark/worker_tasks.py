@@ -30,7 +30,7 @@ from penstock.runtime.transfers import TRANSFERS
 if TYPE_CHECKING:
     from pyspark import Broadcast
 
-    from penstock.runtime.frames import Frame
+    from penstock.runtime.exchange import Frame
     from penstock.spark.dependencies import WorkerSetup
 
 CLOSING_AT_END_S: Final = 180.0

@@ -27,8 +27,7 @@ from penstock.graph.nodes import (
     Shuffle,
 )
 from penstock.runtime import partitioners
-from penstock.runtime.exchange import ExchangeWriter
-from penstock.runtime.frames import BatchCodec, Frame, FrameKind, decode_batch
+from penstock.runtime.exchange import BatchCodec, ExchangeWriter, Frame, FrameKind, decode_batch
 from penstock.runtime.partitioners import make_partitioner, rescale_targets
 
 

@@ -9,7 +9,7 @@ record by record:
 3. Timers call the trigger again; at the cleanup time everything of the window goes.
 
 `spec.py` chooses a `WindowPath` where whole batches give the same results: `aligned.py` for
-tumbling and sliding windows, `sessions.py`, and `counting.py`. The first two fire with
+tumbling and sliding windows, `sessions.py`, and for count windows its own. The first two fire with
 `TimedFiring`, which does not ask the trigger.
 
 Invariant: while the trigger or a function runs, the keyed state's key and namespace are those of
