@@ -131,13 +131,6 @@ def refuse_operator_state(function: Any, place: str) -> None:
 AnyCallable = Callable[..., Any]
 F = TypeVar("F")
 
-_MAP: Final = (base.MapFunction, "map", "map(value)")
-_FLAT_MAP: Final = (base.FlatMapFunction, "flat_map", "flat_map(value)")
-_FILTER: Final = (base.FilterFunction, "filter", "filter(value)")
-_REDUCE: Final = (base.ReduceFunction, "reduce", "reduce(value1, value2)")
-_JOIN: Final = (base.JoinFunction, "join", "join(first, second)")
-_FLAT_JOIN: Final = (base.FlatJoinFunction, "join", "join(first, second)")
-_CO_GROUP: Final = (base.CoGroupFunction, "co_group", "co_group(first, second)")
 _OF_ONE_VALUE: Final = (
     base.MapFunction,
     base.FilterFunction,
@@ -148,49 +141,14 @@ _OF_ONE_VALUE: Final = (
 )
 
 
-def as_map(function: Any) -> AnyCallable:
-    """Returns `value -> result`."""
-    return _adapt(function, _MAP)
-
-
-def as_flat_map(function: Any) -> AnyCallable:
-    """Returns `value -> iterable or None`."""
-    return _adapt(function, _FLAT_MAP)
-
-
-def as_filter(function: Any) -> AnyCallable:
-    """Returns `value -> bool`."""
-    return _adapt(function, _FILTER)
-
-
-def as_reduce(function: Any) -> AnyCallable:
-    """Returns `(value so far, value) -> value`."""
-    return _adapt(function, _REDUCE)
-
-
-def as_join(function: Any) -> AnyCallable:
-    """Returns `(first, second) -> result`."""
-    return _adapt(function, _JOIN)
-
-
-def as_flat_join(function: Any) -> AnyCallable:
-    """Returns `(first, second) -> iterable or None`."""
-    return _adapt(function, _FLAT_JOIN)
-
-
-def as_co_group(function: Any) -> AnyCallable:
-    """Returns `(first records, second records) -> iterable or None`."""
-    return _adapt(function, _CO_GROUP)
-
-
 def as_key_selector(function: Any) -> AnyCallable:
     """Returns `value -> key`; for an exchange, which has no life cycle of its own."""
-    return _adapt_outside(function, base.KeySelector, "get_key", "get_key(value)")
+    return _adapt_outside(function, base.KeySelector, "get_key(value)")
 
 
 def as_partitioner(function: Any) -> AnyCallable:
     """Returns `(key, number of subtasks) -> subtask`; for an exchange."""
-    return _adapt_outside(function, base.Partitioner, "partition", "partition(key, num_partitions)")
+    return _adapt_outside(function, base.Partitioner, "partition(key, num_partitions)")
 
 
 def as_instance(function: F, *kinds: type[Function]) -> F:
@@ -235,10 +193,9 @@ def private_copy(function: F) -> F:
         ) from error
 
 
-def _adapt(function: Any, shape: tuple[type[Function], str, str]) -> AnyCallable:
-    kind, method, signature = shape
+def _adapt(function: Any, kind: type[Function], signature: str) -> AnyCallable:
     if isinstance(function, kind):
-        bound: AnyCallable = getattr(function, method)
+        bound: AnyCallable = getattr(function, _method_of(signature))
         _check_result(bound, kind, signature)
         check_methods(function)
         return bound
@@ -255,6 +212,24 @@ def _adapt(function: Any, shape: tuple[type[Function], str, str]) -> AnyCallable
     )
 
 
+def _method_of(signature: str) -> str:
+    return signature.partition("(")[0]
+
+
+def _adapter(kind: type[Function], signature: str) -> Callable[[Any], AnyCallable]:
+    """Returns what makes `signature` a plain callable, of a function object of a kind or any."""
+    return functools.partial(_adapt, kind=kind, signature=signature)
+
+
+as_map: Final = _adapter(base.MapFunction, "map(value)")
+as_flat_map: Final = _adapter(base.FlatMapFunction, "flat_map(value)")
+as_filter: Final = _adapter(base.FilterFunction, "filter(value)")
+as_reduce: Final = _adapter(base.ReduceFunction, "reduce(value1, value2)")
+as_join: Final = _adapter(base.JoinFunction, "join(first, second)")
+as_flat_join: Final = _adapter(base.FlatJoinFunction, "join(first, second)")
+as_co_group: Final = _adapter(base.CoGroupFunction, "co_group(first, second)")
+
+
 def _check_result(function: Any, kind: type[Function], signature: str) -> None:
     """Refuses a `yield` where one value is asked for: the generator itself would be the value."""
     if kind in _OF_ONE_VALUE and inspect.isgeneratorfunction(function):
@@ -264,11 +239,11 @@ def _check_result(function: Any, kind: type[Function], signature: str) -> None:
         )
 
 
-def _adapt_outside(function: Any, kind: type[Function], method: str, signature: str) -> AnyCallable:
-    bound = _adapt(function, (kind, method, signature))
+def _adapt_outside(function: Any, kind: type[Function], signature: str) -> AnyCallable:
+    bound = _adapt(function, kind, signature)
     refuse_operator_state(function, f"a {kind.__name__}")
     if isinstance(function, kind) and type(function).open is not Function.open:
-        return _OpenedAtFirstCall(function, method)
+        return _OpenedAtFirstCall(function, _method_of(signature))
     return bound
 
 

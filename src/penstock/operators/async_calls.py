@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 _STOP_S: Final = 1.0
 """How long a cancelled call may take to end."""
@@ -35,51 +35,33 @@ class Call:
         self.segment: _Segment | None = None
 
 
-class Waiting(Protocol):
-    """Records in the operator, and the watermarks between them."""
-
-    size: int
-    """Number of records."""
-
-    def add(self, calls: list[Call]) -> None:
-        """Takes records whose calls begin."""
-
-    def add_watermark(self, watermark: int) -> None:
-        """Takes a watermark that came behind all records so far."""
-
-    def end(self, call: Call) -> None:
-        """Takes note that a call has its results."""
-
-    def leaving(self) -> Iterator[Call | int]:
-        """Removes and yields the records and watermarks that may leave now."""
-
-    def calls(self) -> Iterator[Call]:
-        """Yields all records, the oldest first."""
-
-    def last_watermark(self) -> int | None:
-        """Returns the last watermark that waits."""
-
-
 class Ordered:
-    """Records leave in the order in which they came."""
+    """Records in the operator, and the watermarks between them; they leave in order.
+
+    Attributes:
+        size: Number of records.
+    """
 
     def __init__(self) -> None:
         self.size = 0
         self._queue: deque[Call | int] = deque()
 
     def add(self, calls: list[Call]) -> None:
+        """Takes records whose calls begin."""
         self._queue += calls
         self.size += len(calls)
 
     def add_watermark(self, watermark: int) -> None:
+        """Takes a watermark that came behind all records so far."""
         if self._queue and isinstance(self._queue[-1], int):
             self._queue.pop()
         self._queue.append(watermark)
 
     def end(self, call: Call) -> None:
-        pass
+        """Takes note that a call has its results."""
 
     def leaving(self) -> Iterator[Call | int]:
+        """Removes and yields the records and watermarks that may leave now."""
         waiting = self._queue
         while waiting:
             first = waiting[0]
@@ -90,9 +72,11 @@ class Ordered:
             yield waiting.popleft()
 
     def calls(self) -> Iterator[Call]:
+        """Yields all records, the oldest first."""
         return (each for each in self._queue if isinstance(each, Call))
 
     def last_watermark(self) -> int | None:
+        """Returns the last watermark that waits."""
         last = self._queue[-1] if self._queue else None
         return last if isinstance(last, int) else None
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from penstock.operators.logic import OperatorContext
 
-"""Longer texts of records are cut."""
-
 _OURS: Final = tuple(os.path.join(os.path.abspath(path), "") for path in penstock.__path__)
 # The demo is a program as any other is, though it comes with the package.
 _PROGRAMS: Final = tuple(os.path.join(path, "demo", "") for path in _OURS)

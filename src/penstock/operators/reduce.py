@@ -67,11 +67,12 @@ class RollingAggregation:
         self._by_type: dict[type, Reduce] = {}
 
     def __call__(self, first: Any, second: Any) -> Any:
-        kind = second.__class__
-        reduce = self._by_type.get(kind)
-        if reduce is None:
-            reduce = self._by_type[kind] = _reducer(self._kind, self._position, second)
+        reduce = self._by_type.get(second.__class__) or self._learned(second)
         return reduce(first, second)
+
+    def _learned(self, sample: Any) -> Reduce:
+        reduce = self._by_type[type(sample)] = _reducer(self._kind, self._position, sample)
+        return reduce
 
     def explained(self, error: TypeError) -> ProgramError | None:
         """Returns what to raise for an error of `__call__` if there is more to say, else None."""
@@ -82,11 +83,7 @@ class RollingAggregation:
         types = set(map(type, values))
         if len(types) != 1:
             return self
-        kind = types.pop()
-        reduce = self._by_type.get(kind)
-        if reduce is None:
-            reduce = self._by_type[kind] = _reducer(self._kind, self._position, values[0])
-        return reduce
+        return self._by_type.get(types.pop()) or self._learned(values[0])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_kind": self._kind, "_position": self._position, "_by_type": {}}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import compress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from penstock.core.copies import IMMUTABLE, snapshot, unchanged
 from penstock.core.records import Batch
@@ -146,52 +146,6 @@ def _only_fills(kind: type, deepest: int) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class _SimpleSpec(OperatorSpec):
-    """One function of one record."""
-
-    function: Any  # A function object or any callable.
-    keyed: bool = False  # The input is a keyed stream.
-
-    @property
-    def is_keyed(self) -> bool:
-        # A plain callable has no way to reach keyed state, so it needs none and runs faster.
-        return self.keyed and isinstance(self.function, Function)
-
-
-@dataclass(frozen=True)
-class MapSpec(_SimpleSpec):
-    """One record in, one out."""
-
-    def __post_init__(self) -> None:
-        as_map(self.function)
-
-    def build(self) -> OperatorLogic:
-        return MapLogic(self.function)
-
-
-@dataclass(frozen=True)
-class FlatMapSpec(_SimpleSpec):
-    """One record in, any number out; outputs keep the timestamp of their record."""
-
-    def __post_init__(self) -> None:
-        as_flat_map(self.function)
-
-    def build(self) -> OperatorLogic:
-        return FlatMapLogic(self.function)
-
-
-@dataclass(frozen=True)
-class FilterSpec(_SimpleSpec):
-    """Keeps some records."""
-
-    def __post_init__(self) -> None:
-        as_filter(self.function)
-
-    def build(self) -> OperatorLogic:
-        return FilterLogic(self.function)
-
-
 RESULTS_NONE: Final = "numResultsNone"
 """Counts results of `map` that are None, in batches that begin with one."""
 
@@ -298,3 +252,45 @@ class FlatMapLogic(FunctionLogic):
         if timestamps is not None:
             timestamps = spread(timestamps, ends, len(values))
         deliver(self.output, self._sides, values, timestamps)
+
+
+@dataclass(frozen=True)
+class _SimpleSpec(OperatorSpec):
+    """One function of one record."""
+
+    check: ClassVar[Any]  # A subclass names it and the logic.
+    logic: ClassVar[type[FunctionLogic]]
+    function: Any  # A function object or any callable.
+    keyed: bool = False  # The input is a keyed stream.
+
+    def __post_init__(self) -> None:
+        self.check(self.function)
+
+    @property
+    def is_keyed(self) -> bool:
+        # A plain callable has no way to reach keyed state, so it needs none and runs faster.
+        return self.keyed and isinstance(self.function, Function)
+
+    def build(self) -> OperatorLogic:
+        return self.logic(self.function)
+
+
+class MapSpec(_SimpleSpec):
+    """One record in, one out."""
+
+    check = staticmethod(as_map)
+    logic = MapLogic
+
+
+class FlatMapSpec(_SimpleSpec):
+    """One record in, any number out; outputs keep the timestamp of their record."""
+
+    check = staticmethod(as_flat_map)
+    logic = FlatMapLogic
+
+
+class FilterSpec(_SimpleSpec):
+    """Keeps some records."""
+
+    check = staticmethod(as_filter)
+    logic = FilterLogic

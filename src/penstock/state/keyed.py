@@ -238,8 +238,7 @@ class KeyedState(ABC):
                 "cannot be committed; restore a version first."
             )
         for name, ttl in self._ttls.items():
-            count = ttl.cleanup_size()
-            if count:
+            if count := ttl.cleanup_size():
                 self._tables[name].expire(ttl.deadline_ms, count)
         if self._needs_base:
             held = self._write_base(version_id)

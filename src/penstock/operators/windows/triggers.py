@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import saturating_add
@@ -129,13 +129,22 @@ class Trigger(ABC, Generic[T, W]):
 
 
 class _BuiltIn(Trigger):
-    """Base of the built-in triggers: timers do nothing unless a trigger says so."""
+    """Base of the built-in triggers: timers do nothing unless a trigger says so.
+
+    Attributes:
+        shown: Its setting, as text shows it.
+    """
+
+    shown: object = ""
 
     def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
 
     def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shown})"
 
 
 class EventTimeTrigger(_BuiltIn):
@@ -170,9 +179,6 @@ class EventTimeTrigger(_BuiltIn):
     def clear(self, window: Any, ctx: TriggerContext) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
 
-    def __repr__(self) -> str:
-        return "EventTimeTrigger()"
-
 
 class ProcessingTimeTrigger(_BuiltIn):
     """Fires when the clock reaches the window's last instant."""
@@ -201,9 +207,6 @@ class ProcessingTimeTrigger(_BuiltIn):
     def clear(self, window: Any, ctx: TriggerContext) -> None:
         ctx.delete_processing_time_timer(window.max_timestamp())
 
-    def __repr__(self) -> str:
-        return "ProcessingTimeTrigger()"
-
 
 class NeverTrigger(_BuiltIn):
     """Never fires; the default of `GlobalWindows`."""
@@ -218,9 +221,6 @@ class NeverTrigger(_BuiltIn):
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
         return
-
-    def __repr__(self) -> str:
-        return "NeverTrigger()"
 
 
 class PurgingTrigger(Trigger):
@@ -268,7 +268,7 @@ class CountTrigger(_BuiltIn):
             raise ProgramError(
                 f"CountTrigger needs a positive number of records, not {window_size!r}."
             )
-        self.count = window_size
+        self.count = self.shown = window_size
         self.descriptor = ReducingStateDescriptor("count", operator.add, Types.LONG())
 
     @staticmethod
@@ -294,19 +294,20 @@ class CountTrigger(_BuiltIn):
     def clear(self, window: Any, ctx: TriggerContext) -> None:
         ctx.get_partitioned_state(self.descriptor).clear()
 
-    def __repr__(self) -> str:
-        return f"CountTrigger({self.count})"
-
 
 class _Continuous(_BuiltIn):
     """Base of the two triggers that fire every interval; one pending fire time per window."""
 
     def __init__(self, interval: Any) -> None:
         name = type(self).__name__
-        self.interval = to_ms(interval, f"the interval of {name}")
+        self.interval = self.shown = to_ms(interval, f"the interval of {name}")
         if self.interval <= 0:
             raise ProgramError(f"{name} needs an interval > 0 ms, not {self.interval} ms.")
         self.descriptor = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    @classmethod
+    def of(cls, interval: Any) -> Self:
+        return cls(interval)
 
     def can_merge(self) -> bool:
         return True
@@ -350,16 +351,9 @@ class _Continuous(_BuiltIn):
             state.clear()
         self._delete(window.max_timestamp(), ctx)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.interval})"
-
 
 class ContinuousEventTimeTrigger(_Continuous):
     """Fires every interval of event time, and when the watermark reaches the window's end."""
-
-    @staticmethod
-    def of(interval: Any) -> ContinuousEventTimeTrigger:
-        return ContinuousEventTimeTrigger(interval)
 
     def on_element(
         self, element: Any, timestamp: int, window: Any, ctx: TriggerContext
@@ -385,10 +379,6 @@ class ContinuousEventTimeTrigger(_Continuous):
 
 class ContinuousProcessingTimeTrigger(_Continuous):
     """Fires every interval of the clock, and at the window's end."""
-
-    @staticmethod
-    def of(interval: Any) -> ContinuousProcessingTimeTrigger:
-        return ContinuousProcessingTimeTrigger(interval)
 
     def on_element(
         self, element: Any, timestamp: int, window: Any, ctx: TriggerContext
@@ -421,7 +411,7 @@ class DeltaTrigger(_BuiltIn):
     """Fires when a record differs by more than a threshold from the one that fired last."""
 
     def __init__(self, threshold: float, delta: Any) -> None:
-        self.threshold = threshold
+        self.threshold = self.shown = threshold
         self._delta = delta_function(delta, "DeltaTrigger")
         self.descriptor = ValueStateDescriptor("last-element")
 
@@ -445,6 +435,3 @@ class DeltaTrigger(_BuiltIn):
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
         ctx.get_partitioned_state(self.descriptor).clear()
-
-    def __repr__(self) -> str:
-        return f"DeltaTrigger({self.threshold})"
