@@ -338,6 +338,7 @@ class Subtask:
         """Commits state and fills in the report."""
         stage = self._stage
         program = self._program
+        pickles = program.state.pickles
         # Unique for ever: jobs have new ids, their attempts count up, and so do Spark's in each.
         version_id = f"{program.run_name}e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
         operators: dict[str, OperatorVersion] = {}
@@ -349,7 +350,7 @@ class Subtask:
             operators[context.uid] = OperatorVersion(
                 () if context.keyed_state is None else (context.keyed_state.commit(name),),
                 (self._write_logic(name, logic, context),),
-                (self._write_states(name, context),),
+                (write_states(context.operator_state, self._area, name, pickles, context.uid),),
                 facts_of(context.keyed_state, context.operator_state),
             )
             due = logic.next_processing_timer()
@@ -382,10 +383,6 @@ class Subtask:
         own, pickles = logic.snapshot(), self._program.state.pickles
         data = encode_logic(logic.watermark, own, valves, pickles, context.uid)
         return self._area.write(f"{name}.logic", data)
-
-    def _write_states(self, name: str, context: OperatorContext) -> tuple[FileHandle, ...]:
-        pickles = self._program.state.pickles
-        return write_states(context.operator_state, self._area, name, pickles, context.uid)
 
     def _restore(self, version: SubtaskVersion | None) -> None:
         """Brings the subtask to a version; free when it already holds it."""
