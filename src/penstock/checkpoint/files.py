@@ -390,6 +390,10 @@ class CheckpointFiles:
         self.orphans.close()
         self._preparer.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._settings.is_enabled and self._layout.prefix:
+            # Of a job that never took a checkpoint, such as one that could not start.
+            with contextlib.suppress(FilesError):
+                self._storage.remove_directory(self._layout.prefix)
 
 
 def _new_id() -> str:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.checkpoint.errors import CheckpointError
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.job.settings import make_absolute
 
 DIR = "execution.checkpointing.dir"
@@ -50,3 +52,19 @@ def test_an_empty_path_does_not_start_from_nothing() -> None:
     configuration = Configuration.from_dict({"execution.state-recovery.path": ""})
     with pytest.raises(ConfigurationError, match=r"path is empty; it was set by code"):
         make_absolute(configuration)
+
+
+def test_a_start_from_nowhere_leaves_nothing_in_the_checkpoint_directory(tmp_path: Path) -> None:
+    configuration = Configuration()
+    for key, value in {
+        "penstock.spark.master": "in-process",
+        "execution.checkpointing.interval": "1 h",
+        DIR: str(tmp_path / "checkpoints"),
+        "execution.state-recovery.path": str(tmp_path / "mistyped"),
+    }.items():
+        configuration.put(key, value, Rank.CODE, "app.py:3")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.from_collection([1]).print()
+    with pytest.raises(CheckpointError, match="is not a checkpoint or savepoint"):
+        env.execute()
+    assert not [*(tmp_path / "checkpoints").iterdir()]
