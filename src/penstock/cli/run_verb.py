@@ -41,6 +41,7 @@ from penstock.cli.verb import (
     asked,
     configuration_with,
     notice_remarks,
+    run_options,
     service_options,
     several,
 )
@@ -97,7 +98,7 @@ leaves the job running; with -sae it cancels the job.""",
     is_flag=True,
     help="Cancel the job when this command is interrupted.",
 )
-@service_options
+@run_options
 def run_verb(**options: Any) -> int:
     """Run a program of the DataStream API.
 

@@ -236,19 +236,32 @@ output_options: Final = several(
 setting_option: Final = click.option(
     "-D", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated."
 )
-service_options: Final = several(
-    output_options,
-    setting_option,
-    click.option(
-        *("-m", "--jobmanager", "address"),
-        metavar="HOST:PORT",
-        help="Address of the job manager; by default the leader's, or rest.address:rest.port.",
-    ),
-    click.option("-t", "--target", "target", metavar="TARGET", hidden=True),
-    click.option("-z", "--zookeeperNamespace", "namespace", metavar="ID", hidden=True),
-    click.option("-e", "--executor", "executor", hidden=True),
-)
+
+def _service_options(*, shows_target: bool) -> Callable[[F], F]:
+    return several(
+        output_options,
+        setting_option,
+        click.option(
+            *("-m", "--jobmanager", "address"),
+            metavar="HOST:PORT",
+            help="Address of the job manager; by default the leader's, or rest.address:rest.port.",
+        ),
+        click.option(
+            *("-t", "--target", "target"),
+            metavar="remote|local",
+            hidden=not shows_target,
+            help="Run the job at the job manager (remote, the default), or in this process.",
+        ),
+        click.option("-z", "--zookeeperNamespace", "namespace", metavar="ID", hidden=True),
+        click.option("-e", "--executor", "executor", hidden=True),
+    )
+
+
+service_options: Final = _service_options(shows_target=False)
 """What leads to the job manager, and the output options."""
+
+run_options: Final = _service_options(shows_target=True)
+"""The same for `penstock run`, where a target means something."""
 
 
 def asked(options: dict[str, Any]) -> Asked:

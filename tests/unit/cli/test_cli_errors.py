@@ -74,6 +74,11 @@ def test_help_teaches(verb: str) -> None:
     assert all(len(line) <= 100 for line in ran.lines)
 
 
+def test_help_shows_targets_where_there_is_a_choice() -> None:
+    assert "-t, --target remote|local" in penstock("run", "-h").out
+    assert "--target" not in penstock("list", "-h").out + penstock("run-application", "-h").out
+
+
 def test_no_manager_is_exit_4() -> None:
     ran = penstock("list", "-m", "127.0.0.1:1")
     assert ran.code == 4
