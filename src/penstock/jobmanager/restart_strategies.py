@@ -13,9 +13,10 @@ remember is a record, with which another process goes on.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -59,12 +60,13 @@ class FailureMemory(msgspec.Struct, frozen=True, omit_defaults=True):
         return FailureMemory(self.failures, tuple(time_ms + by_ms for time_ms in self.times_ms))
 
 
-class RestartStrategy(Protocol):
+class RestartStrategy(ABC):
     """Decides after each failure of a job."""
 
-    # Of the failures before; a process that goes on with the job begins with it.
-    memory: FailureMemory
+    memory = FailureMemory()
+    """Of the failures before; a process that goes on with the job begins with it."""
 
+    @abstractmethod
     def failed(self, now_ms: int, random: float) -> RestartDecision:
         """Takes in a failure.
 
@@ -73,15 +75,13 @@ class RestartStrategy(Protocol):
             random: A random number in [0, 1), for jitter.
         """
 
+    @abstractmethod
     def describe(self) -> str:
         """Returns one line for the banner."""
 
 
-class NoRestart:
+class NoRestart(RestartStrategy):
     """Gives up at the first failure."""
-
-    def __init__(self) -> None:
-        self.memory = FailureMemory()
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
         return GiveUp(
@@ -93,7 +93,7 @@ class NoRestart:
         return "disable"
 
 
-class FixedDelay:
+class FixedDelay(RestartStrategy):
     """Restarts a fixed number of times, each after the same delay."""
 
     def __init__(self, attempts: int = 1, delay_ms: int = 1_000) -> None:
@@ -101,7 +101,6 @@ class FixedDelay:
         _at_least("fixed-delay.delay", delay_ms, 0)
         self._attempts = attempts
         self._delay_ms = delay_ms
-        self.memory = FailureMemory()
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
         failures = self.memory.failures + 1
@@ -117,7 +116,7 @@ class FixedDelay:
         return f"fixed-delay, {self._attempts} attempts, {format_millis(self._delay_ms)} apart"
 
 
-class FailureRate:
+class FailureRate(RestartStrategy):
     """Restarts unless too many failures lie within an interval."""
 
     def __init__(
@@ -129,7 +128,6 @@ class FailureRate:
         self._max_failures = max_failures
         self._interval_ms = interval_ms
         self._delay_ms = delay_ms
-        self.memory = FailureMemory()
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
         times_ms = (*self.memory.times_ms, now_ms)[-self._max_failures - 1 :]
@@ -190,12 +188,11 @@ class ExponentialSettings:
         return int(self.initial_ms * self.multiplier**attempts)
 
 
-class ExponentialDelay:
+class ExponentialDelay(RestartStrategy):
     """Restarts after delays that grow while the job keeps failing."""
 
     def __init__(self, settings: ExponentialSettings | None = None) -> None:
         self._settings = settings or ExponentialSettings()
-        self.memory = FailureMemory()
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
         attempts = self.memory.failures
@@ -243,41 +240,38 @@ def restart_strategy(configuration: Configuration, *, checkpointing: bool) -> Re
     name = configuration.get_enum(PREFIX + "type")
     if name is None:
         name = "exponential-delay" if checkpointing else "disable"
-    return _STRATEGIES[name](lambda option: configuration.read(PREFIX + option))
+    strategy, options = _STRATEGIES[name]
+    return strategy(*(configuration.read(f"{PREFIX}{name}.{option}") for option in options))
 
 
-def _fixed_delay(read: Callable[[str], Any]) -> RestartStrategy:
-    return FixedDelay(read("fixed-delay.attempts"), read("fixed-delay.delay"))
-
-
-def _failure_rate(read: Callable[[str], Any]) -> RestartStrategy:
-    return FailureRate(
-        read("failure-rate.max-failures-per-interval"),
-        read("failure-rate.failure-rate-interval"),
-        read("failure-rate.delay"),
-    )
-
-
-def _exponential_delay(read: Callable[[str], Any]) -> RestartStrategy:
-    attempts = read("exponential-delay.attempts-before-reset-backoff")
+def _exponential_delay(*options: Any) -> RestartStrategy:
+    settings = ExponentialSettings(*options[:-1])
+    # Without a limit of its own it has the default.
     return ExponentialDelay(
-        ExponentialSettings(
-            initial_ms=read("exponential-delay.initial-backoff"),
-            maximum_ms=read("exponential-delay.max-backoff"),
-            multiplier=read("exponential-delay.backoff-multiplier"),
-            jitter=read("exponential-delay.jitter-factor"),
-            reset_ms=read("exponential-delay.reset-backoff-threshold"),
-            attempts=UNLIMITED if attempts is None else attempts,
-        )
+        settings if options[-1] is None else replace(settings, attempts=options[-1])
     )
 
 
-_STRATEGIES: Final[dict[str, Callable[[Callable[[str], Any]], RestartStrategy]]] = {
-    "disable": lambda _read: NoRestart(),
-    "fixed-delay": _fixed_delay,
-    "failure-rate": _failure_rate,
-    "exponential-delay": _exponential_delay,
+_STRATEGIES: Final[dict[str, tuple[Callable[..., RestartStrategy], tuple[str, ...]]]] = {
+    "disable": (NoRestart, ()),
+    "fixed-delay": (FixedDelay, ("attempts", "delay")),
+    "failure-rate": (
+        FailureRate,
+        ("max-failures-per-interval", "failure-rate-interval", "delay"),
+    ),
+    "exponential-delay": (
+        _exponential_delay,
+        (
+            "initial-backoff",
+            "max-backoff",
+            "backoff-multiplier",
+            "jitter-factor",
+            "reset-backoff-threshold",
+            "attempts-before-reset-backoff",
+        ),
+    ),
 }
+"""What makes each, and its options in the order of the arguments."""
 
 
 def _at_least(option: str, value: float, least: float) -> None:
