@@ -35,10 +35,9 @@ from penstock.core.errors import ConfigurationError, PenstockError, ProgramError
 from penstock.core.job import JobStatus
 from penstock.core.times import SystemClock, jittered
 from penstock.files.urls import Storages
-from penstock.job.application_dispatcher import ApplicationDispatcher
 from penstock.job.attempt_directories import remove_earlier_attempts
 from penstock.job.driver_process import stop_spark
-from penstock.job.embedded_dispatcher import new_id
+from penstock.job.embedded_dispatcher import ApplicationDispatcher, new_id
 from penstock.job.managed_job import CHECKPOINT_PLACES, OVERRULED
 from penstock.job.record import failure_of
 from penstock.job.settings import make_absolute
