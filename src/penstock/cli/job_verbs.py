@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from penstock.cli.following import wait_for_end
+from penstock.cli.following import ENDED, wait_for_end
 from penstock.cli.named import absolute, checked_job_id, resolve_job_id
 from penstock.cli.report import Report, RequestFailedError, WrongUsageError, printable
 from penstock.cli.verb import Verb, asked, service_options, several
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from penstock.cli.rest_client import RestClient
 
 
-_TERMINATED: Final = ("FINISHED", "FAILED", "CANCELED")
 _RULE: Final = "-" * 62
 
 
@@ -47,7 +46,7 @@ def list_verb(running: bool, scheduled: bool, everything: bool, **options: Any) 
     chosen = {
         "Running/Restarting": [job for job in jobs if _is_running(job)],
         "Scheduled": [job for job in jobs if job["state"] == "CREATED"],
-        "Terminated": [job for job in jobs if job["state"] in _TERMINATED],
+        "Terminated": [job for job in jobs if job["state"] in ENDED],
     }
     both = not (running or scheduled)
     if not (running or both or everything):
@@ -79,7 +78,7 @@ def _order(job: dict[str, Any]) -> tuple[int, str]:
 
 
 def _is_running(job: dict[str, Any]) -> bool:
-    return job["state"] != "CREATED" and job["state"] not in _TERMINATED
+    return job["state"] != "CREATED" and job["state"] not in ENDED
 
 
 def _line(job: dict[str, Any]) -> str:

@@ -237,6 +237,7 @@ setting_option: Final = click.option(
     "-D", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated."
 )
 
+
 def _service_options(*, shows_target: bool) -> Callable[[F], F]:
     return several(
         output_options,
