@@ -43,24 +43,9 @@ class UploadPlan:
     operators: tuple[OperatorRecord, ...]  # Records for the manifest.
     puts: dict[str, StoredHandle]  # Files to write, by key.
     directories: tuple[str, ...]  # Directories that these are in.
-    inline_bytes: int  # State inside the manifest.
-    new_bytes: int  # State in new files.
-    reused_files: int  # How many files of the parent are named again.
-    reused_bytes: int
+    figures: CheckpointFigures  # The sizes that history and log show.
     # Files of prepared output, by the uid of its sink.
     pending: dict[str, tuple[StoredHandle, ...]] = field(default_factory=dict)
-
-    @property
-    def figures(self) -> CheckpointFigures:
-        """The sizes that history and log show."""
-        written = self.new_bytes + self.inline_bytes
-        return CheckpointFigures(
-            checkpointed_bytes=written,
-            state_bytes=written + self.reused_bytes,
-            files_new=len(self.puts),
-            files_reused=self.reused_files,
-            inline_bytes=self.inline_bytes,
-        )
 
     @property
     def shared_paths(self) -> frozenset[str]:
@@ -194,19 +179,24 @@ def _plan(
         uid: tuple(planner.stored(each, shared=state_shared) for each in handles)
         for uid, handles in snapshot.pending.items()
     }
+    inline_bytes = sum(
+        len(handle.inline)
+        for handle in all_handles(operators, pending)
+        if handle.inline is not None
+    )
+    written = inline_bytes + sum(handle.size_bytes for handle in planner.puts.values())
     return UploadPlan(
         operators=operators,
         pending=pending,
         puts=planner.puts,
         directories=tuple(sorted({key.rpartition("/")[0] for key in planner.puts})),
-        inline_bytes=sum(
-            len(handle.inline)
-            for handle in all_handles(operators, pending)
-            if handle.inline is not None
+        figures=CheckpointFigures(
+            checkpointed_bytes=written,
+            state_bytes=written + sum(handle.size_bytes for handle in planner.reused.values()),
+            files_new=len(planner.puts),
+            files_reused=len(planner.reused),
+            inline_bytes=inline_bytes,
         ),
-        new_bytes=sum(handle.size_bytes for handle in planner.puts.values()),
-        reused_files=len(planner.reused),
-        reused_bytes=sum(handle.size_bytes for handle in planner.reused.values()),
     )
 
 

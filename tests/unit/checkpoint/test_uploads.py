@@ -110,8 +110,8 @@ def test_the_inline_threshold(threshold: int | None, expected: set[str]) -> None
     assert {name for name, handle in found.items() if handle.inline is not None} == expected
     assert {handle.name for handle in plan.puts.values()} == set(found) - expected
     sizes = {"empty": 0, "at 99": 99, "at 100": 100, "at 101": 101}
-    assert plan.inline_bytes == sum(sizes[name] for name in expected)
-    assert plan.new_bytes == sum(sizes.values()) - plan.inline_bytes
+    assert plan.figures.inline_bytes == sum(sizes[name] for name in expected)
+    assert plan.figures.checkpointed_bytes == sum(sizes.values())
 
 
 def test_bytes_that_travelled_in_the_handle() -> None:
@@ -162,7 +162,7 @@ def test_a_full_checkpoint_shares_nothing() -> None:
     plan = planned(snapshot, local, parent=first, incremental=False)
     assert as_manifest(3, plan).shared_files == {}
     assert plan.directories == (f"{JOB}/chk-3",)
-    assert (plan.reused_files, plan.new_bytes) == (0, len(LARGE))
+    assert (plan.figures.files_reused, plan.figures.checkpointed_bytes) == (0, len(LARGE))
 
 
 def test_only_files_of_the_parent_are_reused() -> None:
@@ -172,7 +172,8 @@ def test_only_files_of_the_parent_are_reused() -> None:
     plan = planned(job_snapshot(old, new), local, parent=first)
     assert [handle.name for handle in plan.puts.values()] == ["new.sst"]
     assert handles(plan)["old.sst"] == handles_of(first)["old.sst"]
-    assert (plan.reused_files, plan.reused_bytes) == (1, len(LARGE))
+    assert plan.figures.files_reused == 1
+    assert plan.figures.state_bytes - plan.figures.checkpointed_bytes == len(LARGE)
     # Without a parent, as after NO_CLAIM, everything is new.
     assert len(planned(job_snapshot(old, new), local).puts) == 2
 

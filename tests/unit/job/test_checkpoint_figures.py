@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.manifest import (
     ChunkCodec,
     OperatorRecord,
@@ -67,7 +68,7 @@ def operator(uid: str, *subtasks: tuple[StoredHandle, ...]) -> OperatorRecord:
 
 
 def plan(*operators: OperatorRecord) -> UploadPlan:
-    return UploadPlan(operators, {}, (), 0, 0, 0, 0)
+    return UploadPlan(operators, {}, (), CheckpointFigures())
 
 
 def test_sizes_and_times_of_subtasks() -> None:
