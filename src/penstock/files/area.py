@@ -14,9 +14,9 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.core.errors import StateError, StateNotHereError
 from penstock.core.handles import FileHandle
@@ -25,6 +25,7 @@ from penstock.files.private import make_private
 
 DEFAULT_INLINE_THRESHOLD_BYTES: Final = 20 * 1024
 _BUFFER_BYTES: Final = 1 << 20
+Made = TypeVar("Made")
 
 
 class FileArea:
@@ -164,33 +165,29 @@ class FileArea:
         return Path(tempfile.mkdtemp(prefix=f".{prefix}-", dir=self.directory))
 
     def _create(self, name: str) -> tuple[str, int]:
-        candidate, number = name, 0
-        while True:
-            try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-                return candidate, os.open(self.directory / candidate, flags, 0o600)
-            except FileExistsError:
-                number += 1
-                candidate = f"{name}.{number}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        return self._under_new_name(name, lambda path: os.open(path, flags, 0o600))
 
     def _link(self, source: Path, name: str) -> str:
+        try:
+            return self._under_new_name(name, lambda path: os.link(source, path))[0]
+        except OSError:
+            name, descriptor = self._create(name)
+        try:
+            with os.fdopen(descriptor, "wb") as target, source.open("rb") as opened:
+                shutil.copyfileobj(opened, target, _BUFFER_BYTES)
+        except OSError as error:
+            raise self._unwritten(name, error) from error
+        return name
+
+    def _under_new_name(self, name: str, make: Callable[[Path], Made]) -> tuple[str, Made]:
         candidate, number = name, 0
         while True:
             try:
-                os.link(source, self.directory / candidate)
+                return candidate, make(self.directory / candidate)
             except FileExistsError:
                 number += 1
                 candidate = f"{name}.{number}"
-            except OSError:
-                candidate, descriptor = self._create(candidate)
-                try:
-                    with os.fdopen(descriptor, "wb") as target, source.open("rb") as opened:
-                        shutil.copyfileobj(opened, target, _BUFFER_BYTES)
-                except OSError as error:
-                    raise self._unwritten(candidate, error) from error
-                return candidate
-            else:
-                return candidate
 
     def _check(self, handle: FileHandle, size: int, digest: str) -> None:
         if size != handle.size_bytes:

@@ -148,7 +148,7 @@ class _Built(KafkaRecordSerializationSchema):
 
     def __init__(
         self,
-        topic: str | KafkaTopicSelector,
+        topic: str | Callable[[Any], str],
         value: SerializationSchema,
         key: SerializationSchema | None,
         headers: Callable[[Any], Iterable[Header]] | None,
@@ -176,7 +176,7 @@ class _Built(KafkaRecordSerializationSchema):
         if timestamps and (min(timestamps) < 0 or max(timestamps) == MAX_TIMESTAMP):
             timestamps = [0 if stamp == MAX_TIMESTAMP else max(stamp, 0) for stamp in timestamps]
         encoded = Encoded(
-            topic if isinstance(topic, str) else [_checked(topic.apply(e), e) for e in elements],
+            topic if isinstance(topic, str) else [_checked(topic(e), e) for e in elements],
             self._value.serialize_all(elements),
             None if self._key is None else self._key.serialize_all(elements),
             timestamps,
@@ -213,14 +213,6 @@ def _checked(topic: Any, element: Any) -> str:
     return topic
 
 
-class _Called(KafkaTopicSelector):
-    def __init__(self, function: Callable[[Any], str]) -> None:
-        self._function = function
-
-    def apply(self, data: Any) -> str:
-        return self._function(data)
-
-
 class _Choosing(KafkaPartitioner):
     def __init__(self, function: Callable[..., int]) -> None:
         self._function = function
@@ -233,7 +225,7 @@ class KafkaRecordSerializationSchemaBuilder:
     """Builds a `KafkaRecordSerializationSchema`; a topic and a schema of the value are needed."""
 
     def __init__(self) -> None:
-        self._topic: str | KafkaTopicSelector | None = None
+        self._topic: str | Callable[[Any], str] | None = None
         self._value: SerializationSchema | None = None
         self._key: SerializationSchema | None = None
         self._headers: Callable[[Any], Iterable[Header]] | None = None
@@ -248,13 +240,13 @@ class KafkaRecordSerializationSchemaBuilder:
 
     def set_topic_selector(self, topic_selector: Callable[[Any], str] | KafkaTopicSelector) -> Self:
         """Chooses the topic of each record by a function of it."""
-        if not isinstance(topic_selector, KafkaTopicSelector):
-            if not callable(topic_selector):
-                raise ProgramError(
-                    f"set_topic_selector({topic_selector!r:.80}) takes a KafkaTopicSelector or a "
-                    "function of a record."
-                )
-            topic_selector = _Called(topic_selector)
+        if isinstance(topic_selector, KafkaTopicSelector):
+            topic_selector = topic_selector.apply
+        if not callable(topic_selector):
+            raise ProgramError(
+                f"set_topic_selector({topic_selector!r:.80}) takes a KafkaTopicSelector or a "
+                "function of a record."
+            )
         self._topic = topic_selector
         return self
 
