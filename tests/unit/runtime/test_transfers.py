@@ -131,8 +131,10 @@ def test_pieces_at_the_same_time_are_counted_once() -> None:
     worker.beside_s = 0.08
     for _ in range(8):
         worker.pace.end()
-    worker.pace.begin()
-    assert worker.passed_s == pytest.approx(0.08 / worker.pace.share)
+    # None is under way now.
+    worker.beside_s += 60.0
+    worker.upload(2)
+    assert worker.passed_s == pytest.approx(0.09 / worker.pace.share)
 
 
 @pytest.mark.parametrize("is_idle", [False, True])
