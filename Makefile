@@ -13,11 +13,12 @@
 #   make bench    measure beside PyFlink, Flink SQL and PySpark (QUICK=1: small inputs)
 #   make docs     build the documentation into docs/_build/html
 #   make format   let ruff format and repair
+#   make lowest   the unit tests with the oldest versions of all packages that pyproject.toml allows
 #   make lock     renew requirements-dev.lock
 #   make clean    remove what was built; .venv stays (make distclean removes it too)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka unit test chaos chaos-kafka soak check bench docs format lock clean distclean
+.PHONY: help demo demo-kafka unit test chaos chaos-kafka soak check bench docs format lock lowest clean distclean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -86,6 +87,14 @@ format: $(READY)
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-emit-index-url \
 	    --no-annotate --no-header --group dev --all-extras pyproject.toml -o requirements-dev.lock
+
+# They are those of what users install; `TESTS=tests/spark` for others than the unit tests. What old
+# packages warn of is none of our errors.
+lowest: $(READY)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .bench/lowest
+	$(BIN)/uv pip install --quiet --python .bench/lowest --resolution lowest-direct '.[all]' --group dev
+	.bench/lowest/bin/python -m pytest -n 2 -o filterwarnings=default \
+	    $(if $(TESTS),,-m "not spark and not e2e") $(or $(TESTS),tests/unit)
 
 clean:
 	rm -rf build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
