@@ -253,5 +253,5 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'obstore<1,>=0\.6'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'obstore<1,>="):
         Storages().at("s3://bucket/a")
