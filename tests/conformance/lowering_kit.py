@@ -21,7 +21,7 @@ from penstock.datastream.connectors.file_system import BulkFormat, FileSource, S
 from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.job import engine
 from penstock.launch import local
-from penstock.runtime import source_logic
+from penstock.runtime import job_state, source_logic
 from penstock.runtime.lowering import lower
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def both(build: Callable[[StreamExecutionEnvironment], Any], **configured: str) 
 
 def make_reads_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets watermarks rise behind every fourth record, also inside what is read at once."""
-    for module in (source_contract, source_logic, parquet_format):
+    for module in (source_contract, source_logic, parquet_format, job_state):
         monkeypatch.setattr(module, "READ_RECORDS", 4)
 
 

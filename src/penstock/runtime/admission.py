@@ -110,9 +110,14 @@ class Admission:
         bound = self._by_time(records, duration_ms, work_ms, grows=backlog and not cut_short)
         return bound._within_bytes(records, moved_bytes)
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the user bounds epochs."""
+        return self.ceiling != LARGEST
+
     def before(self, levels: int) -> Admission:
         """Returns the first bound of a job; one that the user sets stays."""
-        if levels == 1 or self.ceiling != LARGEST:
+        if levels == 1 or self.is_set:
             return self
         return replace(self, max_records=min(self.max_records, FIRST_BEHIND))
 

@@ -24,6 +24,7 @@ from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.runtime.job_metrics import work_by_level
 from penstock.runtime.job_state import (
     EpochSummary,
+    FirstRead,
     InconsistentEpoch,
     JobState,
     MicroBatches,
@@ -134,6 +135,7 @@ class JobDriver:
         """For those who look from other threads."""
         self._alignment = SplitAlignment(self._graph)
         self._micro_batches = MicroBatches(self._graph)
+        self._first_read = FirstRead(self._graph, is_over=state is not None or admission.is_set)
         self.epoch_times = EpochTimes()
         """Of the last epoch that counts."""
         self.state = state or JobState(
@@ -258,6 +260,7 @@ class JobDriver:
             cut_short=not any(each.backlog and not each.cut_short for each in reports),
             moved_bytes=sum(report.bytes_read + report.bytes_sent for report in reports),
         )
+        self._first_read.epoch_counts(records, backlog=backlog)
         self.running = None
         return EpochSummary(self.state.epoch, duration, records, backlog, reports, phases)
 
@@ -291,6 +294,8 @@ class JobDriver:
         size = max(1, self.admission.max_bytes // readers)
         for stage in self._graph.stages:
             begins, inside = self._micro_batches.place(stage.stage_id, self.state.sources)
+            if self._first_read.is_cut_by(self.admission.max_records):
+                begins, inside = False, True
             for index in range(stage.parallelism):
                 key = stage.stage_id, index
                 source = None

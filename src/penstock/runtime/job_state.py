@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.connectors.source import READ_RECORDS
 from penstock.core.errors import JobExecutionError
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, saturating_add
 
@@ -209,6 +210,44 @@ class SplitAlignment:
             ),
             default=MAX_WATERMARK,
         )
+
+
+class FirstRead:
+    """Whether a job is still in its first read, which the small first bounds of epochs cut.
+
+    What is late must not depend on that: watermarks wait for the end of the read, as they do for
+    that of a micro-batch. They do not wait for slow functions, whose epochs stay small.
+
+    Args:
+        graph: Of the job.
+        is_over: Whether there is none: the job goes on, or its user bounds epochs.
+
+    """
+
+    def __init__(self, graph: JobGraph, *, is_over: bool) -> None:
+        operators = [operator.spec for stage in graph.stages for operator in stage.operators]
+        strategies = [getattr(spec, "strategy", None) for spec in operators]
+        # Generators may emit behind any record, and what is late follows from that.
+        asks = any(getattr(each, "generator_factory", None) is not None for each in strategies)
+        sources = [stage.operators[0].spec.source for stage in graph.stages if stage.is_source]
+        emits = any(each.emits_watermarks or each.has_micro_batches for each in sources)
+        self._is_over = is_over or asks or emits
+        self._epochs = self._records = 0
+
+    def is_cut_by(self, bound: int) -> bool:
+        """Returns whether watermarks wait in an epoch of at most so many records."""
+        return not self._is_over and self._records + bound < READ_RECORDS
+
+    def epoch_counts(self, records: int, *, backlog: bool) -> None:
+        """Hears what an epoch read."""
+        if records:
+            self._epochs += 1
+            self._records += records
+            self._is_over = self._is_over or self._epochs == _FIRST_EPOCHS or not backlog
+
+
+_FIRST_EPOCHS: Final = 4
+"""So many grow to a read, if functions are fast: 4, 64, 1,024 and 16,384 records."""
 
 
 class MicroBatches:

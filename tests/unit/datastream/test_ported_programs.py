@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from penstock.common import Duration, Row, Time, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import StreamExecutionEnvironment
@@ -29,8 +31,6 @@ from penstock.datastream.window import EventTimeSessionWindows, TimeWindow, Tumb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pytest
 
 Env = StreamExecutionEnvironment
 
@@ -296,3 +296,26 @@ def test_joins(env: Env) -> None:
         .process(lambda left, right, ctx: [(left[1], right[1])])
     )
     assert sorted(collected(within)) == [(1, 3), (12, 15)]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("where", ["source", "chain"])
+def test_no_record_of_a_small_disordered_collection_is_late(
+    env: Env, parallelism: int, where: str
+) -> None:
+    """PyFlink reads a few records within one interval of watermarks, whatever their times."""
+    env.set_parallelism(parallelism)
+    seconds = [1, 12, 2, 21, 3, 13, 22, 4] * 20
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+    events = [("a", second * 1000) for second in seconds]
+    ds = env.from_collection(events, Types.TUPLE([Types.STRING(), Types.LONG()]))
+    if where == "chain":
+        ds = ds.filter(lambda event: True)
+    counts = (
+        ds.assign_timestamps_and_watermarks(strategy)
+        .map(lambda event: (event[0], 1))
+        .key_by(lambda pair: pair[0])
+        .window(TumblingEventTimeWindows.of(Time.seconds(10)))
+        .reduce(lambda a, b: (a[0], a[1] + b[1]))
+    )
+    assert collected(counts) == [("a", 80), ("a", 40), ("a", 40)]
