@@ -384,7 +384,7 @@ WITHOUT_EFFECT_PREFIXES: Final = {
     "metrics.reporter.": "metrics are at /metrics of the REST port, for Prometheus",
     "taskmanager.": "Spark has executors and no task managers; see spark.executor.*",
     "jobmanager.": "a job manager is a Python process with a Spark driver; see spark.driver.*",
-    "python.fn-execution.": "Python runs in Spark's workers, a batch at a time",
+    "python.": "Python runs in Spark's workers, a batch at a time",
     "state.backend.rocksdb.": "RocksDB is tuned by Penstock itself",
     "slot.": "Spark has no slots",
     "cluster.": "Spark schedules the executors",

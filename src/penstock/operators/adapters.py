@@ -75,6 +75,8 @@ def _check_arity(function: Any, signature: str) -> None:
         hint = ""
         if arguments == ["value"] and isinstance(function, types.FunctionType):
             hint = " A record that is a tuple comes as one argument: lambda pair: pair[0]."
+        elif any(f"argument: '{name}'" in str(error) for name in ("out", "collector")):
+            hint = " As in PyFlink, there is no collector: yield the results."
         raise ProgramError(
             f"{name_of(function)} cannot be called as {signature}: {error}.{hint}"
         ) from None

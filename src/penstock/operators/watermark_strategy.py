@@ -269,7 +269,8 @@ def timestamp_function(assigner: Any) -> tuple[Callable[..., int], int]:
     if type(assigner) is TimestampColumn:
         # Half the time of a method of ours per record; the tracker converts what is no int.
         return operator.itemgetter(assigner.column), 1
-    if isinstance(assigner, TimestampAssigner):
+    if not isinstance(assigner, type) and hasattr(assigner, "extract_timestamp"):
+        # As in PyFlink, it need not be a TimestampAssigner.
         return assigner.extract_timestamp, 2
     if isinstance(assigner, type) or not callable(assigner):
         raise ProgramError(

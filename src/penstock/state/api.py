@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +38,16 @@ class State(ABC):
             >>> print(count.value())
             None
         """
+
+    def get_internal_state(self) -> Self:
+        """Returns the state itself; in PyFlink there is another object with its methods.
+
+        Example:
+            >>> count.update(5)
+            >>> count.get_internal_state().value()
+            5
+        """
+        return self
 
 
 class ValueState(State, Generic[T]):

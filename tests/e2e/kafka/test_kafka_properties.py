@@ -61,9 +61,7 @@ def test_a_login_that_is_not_understood() -> None:
         translated({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"})
 
 
-@pytest.mark.parametrize(
-    "given", ["kafka://host:9092", "http://host:9092/", "host:port", "host:1,other:1/x", "a b:1"]
-)
+@pytest.mark.parametrize("given", ["http://host:9092/", "host:port", "host:1,other:1/x", "a b:1"])
 def test_addresses_that_no_client_understands(given: str) -> None:
     """The client would ask nobody, and log that brokers are not configured."""
     builder = KafkaSource.builder().set_bootstrap_servers(given).set_topics("any")
@@ -76,7 +74,12 @@ def test_addresses_that_no_client_understands(given: str) -> None:
     "given", ["host:9092", "host", "a.b-c_d:1, other:2,", "SASL_SSL://host:1", "[::1]:9092"]
 )
 def test_addresses_that_the_client_understands(given: str) -> None:
-    Connection({"bootstrap.servers": given})
+    assert Connection({"bootstrap.servers": given}).settings["bootstrap.servers"] == given
+
+
+def test_a_scheme_before_a_broker_says_nothing_as_for_kafkas_own_client() -> None:
+    connection = Connection({"bootstrap.servers": "http://host:9092,kafka://other:1, SSL://c:2"})
+    assert connection.settings["bootstrap.servers"] == "host:9092,other:1, SSL://c:2"
 
 
 def test_records_of_the_end_of_time_have_the_time_of_writing() -> None:

@@ -146,6 +146,7 @@ def test_unknown_key_gets_its_nearest_match() -> None:
         ("execution.checkpointing.unaligned.enabled", "aligned barrier already"),
         ("table.exec.state.ttl", "there is no Table API"),
         ("metrics.reporter.prom.port", "metrics are at /metrics"),
+        ("python.execution-mode", "Python runs in Spark's workers"),
         ("heartbeat.interval", "spark.executor.heartbeatInterval"),
         ("execution.checkpointing.local-backup.enabled", "always uses what is still on local disk"),
     ],

@@ -319,3 +319,35 @@ def test_no_record_of_a_small_disordered_collection_is_late(
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
     )
     assert collected(counts) == [("a", 80), ("a", 40), ("a", 40)]
+
+
+def test_an_assigner_of_timestamps_need_not_be_one_of_pyflinks(env: Env) -> None:
+    class ByField:
+        def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+            return int(value[1])
+
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField())
+    ds = env.from_collection([("a", 5), ("b", 7)]).assign_timestamps_and_watermarks(strategy)
+
+    class Times(ProcessFunction):
+        def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
+            yield value[0], ctx.timestamp()
+
+    assert collected(ds.process(Times())) == [("a", 5), ("b", 7)]
+
+
+def test_the_state_below_a_state(env: Env) -> None:
+    """Programs ask PyFlink's object for it, though nothing needs it."""
+
+    class Last(FlatMapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            descriptor = MapStateDescriptor("last", Types.STRING(), Types.INT())
+            self.last = runtime_context.get_map_state(descriptor)
+
+        def flat_map(self, value: Any) -> Any:
+            before = self.last.get_internal_state().get(value[0])
+            self.last.put(*value)
+            yield before
+
+    ds = env.from_collection([("a", 5), ("a", 7)]).key_by(lambda pair: pair[0])
+    assert collected(ds.flat_map(Last(), output_type=Types.INT())) == [None, 5]

@@ -203,6 +203,11 @@ class FiresWithout(KeyedProcessFunction):
         yield timestamp
 
 
+class Collects(KeyedProcessFunction):
+    def process_element(self, value, ctx, out):
+        out.collect(value)
+
+
 class Waits(KeyedProcessFunction):
     async def process_element(self, value, ctx):
         return [value]
@@ -231,6 +236,7 @@ def yields_and_returns(value):
         (as_instance, TakesNoContext(), r"TakesNoContext.process_element cannot be called as "),
         (as_map, OpensWithout(), r"OpensWithout.open cannot be called as open\(runtime_context\)"),
         (as_instance, FiresWithout(), r"cannot be called as on_timer\(timestamp, ctx\)"),
+        (as_instance, Collects(), r"argument: 'out'\. .* there is no collector: yield the results"),
         (as_instance, Waits(), r"Waits.process_element is a coroutine .* Leave out async"),
         (as_map, later, "later is a coroutine"),
         (as_instance, YieldsAndReturns(), r"has a yield, .* line \d+ is lost"),

@@ -53,6 +53,10 @@ _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _ADDRESS: Final = re.compile(
     r"(?:(?:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?[^/\s:]+(?::\d+)?|\[[^/\s]+\](?::\d+)?", re.I
 )
+_FOREIGN_SCHEME: Final = re.compile(
+    r"(?<![^,\s])(?!(?:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)[\w\-%.]*://", re.I
+)
+"""Kafka's own client passes over any scheme, such as http://."""
 _SAID_EVERY_S: Final = 30.0
 _FULL_S: Final = 0.1
 _ASKED_S: Final = 10.0
@@ -111,8 +115,8 @@ class Connection:
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = {**settings, "error_cb": self._heard}
-        self._brokers = str(settings.get("bootstrap.servers"))
+        self._brokers = _FOREIGN_SCHEME.sub("", str(settings.get("bootstrap.servers")))
+        self.settings = {**settings, "bootstrap.servers": self._brokers, "error_cb": self._heard}
         for broker in map(str.strip, self._brokers.split(",")):
             if broker and not _ADDRESS.fullmatch(broker):
                 raise ProgramError(
