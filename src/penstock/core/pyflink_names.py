@@ -31,9 +31,9 @@ _NO_DATASETS: Final = (
     "there is no DataSet API, and Flink has dropped it; use a bounded stream with "
     "env.set_runtime_mode(RuntimeExecutionMode.BATCH), or PySpark"
 )
-_CSV_FILES: Final = (
-    "there is no Table API to make schemas with; read files with StreamFormat.csv_format(...) and "
-    "write them with BulkWriterFactory.csv()"
+_AVRO_PARQUET: Final = (
+    "Avro records are not kept in Parquet; read rows with BulkFormat.parquet_format() and write "
+    "them with BulkWriterFactory.parquet()"
 )
 _FUNCTION: Final = "it is internal to PyFlink; pass the function itself"
 
@@ -58,10 +58,6 @@ REFUSED_MODULES: Final[dict[str, str]] = {
     "datastream.connectors.kinesis": _own("Kinesis"),
     "datastream.connectors.pulsar": _own("Pulsar"),
     "datastream.connectors.rabbitmq": _own("RabbitMQ"),
-    "datastream.formats.parquet": (
-        "there is no Table API to make schemas with; read with BulkFormat.parquet_format() and "
-        "write with BulkWriterFactory.parquet()"
-    ),
     "find_flink_home": _NO_GATEWAY,
     "fn_execution": _INTERNAL,
     "gen_protos": _INTERNAL,
@@ -199,10 +195,8 @@ REFUSED: Final[dict[str, str]] = {
     "datastream.functions.ReduceFunctionWrapper": _FUNCTION,
     "datastream.functions.Internal*": _INTERNAL,
     "datastream.functions.JavaFunctionWrapper": _JAVA,
-    "datastream.formats.csv.CsvBulkWriters": _CSV_FILES,
-    "datastream.formats.csv.CsvReaderFormat": _CSV_FILES,
-    "datastream.formats.csv.CsvSchema": _CSV_FILES,
-    "datastream.formats.csv.CsvSchemaBuilder": _CSV_FILES,
+    "datastream.formats.parquet.AvroParquetReaders": _AVRO_PARQUET,
+    "datastream.formats.parquet.AvroParquetWriters": _AVRO_PARQUET,
     "datastream.output_tag.OutputTag.get_java_output_tag": _JAVA,
     "datastream.slot_sharing_group.MemorySize.get_java_memory_size": _JAVA,
     "datastream.slot_sharing_group.SlotSharingGroup.get_java_slot_sharing_group": _JAVA,
@@ -261,6 +255,7 @@ HOMES: Final[dict[str, str]] = {
     "common.watermark_strategy": (
         "AssignerWithPeriodicWatermarksWrapper TimestampAssigner WatermarkStrategy"
     ),
+    "core.data_types": "DataTypes",
     "core.type_variables": "IN IN1 IN2 K KEY N OUT T V W W2",
     "dataset": "ExecutionEnvironment",
     "datastream.async_retry_strategies": "async_retry_strategies",
@@ -331,7 +326,7 @@ HOMES: Final[dict[str, str]] = {
     "metrics.metricbase": "MetricGroup",
     "serializers": "PickleSerializer",
     "table": (
-        "AsyncScalarFunction ChangelogMode CompiledPlan DataTypes DataView EnvironmentSettings "
+        "AsyncScalarFunction ChangelogMode CompiledPlan DataView EnvironmentSettings "
         "ExplainDetail Expression FormatDescriptor FunctionContext GroupWindowedTable GroupedTable "
         "ListView MapView Module ModuleEntry OverWindowedTable PlanReference ResultKind "
         "ScalarFunction Schema SqlDialect StatementSet StreamTableEnvironment Table "

@@ -54,6 +54,7 @@ OTHER_ARGUMENTS = {
     "datastream.connectors.kafka.KafkaSink.__init__",
     "datastream.data_stream.CloseableIterator.__init__",
     "datastream.data_stream.KeyedStream.__init__",
+    "datastream.formats.csv.CsvSchema.__init__",
     "datastream.stream_execution_environment.StreamExecutionEnvironment.__init__",
     "datastream.state_backend.EmbeddedRocksDBStateBackend.set_number_of_transfer_threads",
 }

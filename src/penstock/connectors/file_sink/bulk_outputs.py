@@ -24,9 +24,11 @@ from penstock.connectors.file_sink.encoders import (
     to_table,
 )
 from penstock.connectors.formats.avro_rows import AvroSchema, avro_library
+from penstock.connectors.formats.fields import element_of
 from penstock.core.basic_types import TimestampTypeInfo
-from penstock.core.composite_types import ListTypeInfo, MapTypeInfo, RowTypeInfo
+from penstock.core.composite_types import MapTypeInfo, RowTypeInfo
 from penstock.core.errors import JobExecutionError, ProgramError, shorten
+from penstock.core.types import Types
 from penstock.files.contract import Content
 
 if TYPE_CHECKING:
@@ -104,26 +106,52 @@ class OrcBulkWriters:
         """Writes rows as ORC: `BulkWriterFactory.orc(schema)`.
 
         Args:
-            row_type: `Types.ROW_NAMED(...)` or a `pyarrow.Schema`. There is no `DataTypes.ROW`:
-                there is no Table API.
+            row_type: `DataTypes.ROW(...)`, `Types.ROW_NAMED(...)` or a `pyarrow.Schema`.
             writer_properties: A `Configuration`; of its keys `orc.compress` counts.
             hadoop_config: Must be None or empty: there is no Hadoop.
         """
-        if hadoop_config is not None and hadoop_config.to_dict():
-            raise ProgramError(
-                "OrcBulkWriters got settings of Hadoop, which does not write here. Storage is "
-                "configured as for checkpoints; see the page Configuration."
-            )
+        check_no_hadoop("OrcBulkWriters", hadoop_config)
         given = {} if writer_properties is None else writer_properties.to_dict()
         compression = given.pop("orc.compress", "zlib").lower().replace("none", "uncompressed")
         if given:
             raise ProgramError(
                 f"OrcBulkWriters got {', '.join(given)}; only orc.compress has an effect."
             )
-        if isinstance(row_type, RowTypeInfo):
-            arrow: Any = importlib.import_module("pyarrow")
-            row_type = arrow.schema(_arrow_type(row_type))
-        return BulkWriterFactory.orc(row_type, compression)
+        return BulkWriterFactory.orc(_arrow_schema(row_type), compression)
+
+
+class ParquetBulkWriters:
+    """Formats for `FileSink.for_bulk_format`, by PyFlink's name."""
+
+    @staticmethod
+    def for_row_type(
+        row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False
+    ) -> OutputFormat:
+        """Writes rows as Parquet: `BulkWriterFactory.parquet(schema)`.
+
+        Args:
+            row_type: `DataTypes.ROW(...)`, `Types.ROW_NAMED(...)` or a `pyarrow.Schema`.
+            hadoop_config: Must be None or empty: there is no Hadoop.
+            utc_timestamp: Has no effect: timestamps are written as they are, without a zone.
+        """
+        check_no_hadoop("ParquetBulkWriters", hadoop_config)
+        return BulkWriterFactory.parquet(_arrow_schema(row_type))
+
+
+def check_no_hadoop(who: str, hadoop_config: Any) -> None:
+    """Refuses settings that would have no effect."""
+    if hadoop_config is not None and hadoop_config.to_dict():
+        raise ProgramError(
+            f"{who} got settings of Hadoop, which is not used here. Storage is configured as for "
+            "checkpoints; see the page Configuration."
+        )
+
+
+def _arrow_schema(row_type: Any) -> Schema:
+    if isinstance(row_type, RowTypeInfo):
+        arrow: Any = importlib.import_module("pyarrow")
+        return arrow.schema(_arrow_type(row_type))
+    return row_type
 
 
 _ARROW_TYPES: Final = {
@@ -136,6 +164,7 @@ _ARROW_TYPES: Final = {
     "Float": "float32",
     "Double": "float64",
     "DateTypeInfo": "date32",
+    "PrimitiveArrayTypeInfo<Byte>": "binary",
 }
 
 
@@ -148,13 +177,16 @@ def _arrow_type(kind: Any) -> Any:
         return arrow.struct(list(zip(names, fields, strict=True)))
     if isinstance(kind, MapTypeInfo):
         return arrow.map_(_arrow_type(kind.key_type), _arrow_type(kind.value_type))
-    if isinstance(kind, ListTypeInfo):
-        return arrow.list_(_arrow_type(kind.element_type))
+    element = element_of(kind)
+    if element is not None:
+        return arrow.list_(_arrow_type(element))
     if isinstance(kind, TimestampTypeInfo):
         return arrow.timestamp("us")
+    if kind == Types.BIG_DEC():
+        return arrow.decimal128(38, 18)
     made = getattr(arrow, _ARROW_TYPES.get(str(kind), ""), None)
     if made is None:
-        raise ProgramError(f"OrcBulkWriters knows no column for {kind}; give a pyarrow.Schema.")
+        raise ProgramError(f"the format knows no column for {kind}; give a pyarrow.Schema.")
     return made()
 
 

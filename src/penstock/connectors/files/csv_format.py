@@ -101,7 +101,7 @@ class CsvFormat(StreamFormat):
         return lowered
 
     def create_parser(self) -> RecordParser:
-        return _CsvParser(self, "utf-8" if self.needs_transcoding else self.charset)
+        return CsvParser(self, "utf-8" if self.needs_transcoding else self.charset)
 
     def cuts(self, window: ByteWindow, file: InputFile, block_bytes: int) -> list[int]:
         if not self.multiline:
@@ -198,7 +198,9 @@ def _next_record(window: ByteWindow, quote: bytes, position: int, is_inside: boo
             return position + found + 1 - offset
 
 
-class _CsvParser(RecordParser):
+class CsvParser(RecordParser):
+    """Parses one file."""
+
     def __init__(self, spec: CsvFormat, charset: str) -> None:
         self._spec = spec
         self._charset = charset

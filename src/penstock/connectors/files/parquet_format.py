@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from penstock.connectors.file_sink.bulk_outputs import check_no_hadoop
 from penstock.connectors.files.formats import BulkFormat, RecordMaker, check_fields, record_maker
 from penstock.connectors.files.inputs import PLAIN, FileReader, InputFile, Inputs
+from penstock.connectors.formats.fields import row_type as row_type_of
 from penstock.connectors.source import READ_RECORDS, Budget, ReadResult, SourceReader, Split
 from penstock.core.errors import InputError, JobExecutionError
 from penstock.core.records import ColumnBatch, ColumnName, LazyRows, NotColumnar
+
+if TYPE_CHECKING:
+    from penstock.core.composite_types import RowTypeInfo
 
 _LEAST_ROWS: Final = 64
 """A read takes at least so many rows, however wide they are."""
@@ -97,6 +102,30 @@ def _split(file: InputFile, groups: list[int]) -> Split:
 
 
 BulkFormat.parquet_format = ParquetFormat
+
+
+class ParquetColumnarRowInputFormat(ParquetFormat):
+    """Rows of Parquet files, by PyFlink's name: `BulkFormat.parquet_format(..., records="row")`.
+
+    Args:
+        row_type: The columns to read: `DataTypes.ROW(...)` or `Types.ROW_NAMED(...)`.
+        hadoop_config: Must be None or empty: there is no Hadoop.
+        batch_size: Has no effect.
+        is_utc_timestamp: Has no effect: timestamps are read as they are.
+        is_case_sensitive: Names are, always.
+    """
+
+    def __init__(
+        self,
+        row_type: RowTypeInfo,
+        hadoop_config: Any = None,
+        batch_size: int = 2048,
+        is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        check_no_hadoop("ParquetColumnarRowInputFormat", hadoop_config)
+        names = row_type_of(row_type, "ParquetColumnarRowInputFormat").get_field_names()
+        super().__init__(names, "row")
 
 
 class _ParquetFile:

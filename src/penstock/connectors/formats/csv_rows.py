@@ -100,8 +100,8 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             "strict": True,
         }
         self._names = tuple(type_info.get_field_names())
-        self._fields = list(map(self._nullable, type_info.get_field_types()))
-        self._columns = list(map(self._column, type_info.get_field_types(), self._fields))
+        self.fields: list[Convert] = list(map(self._nullable, type_info.get_field_types()))
+        self._columns = list(map(self._column, type_info.get_field_types(), self.fields))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CsvRowDeserializationSchema, (self._type_info, self._options)
@@ -164,7 +164,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         if len(fields) > wanted or (len(fields) < wanted and not self._options.ignores_errors):
             raise ValueError(f"it has {len(fields)} fields instead of {wanted}")
         values: list[Any] = [None] * wanted
-        for at, (convert, field) in enumerate(zip(self._fields, fields, strict=False)):
+        for at, (convert, field) in enumerate(zip(self.fields, fields, strict=False)):
             try:
                 values[at] = convert(field)
             except ValueError as error:
@@ -280,7 +280,7 @@ class CsvRowSerializationSchema(RowSerializationSchema):
         self._is_quoted = re.compile(
             f"[\\0-{re.escape(highest)}{escape}]|.{{{_LONG},}}", re.DOTALL
         ).search
-        self._columns = list(map(self._column, type_info.get_field_types()))
+        self.columns = list(map(self._column, type_info.get_field_types()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CsvRowSerializationSchema, (self._type_info, self._options)
@@ -323,7 +323,7 @@ class CsvRowSerializationSchema(RowSerializationSchema):
             return CsvRowSerializationSchema(self._type_info, self._options)
 
     def encoded(self, columns: list[list[Any]]) -> list[bytes]:
-        texts = [write(each) for write, each in zip(self._columns, columns, strict=False)]
+        texts = [write(each) for write, each in zip(self.columns, columns, strict=False)]
         join, end = self._options.delimiter.join, self._options.line_delimiter
         return [f"{join(fields)}{end}".encode() for fields in zip(*texts, strict=True)]
 
