@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -109,6 +111,38 @@ def test_a_terminated_run_ends_its_job(folder: Path) -> None:
         assert process.stdout.readline().startswith("Job has been submitted with JobID ")
         process.terminate()
         process.stdout.read()  # Ends when the program's process has ended, too.
+    assert process.wait(240) == 130
+
+
+def test_a_run_that_is_terminated_twice_cleans_up_undisturbed(folder: Path) -> None:
+    """As by `timeout` or systemd: its process is asked directly, and once more by the command."""
+    os.mkfifo(folder / "asked")
+    (folder / "endless.py").write_text(
+        "import atexit, os, time\n"
+        "from penstock.datastream import StreamExecutionEnvironment\n"
+        "def clean_up():\n"
+        "    print('cleaning up', os.getpid(), flush=True)\n"
+        "    open('asked').readline()\n"
+        "    print('cleaned up', flush=True)\n"
+        "atexit.register(clean_up)\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "numbers = env.from_collection(list(range(10_000)))\n"
+        "numbers.map(lambda x: time.sleep(0.01)).print()\n"
+        "env.execute('endless')\n"
+    )
+    command = [PENSTOCK, "run", "-t", "local", *IN_PROCESS, "-Dpenstock.epoch.max-records=10"]
+    process = subprocess.Popen(
+        [*command, "endless.py"], cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    # For both directions, so that this does not wait for a reader who may be gone.
+    with process.stdout as lines, (folder / "asked").open("r+b", buffering=0) as asked:
+        assert lines.readline().startswith("Job has been submitted with JobID ")
+        process.terminate()
+        said = next(line for line in lines if line.startswith("cleaning up"))
+        os.kill(int(said.split()[2]), signal.SIGTERM)
+        asked.write(b"go on\n")
+        assert lines.read() == "cleaned up\n"
     assert process.wait(240) == 130
 
 

@@ -130,6 +130,9 @@ def main(text: str) -> int:
 
 
 def _interrupt(_number: int, _frame: Any) -> None:
+    # `timeout` and systemd send it to every process, and the command passes its own on: a second
+    # one would only break off what the first has begun, such as the end of Spark.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
