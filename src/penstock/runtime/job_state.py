@@ -240,10 +240,11 @@ class FirstRead:
 
     def epoch_counts(self, records: int, *, backlog: bool) -> None:
         """Hears what an epoch read."""
-        if records:
-            self._epochs += 1
-            self._records += records
-            self._is_over = self._is_over or self._epochs == _FIRST_EPOCHS or not backlog
+        self._epochs += records > 0
+        self._records += records
+        # The input may end where the bound does, which only the next epoch shows.
+        is_whole = self._records > 0 and not backlog
+        self._is_over = self._is_over or self._epochs == _FIRST_EPOCHS or is_whole
 
 
 _FIRST_EPOCHS: Final = 4

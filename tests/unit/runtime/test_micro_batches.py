@@ -20,6 +20,8 @@ from penstock.connectors.source import (
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.graph.job_graph import JobGraph
+from penstock.runtime.job_state import FirstRead
 
 ONE_DISORDERED_BATCH = (((1000, 1001, 1002, 1003), (0, 1, 2, 3), (500, 501), (20, 1500)),)
 """Splits of times; a watermark that rose with each split would pass most of them."""
@@ -116,3 +118,13 @@ def test_the_watermark_rises_between_batches(where: str, epoch: int) -> None:
         **dict.fromkeys((71, 90, 30), 69),
         100: 89,
     }
+
+
+def test_a_first_read_ends_with_an_epoch_that_finds_nothing_more() -> None:
+    first = FirstRead(JobGraph("none", (), ()), is_over=False)
+    assert first.is_cut_by(4)
+    first.epoch_counts(0, backlog=False)
+    first.epoch_counts(4, backlog=True)
+    assert first.is_cut_by(64)
+    first.epoch_counts(0, backlog=False)
+    assert not first.is_cut_by(64)
