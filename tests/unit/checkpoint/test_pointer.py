@@ -174,7 +174,9 @@ def test_no_id_is_given_twice(kind: str) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         given = [number for found in pool.map(reserve, range(4)) for number in found]
-    assert sorted(given) == list(range(1, 61))
+    assert len(set(given)) == 60
+    # A writer that slept through KEPT_VERSIONS files cannot see that its own counted: it skips one.
+    assert kind == "numbered" or sorted(given) == list(range(1, 61))
 
 
 def test_an_id_is_ours_even_if_others_went_on() -> None:
