@@ -219,9 +219,11 @@ def test_a_directory_that_vanishes_under_a_running_job_ends_it_and_says_so(tmp_p
     client = program(env)
     client.trigger_checkpoint().result(30)
     shutil.rmtree(tmp_path / "checkpoints" / str(client.get_job_id()))
-    with pytest.raises(PenstockError, match=r"pointer\S* is gone. Somebody deleted the checkpoint"):
+    with pytest.raises(
+        PenstockError, match=r"pointer\S* is gone. The checkpoint directory was deleted"
+    ):
         client.trigger_checkpoint().result(30)
-    with pytest.raises(JobExecutionError, match="Somebody deleted the checkpoint directory"):
+    with pytest.raises(JobExecutionError, match="The checkpoint directory was deleted"):
         client.get_job_execution_result().result(30)
 
 

@@ -1,6 +1,6 @@
 """Writes and reads `_metadata`: a manifest as msgpack in a sealed envelope, checked both times.
 
-Every version that was ever released has a reader here for ever; `tests/formats` holds snapshots of
+Every version that was ever released keeps its reader here; `tests/formats` holds snapshots of
 each. No reader runs code: the body is data only. A manifest can come from anywhere, so nothing in
 it may lead outside the snapshot's directory.
 """

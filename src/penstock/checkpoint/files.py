@@ -154,11 +154,15 @@ class CheckpointFiles:
         self._storage.make_directory(self._layout.counter)
         return self._counter.reserve(at_least)
 
-    def upload(self, wish: instructions.Upload) -> Uploaded:
+    def upload(self, instruction: instructions.Upload) -> Uploaded:
         """Writes the files of a checkpoint or savepoint."""
-        is_savepoint = wish.request.kind is SnapshotKind.SAVEPOINT
-        uploaded = self._upload_savepoint(wish) if is_savepoint else self._upload_checkpoint(wish)
-        self._uploads[wish.checkpoint_id] = uploaded
+        is_savepoint = instruction.request.kind is SnapshotKind.SAVEPOINT
+        uploaded = (
+            self._upload_savepoint(instruction)
+            if is_savepoint
+            else self._upload_checkpoint(instruction)
+        )
+        self._uploads[instruction.checkpoint_id] = uploaded
         return uploaded
 
     def prepare(self, names: Iterable[str]) -> None:
@@ -182,10 +186,10 @@ class CheckpointFiles:
         """A checkpoint was aborted: its upload stops before the next file."""
         self._aborted.add(number)
 
-    def _upload_checkpoint(self, wish: instructions.Upload) -> UploadPlan:
-        snapshot: JobSnapshot = wish.snapshot
-        number = wish.checkpoint_id
-        base = None if wish.base is None else loaded_of(wish.base).manifest
+    def _upload_checkpoint(self, instruction: instructions.Upload) -> UploadPlan:
+        snapshot: JobSnapshot = instruction.snapshot
+        number = instruction.checkpoint_id
+        base = None if instruction.base is None else loaded_of(instruction.base).manifest
         plan = plan_checkpoint(
             snapshot,
             self._storage,
@@ -209,52 +213,55 @@ class CheckpointFiles:
         )
         return plan
 
-    def write_metadata(self, wish: instructions.WriteMetadata) -> LoadedSnapshot:
+    def write_metadata(self, instruction: instructions.WriteMetadata) -> LoadedSnapshot:
         """Writes `_metadata`; the snapshot is complete then. May be asked for again."""
-        self.metadata_under_way[wish.checkpoint_id] = wish
-        snapshot: JobSnapshot = wish.snapshot
-        if wish.request.kind is SnapshotKind.SAVEPOINT:
-            return finish_savepoint(wish.uploaded, wish.request.job)
-        plan: UploadPlan = wish.uploaded
+        self.metadata_under_way[instruction.checkpoint_id] = instruction
+        snapshot: JobSnapshot = instruction.snapshot
+        if instruction.request.kind is SnapshotKind.SAVEPOINT:
+            return finish_savepoint(instruction.uploaded, instruction.request.job)
+        plan: UploadPlan = instruction.uploaded
         manifest = msgspec.structs.replace(
-            self._draft(wish.checkpoint_id, wish.request, ManifestKind.CHECKPOINT),
-            parent_id=wish.parent_id,
+            self._draft(instruction.checkpoint_id, instruction.request, ManifestKind.CHECKPOINT),
+            parent_id=instruction.parent_id,
             epoch=snapshot.epoch,
             operators=plan.operators,
             sources=snapshot.sources,
             sinks=snapshot.sinks,
             pending=plan.pending,
-            job={**snapshot.job, **wish.request.job},
+            job={**snapshot.job, **instruction.request.job},
             properties=CheckpointProperties(
-                trigger="periodic" if wish.request.is_periodic else "manual",
+                trigger="periodic" if instruction.request.is_periodic else "manual",
                 retention=self._settings.retention.value,
                 incremental=self._settings.incremental,
                 new_bytes=plan.figures.checkpointed_bytes,
             ),
         )
-        directory = self._layout.checkpoint(wish.checkpoint_id)
+        directory = self._layout.checkpoint(instruction.checkpoint_id)
         return write_metadata(self._storage, directory, manifest)
 
-    def _upload_savepoint(self, wish: instructions.Upload) -> UploadedSavepoint:
-        assert wish.request.target is not None, "the coordinator turns away who names no directory"
-        is_native = wish.request.format is SavepointFormat.NATIVE
+    def _upload_savepoint(self, instruction: instructions.Upload) -> UploadedSavepoint:
+        assert instruction.request.target is not None, (
+            "the coordinator turns away who names no directory"
+        )
+        is_native = instruction.request.format is SavepointFormat.NATIVE
         kind = ManifestKind.SAVEPOINT_NATIVE if is_native else ManifestKind.SAVEPOINT_CANONICAL
         draft = msgspec.structs.replace(
-            self._draft(wish.checkpoint_id, wish.request, kind),
+            self._draft(instruction.checkpoint_id, instruction.request, kind),
             properties=CheckpointProperties(
-                trigger="stop" if wish.request.stop else "savepoint", drained=wish.request.drain
+                trigger="stop" if instruction.request.stop else "savepoint",
+                drained=instruction.request.drain,
             ),
         )
         return upload_savepoint(
             self.storages,
-            wish.request.target,
-            wish.snapshot,
+            instruction.request.target,
+            instruction.snapshot,
             draft,
             self._open_content,
             inline=self._inline,
             new_uuid=_new_id,
             executor=self._threads,
-            is_cancelled=lambda: wish.checkpoint_id in self._aborted,
+            is_cancelled=lambda: instruction.checkpoint_id in self._aborted,
             holders=self.holders,
         )
 
@@ -272,24 +279,24 @@ class CheckpointFiles:
 
     # -- P7 -----------------------------------------------------------------------------------
 
-    def publish(self, wish: instructions.Publish) -> Outcome:
+    def publish(self, instruction: instructions.Publish) -> Outcome:
         """Makes the pointer name what is retained: the commit point."""
 
         def change(current: Pointer) -> Pointer:
             return msgspec.structs.replace(
                 current.changed(
-                    map(entry_of, wish.retained),
-                    dropped=map(entry_of, wish.dropped),
-                    forgotten=wish.forgotten,
+                    map(entry_of, instruction.retained),
+                    dropped=map(entry_of, instruction.dropped),
+                    forgotten=instruction.forgotten,
                 ),
                 unclaimed_up_to=max(self.registry.unclaimed_up_to, current.unclaimed_up_to),
             )
 
-        self._publishing = wish
+        self._publishing = instruction
         return self._noted(self.pointer.publish(change))
 
     def settle_publication(self) -> Outcome:
-        """Asks what became of the publication that got no reply."""
+        """Asks for the outcome of the publication that got no reply."""
         assert self._unknown is not None
         return self._noted(self.pointer.settle(self._unknown))
 

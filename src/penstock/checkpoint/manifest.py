@@ -58,7 +58,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class StoredHandle(_Record, frozen=True, kw_only=True):
     """Bytes of a snapshot."""
 
-    name: str  # Name of the file when a job uses it; unique for ever.
+    name: str  # Name of the file when a job uses it; never used again.
     size_bytes: int
     sha256: str  # Hex digest.
     inline: bytes | None = None  # The bytes, or None when they are in a file.
@@ -177,7 +177,7 @@ class Manifest(_Record, frozen=True, kw_only=True):
 
     job_id: str  # 32 hex digits.
     job_name: str = ""  # For people.
-    checkpoint_id: int  # Number of the snapshot; numbers of a job and its successors rise for ever.
+    checkpoint_id: int  # Number of the snapshot; numbers of a job and its successors only rise.
     kind: ManifestKind
     created_ms: int  # Wall time.
     leader_epoch: int  # Epoch of the leader that wrote it.

@@ -50,7 +50,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     completed: tuple[PointerEntry, ...] = ()
     subsumed: tuple[PointerEntry, ...] = ()  # Former ones whose files may not all be deleted yet.
     # Highest restored id that the job does not own. Shared files created at or below it are
-    # another job's, for ever: also after a restart that finds only later checkpoints here, which
+    # another job's: also after a restart that finds only later checkpoints here, which
     # may still name them.
     unclaimed_up_to: int = 0
     # The job whose end removed checkpoints from here. Without this a process that dies after that
@@ -163,7 +163,7 @@ class PointerRecord(_LeadersRecord):
         )
 
     def settle(self, unknown: Unknown) -> Outcome:
-        """Asks again what became of an earlier `publish`."""
+        """Asks for the outcome of an earlier `publish`."""
         return self._record.settle(unknown)
 
 
@@ -208,7 +208,7 @@ class JobPointer:
         return self._settled(self._record.publish(change(known.pointer), known.version))
 
     def settle(self, unknown: Unknown) -> Outcome:
-        """Asks what became of a publication without a reply."""
+        """Asks for the outcome of a publication without a reply."""
         return self._settled(self._record.settle(unknown))
 
     def end(self, checkpoint_ids: tuple[int, ...]) -> Outcome | None:
@@ -240,7 +240,7 @@ def rejection_text(rejected: Rejected, place: str) -> str:
     """Says why a change of the pointer can never count, and what to do."""
     if rejected.current is None:
         return (
-            f"its record {place} is gone. Somebody deleted the checkpoint directory, or that part "
+            f"its record {place} is gone. The checkpoint directory was deleted, or that part "
             "of it, while the job was running; start the job from a snapshot that is left"
         )
     if rejected.fenced:
@@ -293,7 +293,7 @@ def fence(take_over: Callable[[], Outcome], place: str) -> None:
         if isinstance(outcome, Committed):
             return
         if isinstance(outcome, Rejected) and outcome.fenced:
-            leader = "nobody" if outcome.current is None else outcome.current.leader_epoch
+            leader = "unknown" if outcome.current is None else outcome.current.leader_epoch
             raise FencedError(f"the leader of epoch {leader} writes {place} now.")
     reason = outcome.reason if isinstance(outcome, Unknown) else "it changes all the time"
     raise UnknownOutcomeError(f"{place} could not be taken over: {reason}.")
@@ -354,7 +354,7 @@ class CheckpointIdCounter(_LeadersRecord):
         if isinstance(outcome, Rejected):
             text = f"no checkpoint id could be reserved in {self._record.place}"
             if outcome.current is None or not outcome.fenced:
-                what = "is gone" if outcome.current is None else "was written by somebody else"
+                what = "is gone" if outcome.current is None else "was written by another process"
                 raise UnknownOutcomeError(f"{text}: the record {what} meanwhile.")
             raise FencedError(
                 f"{text}: the leader of epoch {outcome.current.leader_epoch} has taken over from "

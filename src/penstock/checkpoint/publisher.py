@@ -129,7 +129,7 @@ def delete_private_files(storage: Storage, directory: str, checkpoint_id: int) -
 
 @dataclass(frozen=True, slots=True)
 class DeletionReport:
-    """What became of it."""
+    """The outcome."""
 
     deleted: tuple[str, ...] = ()  # Absolute places of files that are gone.
     # Places of files that could not be deleted, with the reason.

@@ -30,7 +30,7 @@ from penstock.checkpoint.snapshot_load import LoadedSnapshot, loaded_of
 from penstock.checkpoint.statistics import CheckpointJournal, TaskShape, figures_of
 from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.core.fault_points import fault_span
-from penstock.core.job import JobStatus, SnapshotWish
+from penstock.core.job import JobStatus, WantedSnapshot
 
 if TYPE_CHECKING:
     from penstock.checkpoint.figures import CheckpointFigures
@@ -119,7 +119,7 @@ class CheckpointService:
         self._events: queue.Queue[events.Event | Offer] = queue.Queue()
         self._lock = threading.Lock()
         """Guards what the job's threads and ours both change: the next five."""
-        self._wish: SnapshotWish | None = None
+        self._wanted: WantedSnapshot | None = None
         self._wanted_ids: dict[int, bool] = {}
         """Checkpoints that wait for the end of an epoch; True: of the last one."""
         self._requests: dict[str, Result] = {}
@@ -195,13 +195,13 @@ class CheckpointService:
             SnapshotKind.SAVEPOINT, target=target, format=form, stop=True, drain=drain
         )
 
-    def _request(self, kind: SnapshotKind, **wish: Any) -> Result:
+    def _request(self, kind: SnapshotKind, **details: Any) -> Result:
         request_id = f"request-{next(self._request_numbers)}"
         result: Result = Future()
         with self._lock:
             self._check_open()
             self._requests[request_id] = result
-        self._events.put(events.TriggerRequested(request_id, kind, **wish))
+        self._events.put(events.TriggerRequested(request_id, kind, **details))
         return result
 
     def _check_open(self) -> None:
@@ -244,16 +244,16 @@ class CheckpointService:
 
     # -- called by the driver -----------------------------------------------------------------
 
-    def wanted(self) -> SnapshotWish | None:
+    def wanted(self) -> WantedSnapshot | None:
         """Returns what is asked for at the end of an epoch."""
-        return self._wish
+        return self._wanted
 
     def offer(self, driver: Any, *, stopped: bool) -> None:
         """Takes the state of the job at the end of an epoch."""
         with self._lock:
             # A stop that was asked for just now is for the end of the next epoch.
-            if self._wish is not None and (stopped or not self._wish.stop):
-                self._wish = None
+            if self._wanted is not None and (stopped or not self._wanted.stop):
+                self._wanted = None
         snapshot, pinned = self._job.capture(driver)
         self._events.put(Offer(events.EpochCompleted(snapshot.epoch, snapshot, stopped), pinned))
 
@@ -313,7 +313,7 @@ class CheckpointService:
             for number in chosen:
                 del self._wanted_ids[number]
             if not self._wanted_ids:
-                self._wish = None
+                self._wanted = None
         for number in chosen:
             self._pins[number] = self._job.pin_again(offer.pinned)
         self._job.unpin(offer.pinned)
@@ -372,7 +372,7 @@ class CheckpointService:
                 with self._lock:
                     self._wanted_ids.pop(checkpoint_id, None)
                     if not self._wanted_ids:
-                        self._wish = None
+                        self._wanted = None
                 self._unpin(checkpoint_id)
             case instructions.CompleteRequest():
                 self._answer(instruction)
@@ -403,9 +403,9 @@ class CheckpointService:
 
     def _request_snapshot(self, instruction: instructions.RequestSnapshot) -> None:
         with self._lock:
-            known = self._wish or SnapshotWish()
+            known = self._wanted or WantedSnapshot()
             self._wanted_ids[instruction.checkpoint_id] = instruction.stop
-            self._wish = SnapshotWish(
+            self._wanted = WantedSnapshot(
                 known.stop or instruction.stop, known.drain or instruction.drain
             )
         if self._driver is not None:

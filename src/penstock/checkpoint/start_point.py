@@ -41,7 +41,7 @@ class StartPoint:
         """Makes the snapshot the job's. Leaves a mark, so only after it was found to fit.
 
         Raises:
-            CheckpointError: It is to be claimed, and another job has claimed it.
+            CheckpointError: The job must own it, and another job has claimed it.
         """
         if self.claim_mode is ClaimMode.CLAIM:
             claim_snapshot(files.storages, self.loaded.directory, job_id)
@@ -49,7 +49,7 @@ class StartPoint:
 
 
 class JobEndedError(PenstockError):
-    """The job is over: its checkpoints are gone, and starting anew would repeat its output.
+    """The job is over: its checkpoints are gone, and starting from nothing would repeat its output.
 
     Attributes:
         status: How it ended.

@@ -280,7 +280,7 @@ class SnapshotTimes:
 
 def figures_of(
     tasks: Iterable[TaskShape],
-    wish: Upload,
+    instruction: Upload,
     plan: UploadPlan,
     triggered_ms: int | None,
     now_ms: int,
@@ -292,12 +292,12 @@ def figures_of(
 
     A subtask has acknowledged when all its bytes are safe: at once if none of them needed a file.
     """
-    epoch = wish.snapshot.times
+    epoch = instruction.snapshot.times
     ended_ms, flush_ms = (now_ms, {}) if epoch is None else (epoch.ended_ms, epoch.flush_ms)
     times = SnapshotTimes(
         ended_ms if triggered_ms is None else triggered_ms, ended_ms, now_ms, flush_ms
     )
-    return replace(plan.figures, tasks=task_figures(tasks, plan, wish.checkpoint_id, times))
+    return replace(plan.figures, tasks=task_figures(tasks, plan, instruction.checkpoint_id, times))
 
 
 def task_figures(

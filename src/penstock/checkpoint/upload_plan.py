@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.files.contract import Storage
 
     Place = Callable[[StoredHandle, bool], tuple[str | None, StoredHandle]]
-    """Takes a handle and whether it is to be shared; returns the key to write to (None: it is there
+    """Takes a handle and whether it is shared; returns the key to write to (None: it is there
     already) and the record."""
 
 ContentKey = tuple[str, str]

@@ -125,7 +125,7 @@ class PythonSource(Source):
         return 0
 
     def end_offset(self, split: str) -> int | None:
-        """Returns where a split ends for ever; needed when `bounded` is true."""
+        """Returns where a split ends; needed when `bounded` is true."""
         return None
 
     def latest_offset(self, split: str) -> int | None:
@@ -223,7 +223,7 @@ class _PythonReader(SourceReader):
         if reached == start and has_items:
             raise ProgramError(
                 f"{type(self._source).__name__}.read({name!r}, {start}, {end}) gave records but "
-                f"returned offset {start} again, so they would be read for ever."
+                f"returned offset {start} again, so they would be read without end."
             )
         return reached
 

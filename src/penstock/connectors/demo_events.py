@@ -32,7 +32,7 @@ _STEP: Final = 2_654_435_761
 
 
 class DemoEvents:
-    """Makes the lines; the same arguments give the same lines for ever.
+    """Makes the lines; the same arguments always give the same lines.
 
     Args:
         seed: Chooses channels, behaviours, delays and ids.

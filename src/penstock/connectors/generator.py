@@ -1,7 +1,7 @@
 """Records that the program holds itself, or makes by a function of their index.
 
 Those of a collection are pickled when the program is built, so that later changes to the list do
-not count, and unpickled anew by each read, so that a function that changes a record does not change
+not count, and unpickled by each read, so that a function that changes a record does not change
 the input.
 
 Of generated records, index space is dealt out to `num_splits` splits in blocks of 1024, so that all
@@ -209,7 +209,7 @@ class DataGeneratorSource(GeneratedSource):
         function: Makes the record: `function(index)`, or `function(index, random)` with a seed.
         count: How many records; None = without end.
         rate_per_second: Upper bound over all splits; None = as fast as possible.
-        seed: Seed of the `random.Random` handed to the function. It is set anew for every block of
+        seed: Seed of the `random.Random` handed to the function. It is set again for every block of
             1024 indexes, so that a replay may begin anywhere.
         num_splits: Splits, read side by side; None = as many as subtasks.
     """

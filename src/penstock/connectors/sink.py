@@ -31,7 +31,7 @@ class WriterContext:
     subtask: int  # Index of the subtask.
     parallelism: int
     epoch: int  # The running epoch.
-    attempt_id: str  # Unique for ever; part of every pending name.
+    attempt_id: str  # Unique; part of every pending name.
     now_ms: int  # Processing time of the epoch.
     scratch_dir: str  # A directory for pending data that the driver can read too.
     # Process of the job and attempt in it; with the epoch they name what is written in order.

@@ -87,7 +87,7 @@ class ReadResult:
     values: list[Any]
     position: Any  # Where to go on.
     timestamps: list[int] | None = None  # Event times that the source itself knows, or None.
-    finished: bool = False  # The split is exhausted for ever.
+    finished: bool = False  # The split has no more records.
     # More could be read right now (the budget was the limit): there is a backlog.
     has_more: bool = False
     # A watermark that the source itself knows, valid behind these records, or None.
@@ -233,7 +233,7 @@ class Source(ABC):
     def checkpointed(self, positions: Mapping[str, Any], *, by_checkpoint: bool) -> None:
         """Takes positions that a restart will not go back behind; runs in the driver.
 
-        Must not wait, nor raise: what others are told of it does not matter to the job.
+        Must not wait, nor raise: what it reports does not matter to the job.
 
         Args:
             positions: By split id, where they have moved.

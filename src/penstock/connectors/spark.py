@@ -113,7 +113,7 @@ class SparkSink(Sink):
             self._function(df, epoch)
             return
         options = dict(self._options)
-        # Without checkpointing a job starts anew after a failure, and its epochs come again.
+        # Without checkpointing a job starts over after a failure, and its epochs come again.
         if self._format == "delta" and context.checkpoint_id is not None:
             options.setdefault("txnAppId", f"{context.job_id}-{context.uid}")
             options.setdefault("txnVersion", epoch)
@@ -181,7 +181,7 @@ class _SparkCommitter(Committer):
         ordered = sorted(committables, key=lambda item: (item["epoch"], item["subtask"]))
         paths = [item["path"] for item in ordered]
         marker = Path(paths[0]).parent / "committed"
-        # Names of files are unique for ever; epochs come again when a job starts anew.
+        # Names of files are never used again; epochs come again when a job starts from nothing.
         done = _committed(marker)
         paths = [path for path in paths if Path(path).name not in done]
         if paths:
@@ -197,7 +197,7 @@ class _SparkCommitter(Committer):
             try:
                 self._sink.save(_data_frame(paths, context.spark), epoch, context)
             finally:
-                # A JVM that has gone is told of by the error that is under way.
+                # A JVM that has gone is in the error that is under way.
                 with suppress(Exception):
                     session.removeJobTag(tag)
             _remember(marker, [*done, *(Path(path).name for path in paths)])

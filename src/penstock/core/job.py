@@ -106,7 +106,7 @@ class JobExecutionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotWish:
+class WantedSnapshot:
     """A snapshot is wanted.
 
     Attributes:

@@ -49,7 +49,7 @@ class FileArea:
         """Keeps `data`; the returned handle names the file, or holds the bytes when few.
 
         Args:
-            name: Unique for ever.
+            name: Unique over all attempts.
             data: The bytes.
             known: A handle that may be of the same bytes; if it is, nothing is written.
         """

@@ -268,7 +268,7 @@ class LocalStorage(Storage):
     def _sync_local(self, source: str, found: DiskEntry) -> bool:
         """Makes a local file durable, unless it is; False if that fails."""
         key = source, found.number, found.modified_ns
-        # In turns: of two syncs at once, only one may be told of a failure.
+        # In turns: of two syncs at once, only one may see a failure.
         with self._turns[found.number % len(self._turns)]:
             if key in self._not_synced:
                 return False

@@ -22,8 +22,8 @@ def probe_storage(
     Args:
         storage: The storage.
         directory: Key of the directory; it is made.
-        probe_id: Unique for ever.
-        purpose: What it is to do, for the error.
+        probe_id: Unique over all processes.
+        purpose: What it is for, as the error says it.
 
     Raises:
         StorageError: It cannot; the text says why and what to do.

@@ -1,6 +1,6 @@
 """Storages around another one: a directory of it, and one that counts requests and tries again.
 
-Repeating a put is safe because a file has one content for ever: if the name is taken and holds
+Repeating a put is safe because a file has one content: if the name is taken and holds
 exactly our bytes, an earlier attempt of ours arrived although its reply did not. A put whose
 outcome stays unknown is reported as unknown, never as failed.
 """

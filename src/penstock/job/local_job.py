@@ -405,10 +405,10 @@ def take_last_checkpoint(service: CheckpointService, driver: JobDriver) -> None:
     """
     result: Future[CompletedCheckpoint] | None = None
     while not driver.is_over():
-        wish = service.wanted()
-        if wish is not None:
-            service.offer(driver, stopped=wish.stop)
-            if wish.stop:
+        request = service.wanted()
+        if request is not None:
+            service.offer(driver, stopped=request.stop)
+            if request.stop:
                 service.wait_stopped(driver.attend)
                 return
         if result is None:

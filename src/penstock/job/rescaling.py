@@ -151,8 +151,8 @@ class Rescaling:
                 rescale.done.set_exception(error)
 
         try:
-            wish = resources.service.request_checkpoint(job={PARALLELISM: uids})
-            wish.add_done_callback(taken)
+            request = resources.service.request_checkpoint(job={PARALLELISM: uids})
+            request.add_done_callback(taken)
         except BaseException:
             self._rescale = None
             raise

@@ -176,7 +176,7 @@ def _operator_problems(
         yield (
             f"{place} has max parallelism {stage.max_parallelism} in the program and {limit} in "
             f"the snapshot, which a job cannot change. Set set_max_parallelism({limit}){lower}; or "
-            "edit the snapshot: SavepointWriter.set_max_parallelism computes key groups anew."
+            "edit the snapshot: SavepointWriter.set_max_parallelism computes new key groups."
         )
     before, after = record.key_schema, key_schema(graph, stage)
     if before and after and before != after:

@@ -109,7 +109,7 @@ class OperatorTimers:
 # Metrics of one operator in one subtask: the built-in counts and the user's own.
 #
 # What counts up is reported as its growth in one epoch, and the driver sums it: a retried epoch is
-# not counted twice, and a subtask that moves to another worker does not begin anew. The users' own
+# not counted twice, and a subtask that moves to another worker does not begin again. The users' own
 # view (`get_count()`) is that of the worker.
 
 

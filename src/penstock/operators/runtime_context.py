@@ -130,7 +130,7 @@ class RuntimeContext(OperatorKeyedState):
         return self._context.metrics
 
 
-# Functions with operator state: lists that are dealt anew when the parallelism changes.
+# Functions with operator state: lists that are distributed again when the parallelism changes.
 #
 # PyFlink has no such interface; the names are those of Flink's Java API.
 

@@ -215,7 +215,7 @@ class WatermarkValve(WatermarkMerger):
         self._n_channels = n_channels
 
     def restore(self, state: Any) -> None:
-        """As the merger; another number of channels keeps the output and starts them anew."""
+        """As the merger; another number of channels keeps the output and starts them again."""
         if state is not None and len(state[3]) != self._n_channels:
             fresh = [
                 (index, MIN_WATERMARK, False, True, False) for index in range(self._n_channels)

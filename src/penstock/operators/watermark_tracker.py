@@ -313,7 +313,7 @@ class WatermarkTracker:
     def restore(self, state: Any) -> None:
         """Takes back what `snapshot` returned, or None for the beginning.
 
-        A program may change its strategy: the watermark never goes back, the rest starts anew.
+        A program may change its strategy: the watermark never goes back, the rest starts again.
         """
         self._reset()
         if state is None:
@@ -364,7 +364,7 @@ class _Recorder(WatermarkOutput):
 
 
 def attributes_of(thing: Any) -> Any:
-    """Returns an object's state without its class, which the program brings anew."""
+    """Returns an object's state without its class, which the program brings."""
     return thing.__getstate__()
 
 

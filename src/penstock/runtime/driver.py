@@ -47,7 +47,7 @@ from penstock.runtime.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.core.job import SnapshotWish
+    from penstock.core.job import WantedSnapshot
     from penstock.core.times import Clock
     from penstock.graph.job_graph import Stage
     from penstock.runtime.admission import Admission
@@ -80,7 +80,7 @@ class EpochRunner(Protocol):
 class Checkpoints(Protocol):
     """Takes checkpoints; implemented by `CheckpointService`."""
 
-    def wanted(self) -> SnapshotWish | None:
+    def wanted(self) -> WantedSnapshot | None:
         """Returns what is asked for at the end of the epoch that has just ended, if anything."""
 
     def offer(self, driver: JobDriver, *, stopped: bool) -> None:
@@ -204,17 +204,17 @@ class JobDriver:
 
     def _offer(self) -> bool:
         """Hands the state over if it is wanted; says whether the job stops with it."""
-        wish = self._checkpoints.wanted()
-        if wish is None:
+        request = self._checkpoints.wanted()
+        if request is None:
             return False
-        if wish.drain and not self._has_ended():
+        if request.drain and not self._has_ended():
             self._is_draining = True
             self._run_epoch(self._clock.monotonic_ms())
             while self.state.is_firing and not self.is_over():
                 self._run_epoch(self._clock.monotonic_ms())
-        self.has_stopped = wish.stop
-        self._checkpoints.offer(self, stopped=wish.stop)
-        return wish.stop
+        self.has_stopped = request.stop
+        self._checkpoints.offer(self, stopped=request.stop)
+        return request.stop
 
     # -- one epoch ----------------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ MOST_PANES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What became of a job graph.
+    """The result of lowering a job graph.
 
     Attributes:
         graph: The graph to run.

@@ -40,7 +40,7 @@ _SHORT_KEY: Final = 1000
 _PLAIN_KEYS: Final = (int, str)
 _MOST_PLAIN_KEYS: Final = 50_000
 _MOST_KEYS: Final = 2_000_000
-"""Keys that a sender remembers before it starts anew."""
+"""Keys that a sender remembers before it forgets them."""
 
 
 class KeyBook(dict[Any, int]):
@@ -48,7 +48,7 @@ class KeyBook(dict[Any, int]):
 
     A key is hashed once per record, here; from then on until the receiver reads the frame it is a
     small number. That pays as long as the book stays in the processor's cache: with 100,000 keys a
-    look-up takes longer than computing owners anew, if they can be computed for many at once.
+    look-up takes longer than computing owners, if they can be computed for many at once.
 
     Attributes:
         names: Key by number.

@@ -120,7 +120,7 @@ class SubtaskVersion:
     """State of one subtask after an epoch: a value, made of immutable files.
 
     Attributes:
-        version_id: Unique for ever; names epoch, subtask and attempt.
+        version_id: Unique over all attempts; names epoch, subtask and attempt.
         operators: State by uid; operators that are missing start empty.
         is_restored: It comes from a checkpoint, perhaps of other parallelism, and was not written
             by a subtask of this run.

@@ -339,7 +339,7 @@ class Subtask:
         stage = self._stage
         program = self._program
         pickles = program.state.pickles
-        # Unique for ever: jobs have new ids, their attempts count up, and so do Spark's in each.
+        # Unique: jobs have new ids, their attempts count up, and so do Spark's in each.
         version_id = f"{program.run_name}e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
         operators: dict[str, OperatorVersion] = {}
         timers: list[int] = []
@@ -407,7 +407,7 @@ class Subtask:
             is_restored = version is not None and version.is_restored
             place = (self._index, self._stage.parallelism) if is_restored else (0, 1)
             lists = [each.operator_state for each in saved]
-            # What comes of a checkpoint may be dealt out anew, and is written again.
+            # What comes of a checkpoint may be distributed again, and is written again.
             files = saved[0].files if saved and not is_restored else {}
             context.operator_state.restore(lists, *place, schemas_of(saved), files)
             # After rescaling no subtask is further than the slowest one was.
@@ -433,7 +433,7 @@ class Subtask:
             return
         *held, self._pending = valves
         if is_merged and any(each is not None and each[-1] is not None for each in saved):
-            # Timers are left at different times: all valves open anew, where the slowest was.
+            # Timers are left at different times: all valves open again, where the slowest was.
             self._pending = None
             held = [(self._logics[0].watermark, False, False, [])] * len(held)
         for valve, state in zip((*self._valves, self._valves_joined), held, strict=True):

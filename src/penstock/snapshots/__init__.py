@@ -153,7 +153,7 @@ class SavepointWriter:
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
-        """Gives all operators another max parallelism: their key groups are computed anew."""
+        """Gives all operators another max parallelism, with new key groups for their keys."""
         self._edit.max_parallelism = max_parallelism
         return self
 

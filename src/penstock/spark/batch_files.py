@@ -2,7 +2,7 @@
 
 Small batches come to the driver as Arrow and are written there: Spark's own writer starts several
 processes for the permissions of each file, which takes longer than everything else about such a
-batch. Large ones, and the first, whose size nobody knows, are written by Spark's tasks.
+batch. Large ones, and the first, whose size is not known, are written by Spark's tasks.
 
 Files are named relative to the source's directory: a job that goes on elsewhere writes the rows
 again, and positions in them still stand.

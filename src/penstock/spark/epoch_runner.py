@@ -194,7 +194,7 @@ class SparkEpochRunner:
             with self._ending:
                 self._is_idle.set()
             # Jobs that commit output run in this thread too, and are not to be cancelled. A JVM
-            # that has gone is told of by the error that is under way.
+            # that has gone is in the error that is under way.
             with suppress(Exception):
                 context.removeJobTag(self._tag)
                 self._broadcasts.forget()

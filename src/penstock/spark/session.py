@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Starts Spark's JVM on this machine sooner, and without lines that nobody can act on.
+# Starts Spark's JVM on this machine sooner, and without lines that ask for no action.
 #
 # `spark-submit` is a shell script that starts Python to find itself, then a JVM that works out the
 # command of the real one. Only that last part is asked for here, with the environment that the
@@ -170,7 +170,7 @@ def _sharing_options(java: str, class_path: str, jars: Path) -> list[str]:
 
 
 def _remove_old(directory: Path) -> None:
-    """Removes archives that nobody has used for long, and what makers that died have left."""
+    """Removes archives that were not used for long, and what processes that died have left."""
     now = time.time()  # noqa: TID251 - compared with the times of files
     for file in directory.glob("spark-*"):
         limit_s = _UNUSED_S if file.suffix == ".jsa" else _AGAIN_S
@@ -190,7 +190,7 @@ def _leave_maker(archive: Path) -> None:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        # Nobody waits for it.
+        # No one waits for it.
         maker.returncode = 0
 
 
@@ -284,7 +284,7 @@ CLUSTER_SETTINGS: Final[dict[str, str]] = {
     # characters at most, and that of a container of YARN has more already.
     "spark.python.unix.domain.socket.dir": "/tmp",
     # On YARN and Kubernetes Spark gives an application up after some lost executors. By default
-    # it counts for ever, and jobs run for months.
+    # it never stops counting, and jobs run for months.
     "spark.executor.failuresValidityInterval": "1h",
 }
 """For all other masters."""

@@ -4,7 +4,7 @@ The query runs one batch ahead. While the job reads batch n, Spark plans and wri
 the job discovers once it has read n. What the job has of the source, and so what every snapshot
 has, is the batch that it reads and the part of Spark's log that leads there.
 
-Each attempt of the job starts the query anew on that log. Spark then gives batch n again: it is
+Each attempt of the job starts a new query on that log. Spark then gives batch n again: it is
 written again if the job had not read all of it, and passed over otherwise.
 """
 
@@ -223,26 +223,26 @@ class StreamingFeed:
         state = progress.state
         if state is None:
             return
-        anew = (
-            "To begin this source anew, give it another uid and set "
+        advice = (
+            "To begin this source again, give it another uid and set "
             "execution.state-recovery.ignore-unclaimed-state: true."
         )
         if "log" not in state:
             raise UnsupportedError(
                 f"the snapshot has no offsets of a streaming DataFrame for source '{self.uid}': "
-                f"another kind of source had this uid. {anew}"
+                f"another kind of source had this uid. {advice}"
             )
         part = state["stateful"] or self.stateful_part
         if part:
             raise UnsupportedError(
                 f"the streaming DataFrame of source '{self.uid}' keeps state in Spark ({part}), "
-                f"which snapshots do not hold. {anew}"
+                f"which snapshots do not hold. {advice}"
             )
         if state["sources"] != self._sources:
             raise UnsupportedError(
                 f"the streaming DataFrame of source '{self.uid}' reads {_listed(self._sources)}, "
                 f"but the snapshot has offsets of {_listed(state['sources'])}. Start with a "
-                f"DataFrame that reads the same, in the same order. {anew}"
+                f"DataFrame that reads the same, in the same order. {advice}"
             )
 
     def start(self, progress: Callable[[], SourceProgress], cancelled: threading.Event) -> None:
@@ -250,7 +250,7 @@ class StreamingFeed:
 
         Args:
             progress: Tells how far the attempt has read.
-            cancelled: Set when nobody waits for the job any more.
+            cancelled: Set when the job no longer waits.
         """
         self.stop()
         shutil.rmtree(self._directory, ignore_errors=True)

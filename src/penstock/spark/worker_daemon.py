@@ -62,7 +62,7 @@ def closing(serve: Callable[..., int]) -> Callable[..., int]:
         try:
             code = serve(*connection)
         except (ConnectionError, EpochInterrupted):
-            # Nobody reads the answers of this worker any more.
+            # No task reads the answers of this worker any more.
             pass
         finally:
             if code:

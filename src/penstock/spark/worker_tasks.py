@@ -238,7 +238,7 @@ class LevelTask:
 
     @property
     def size_bytes(self) -> int:
-        """How large it is to travel, about."""
+        """Its approximate size when it is sent."""
         return sum(len(plan) for _, plan in self._parts)
 
     def __call__(self, position: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:

@@ -151,7 +151,7 @@ class _TableWriter:
 
     def parts(self) -> list[Any]:
         table = self._table
-        # Not a name that is made here: CPython's cache of attributes would keep each for ever.
+        # Not a name that is made here: CPython's cache of attributes would keep each.
         kinds: dict[str, Callable[..., list[Any]]] = {
             "value": self._value,
             "list": self._list,

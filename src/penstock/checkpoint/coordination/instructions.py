@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTick:
-    """Send `Ticked` at this time; replaces an earlier wish. None: no tick is needed."""
+    """Send `Ticked` at this time; replaces an earlier one. None: no tick is needed."""
 
     at_ms: int | None
 
@@ -96,7 +96,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class ReReadPointer:
-    """Find out what became of `Publish`, repeating the same change if need be.
+    """Find the outcome of `Publish`, repeating the same change if need be.
 
     Answer: `Published`, `PublicationRejected` or `PublicationUnknown`. Finding the old pointer is
     not an answer: the lost request may still arrive.

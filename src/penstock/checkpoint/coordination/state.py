@@ -84,7 +84,7 @@ class FailureCounter:
         self.count = 0
 
     def failed(self, checkpoint_id: int | None, reason: facts.FailureReason) -> bool:
-        """Counts a failure; True when the job has to fail. Then the count starts anew."""
+        """Counts a failure; True when the job has to fail. Then the count starts again."""
         if reason not in facts.COUNTED:
             return False
         if checkpoint_id is not None:
@@ -240,7 +240,7 @@ class SinkBacklog:
         return self._failures >= self._most_failures
 
     def exceeds(self, tolerable: int) -> bool:
-        """Whether more than `tolerable` times `COMMIT_TRIES` have failed; then counts anew."""
+        """Whether more than `tolerable` times `COMMIT_TRIES` have failed; then counts again."""
         if self._failures - self._blamed < COMMIT_TRIES * (tolerable + 1):
             return False
         self._blamed = self._failures

@@ -91,7 +91,7 @@ def on_id_reserved(state: CoordinatorState, event: events.IdReserved) -> None:
     state.last_id = event.checkpoint_id
     request, state.reserving = state.reserving, None
     if request is None:
-        assert state.discarded_reservation, "nobody asked for an id"
+        assert state.discarded_reservation, "no id was asked for"
         state.discarded_reservation = False
         return
     pending = PendingCheckpoint(

@@ -273,7 +273,7 @@ class MySql(Database):
     def transactions(self, ask: Ask) -> Any:
         """Returns the transactions that have written and did not end.
 
-        The server copies its list for those who ask, and makes a new copy only when nobody has
+        The server copies its list for those who ask, and makes a new copy only when no one has
         asked for a tenth of a second. So a transaction of our own has to be in it, with this query.
         """
         for tried in range(_TRIES):

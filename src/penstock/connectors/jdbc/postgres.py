@@ -62,7 +62,7 @@ class Postgres(Database):
 
     def begin(self, connection: Any) -> None:
         connection.execute("BEGIN")
-        # A process that stands still in a transaction must not keep others out for ever.
+        # A process that stands still in a transaction must not keep others out.
         connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{WAIT_S}s'")
         connection.execute(f"SET LOCAL lock_timeout = '{2 * WAIT_S}s'")
 

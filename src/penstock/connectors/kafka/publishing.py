@@ -12,7 +12,7 @@ what is younger than that cannot have been published, or its marker would be the
 in doubt, and so is all if a marker is gone that should be there: the job stops.
 
 A transaction is never open longer than it takes to send what is pending, so nothing expires while
-the job is away, and readers wait for nobody. Its id is that of job and sink, and belongs to the
+the job is away, and readers do not wait. Its id is that of job and sink, and belongs to the
 output: a job that goes on from another one's savepoint publishes what that one owed under the id of
 that one. `init_transactions` ends whatever another process has begun under the id, and fences it,
 before the marker is read. So two processes that publish the same output publish it once.
@@ -99,7 +99,7 @@ class KafkaSinkSettings:
         if self.properties.get("acks", "all") not in ("all", "-1"):
             idempotent = {}
         return {
-            # As Java's client: the same key goes to the same partition, whoever writes it.
+            # As Java's client: the same key goes to the same partition, from every client.
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": _BUFFER_KBYTES,
@@ -293,7 +293,7 @@ class _Publisher:
     def _open(self, items: list[Item], known: Marker, now_ms: int) -> None:
         if self._producer is None:
             self._producer = self._connection.producer()
-            # Ends what another process has begun, so that the marker says what became of it.
+            # Ends what another process has begun, so that the marker shows its outcome.
             self._producer.init_transactions(_TIMEOUT_S)
             self._marker = self._read_marker({*known.topics, *(item["topic"] for item in items)})
             if self._marker == _NOTHING:
@@ -361,7 +361,7 @@ class _Publisher:
     def _in_time(self, call: Callable[..., Any], *arguments: Any) -> None:
         """Calls the client, whose own time-out, the last argument, does not always hold.
 
-        When a group's coordinator goes away, librdkafka may wait for it for ever (its issue 5511).
+        When a group's coordinator goes away, librdkafka may never return (its issue 5511).
         Then this producer is left to itself; the next one ends its transaction and fences it.
         """
         done: Future[None] = Future()

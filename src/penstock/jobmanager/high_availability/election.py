@@ -13,7 +13,7 @@ Invariants:
 * The leader's time runs out before any other candidate may take over, as long as clocks differ in
   speed by less than a third.
 * A lease is no fence. What the leader writes elsewhere carries its epoch and is compared there.
-* At most one request is under way. What became of a lost one is found out by reading: the lease
+* At most one request is under way. The outcome of a lost one is found by reading: the lease
   names its holder.
 """
 
@@ -312,7 +312,7 @@ class LeaseWritten:
     # When the request began; the lease counts from here, since others may have seen the new version
     # at any time after it.
     started_ms: int
-    outcome: Outcome  # What became of it.
+    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)

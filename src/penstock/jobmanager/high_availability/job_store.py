@@ -253,7 +253,7 @@ class HaJobStore:
                 # The write whose fate was unknown lost against another one of ours: once more.
                 self._change(epoch, change)
                 return
-            leader = "nobody" if outcome.current is None else outcome.current.leader_epoch
+            leader = "unknown" if outcome.current is None else outcome.current.leader_epoch
             raise NotLeaderError(
                 f"the job manager of leader epoch {leader} decides about jobs now; epoch {epoch} "
                 "is over."

@@ -110,9 +110,9 @@ function untangle(columns) {
       for (const item of column) {
         const near = isForth ? item.before : item.after;
         const sum = near.reduce((total, { order }) => total + order, 0);
-        item.wish = near.length > 0 ? sum / near.length : item.order;
+        item.place = near.length > 0 ? sum / near.length : item.order;
       }
-      column.sort((a, b) => a.wish - b.wish || a.order - b.order);
+      column.sort((a, b) => a.place - b.place || a.order - b.order);
       number(column);
     }
   }
