@@ -333,7 +333,7 @@ def test_a_generator_says_how_far_it_got() -> None:
 
 @pytest.mark.parametrize(
     ("stop", "message"),
-    [(100, "would be read for ever"), (99, "at least 100"), ("x", "whole number")],
+    [(100, "would be read without end"), (99, "at least 100"), ("x", "whole number")],
 )
 def test_wrong_offsets(stop: Any, message: str) -> None:
     with pytest.raises(ProgramError, match=message):

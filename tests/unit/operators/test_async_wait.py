@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -20,26 +20,25 @@ from penstock.operators.async_function import AsyncFunction
 class Gated(AsyncFunction):
     """A call ends when the gate of its record is open."""
 
-    gates: defaultdict[Any, threading.Event] = defaultdict(threading.Event)
+    opened: set[Any] = set()
     begun: Counter[Any] = Counter()
 
     async def async_invoke(self, value: Any) -> list[Any]:
         self.begun[value] += 1
-        while not self.gates[value].is_set():
+        while value not in self.opened:
             await asyncio.sleep(0)
         return [value]
 
 
 @pytest.fixture
 def gated() -> Gated:
-    Gated.gates.clear()
+    Gated.opened.clear()
     Gated.begun.clear()
     return Gated()
 
 
 def open_gates(*values: Any) -> None:
-    for value in values:
-        Gated.gates[value].set()
+    Gated.opened.update(values)
 
 
 def test_an_epoch_ends_while_calls_run(harness: Make, gated: Gated) -> None:
@@ -212,14 +211,14 @@ def test_what_a_function_changes_is_called_again_as_it_was(harness: Make) -> Non
     class Changes(AsyncFunction):
         async def async_invoke(self, value: dict[str, int]) -> list[Any]:
             value["n"] += 1
-            while not Gated.gates["changes"].is_set():
+            while "changes" not in Gated.opened:
                 await asyncio.sleep(0)
             return [value["n"]]
 
     operator = harness(Changes())
     operator.process({"n": 1})
     state = operator.snapshot()
-    Gated.gates["changes"].set()
+    open_gates("changes")
     operator.restore(state)
     operator.wait_for(1)
     assert operator.values == [2]
