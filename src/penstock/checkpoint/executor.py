@@ -18,7 +18,7 @@ from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import rejection_text
 from penstock.core.errors import PenstockError, is_lasting
 from penstock.core.fault_points import fault_span
-from penstock.core.versioned import Committed, Outcome, Unknown
+from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
 from penstock.files.errors import UnknownOutcomeError
 
 if TYPE_CHECKING:
@@ -288,10 +288,14 @@ def _remove_pointers(checkpoint_ids: tuple[int, ...], files: CheckpointFiles) ->
     try:
         with _REMOVAL:
             outcome = files.pointer.end(checkpoint_ids)
+    except FencedError as error:
+        return _lost(files, error)
     except PenstockError as error:
         return events.PointerRemovalUnknown(str(error))
     if outcome is None or isinstance(outcome, Committed):
         return events.PointersRemoved()
+    if isinstance(outcome, Rejected) and outcome.fenced:
+        return _lost(files, FencedError(rejection_text(outcome, files.pointer.place)))
     return events.PointerRemovalUnknown("the pointer could not be changed")
 
 

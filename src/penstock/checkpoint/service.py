@@ -387,6 +387,9 @@ class CheckpointService:
                 self._fail_job(message, is_lasting=is_lasting)
             case instructions.StepDown(message):
                 self.is_fenced = True
+                if self._driver is None:
+                    why = message.rstrip(".")
+                    _log.warning("Checkpoints of job %s are left: %s.", self._job_id, why)
                 self._fail_job(message)
                 self._end()
             case instructions.FinishJob(savepoint):

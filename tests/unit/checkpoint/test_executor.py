@@ -143,7 +143,7 @@ def test_each_outcome_has_its_answer(
 
 @pytest.mark.parametrize(
     "instruction",
-    [ReserveId(1), DeleteCheckpoint(SEVEN), ReleaseSharedFiles(1)],
+    [ReserveId(1), DeleteCheckpoint(SEVEN), ReleaseSharedFiles(1), RemovePointers((7,))],
     ids=lambda each: type(each).__name__,
 )
 def test_refused_writes_are_counted(instruction: Instruction) -> None:
@@ -153,14 +153,23 @@ def test_refused_writes_are_counted(instruction: Instruction) -> None:
     assert files.storages.counts.fenced_writes == 1
 
 
-def test_a_rejected_publication_counts_as_refused() -> None:
+@pytest.mark.parametrize(
+    ("instruction", "kind", "asked"),
+    [
+        (PUBLISH, events.PublicationRejected, "publish"),
+        (RemovePointers((7,)), events.LeadershipLost, "end"),
+    ],
+)
+def test_a_rejected_change_of_the_pointer_counts_as_refused(
+    instruction: Instruction, kind: Any, asked: str
+) -> None:
     files: Any = Files(Rejected(RecordVersion(3, 9, "x", b""), fenced=True))
     host: Any = Host(files)
-    answer = execute(PUBLISH, files, host, host)
-    assert isinstance(answer, events.PublicationRejected)
+    answer = execute(instruction, files, host, host)
+    assert isinstance(answer, kind)
     assert "it writes the pointer in epoch 9" in answer.message
     assert files.storages.counts.fenced_writes == 1
-    assert files.asked == ["publish"]
+    assert files.asked == [asked]
 
 
 def test_a_savepoint_promises_its_output_before_anything_else_happens() -> None:
