@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from penstock.common import Configuration, Row, Types, WatermarkStrategy
@@ -190,11 +191,12 @@ def test_a_job_upserts(shop: Shop) -> None:
 
 
 def test_values_of_all_types(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, "a, b, c, d, e, f, g")
+    shop = Shop(tmp_path, "a, b, c, d, e, f, g, h, i")
     kind = Types.ROW(
         [
             *(Types.BIG_DEC(), Types.SQL_DATE(), Types.SQL_TIMESTAMP(), Types.INSTANT()),
             *(Types.BIG_INT(), Types.PICKLED_BYTE_ARRAY(), Types.BOOLEAN()),
+            *(Types.LONG(), Types.SQL_TIMESTAMP()),
         ]
     )
     uuid = UUID(int=7)
@@ -204,12 +206,13 @@ def test_values_of_all_types(tmp_path: Path) -> None:
             datetime.date(2026, 1, 2),
             datetime.datetime.fromisoformat("2026-01-02 03:04"),
         ),
-        *(Instant(0, 5_000_000), 2**70, uuid, True),
+        *(Instant(0, 5_000_000), 2**70, uuid, np.True_),
+        *(np.int64(7), np.datetime64("2026-01-02T03:04:05.000001234", "ns")),
     )
-    sql = "INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?)"
+    sql = "INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     expected = (
         *("1.50", "2026-01-02", "2026-01-02 03:04:00", "1970-01-01 00:00:00.005000+00:00"),
-        *(str(2**70), str(uuid), 1),
+        *(str(2**70), str(uuid), 1, 7, "2026-01-02 03:04:05.000001"),
     )
     at_once = JdbcSink.sink(sql, kind, shop.options)
     writer = at_once.create_writer(WriterContext("a" * 32, "out", 0, 1, 1, "at", 0, ""))

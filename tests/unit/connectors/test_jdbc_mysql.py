@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import pytest
 
 from penstock.connectors.jdbc.mysql import MySql
@@ -43,6 +45,20 @@ def test_addresses_of_mysql() -> None:
 def test_zones_of_mysql(zone: str, expected: str) -> None:
     database = options(f"jdbc:mysql://h/d?serverTimezone={zone}").database()
     assert database.value(Instant(0, 0)).isoformat(" ") == expected
+
+
+class Color(int, enum.Enum):
+    RED = 1
+
+
+def test_values_whose_class_the_driver_does_not_know() -> None:
+    """It would write what `str` says of them."""
+    database = options("jdbc:mysql://db/shop").database()
+    number = database.value(Color.RED)
+    assert (number, type(number)) == (1, int)
+    for value in (enum.Enum("Kind", "A")["A"], object(), memoryview(b"x"), [1]):
+        with pytest.raises(ProgramError, match=f"no type for a {type(value).__name__}"):
+            database.value(value)
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,10 @@ class Database(ABC):
 
     def value(self, value: Any) -> Any:
         """Returns a value of a record as the driver takes it."""
+        if type(value).__module__ == "numpy":
+            # SQLite's driver writes a number of NumPy as its bytes.
+            is_instant = value.dtype.kind == "M"
+            value = (value.astype("datetime64[us]") if is_instant else value).tolist()
         if type(value) is Instant:
             return datetime.datetime.fromtimestamp(
                 value.seconds, datetime.UTC

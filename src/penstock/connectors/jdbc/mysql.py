@@ -16,6 +16,7 @@ import re
 import socket
 import ssl
 import time
+from decimal import Decimal
 from typing import Any, ClassVar, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -66,6 +67,10 @@ _TRANSACTIONS: Final = (
 _ENUM: Final = 1 << 8
 _SET: Final = 1 << 11
 """Flags of columns whose type the server gives as that of a text."""
+_VALUES: Final = (
+    *(type(None), bool, float, str, bytes, bytearray, Decimal),
+    *(datetime.date, datetime.time, datetime.timedelta),
+)
 _TWO_ORDERS: Final = "whose values are sorted by their numbers, but compared as texts"
 _CACHED_S: Final = 0.11
 _TRIES: Final = 10
@@ -226,7 +231,10 @@ class MySql(Database):
             return value.astimezone(self._zone).replace(tzinfo=None)
         if isinstance(value, UUID):
             return str(value)
-        if isinstance(value, list | tuple | dict | set):
+        # Of any other class the driver writes what str() says, `Color.RED` of a number, too.
+        if isinstance(value, int) and type(value) is not bool:
+            return int(value)
+        if not isinstance(value, _VALUES):
             raise ProgramError(f"MySQL has no type for a {type(value).__name__}: {value!r:.200}")
         return value
 
