@@ -22,7 +22,7 @@
 
 BIN := .venv/bin
 READY := .venv/.ready
-CODE := src tests bench examples docs
+CODE := src tests bench examples docs tools
 ifneq ($(PYTHON),)
 export PYTHON
 endif
