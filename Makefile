@@ -69,7 +69,8 @@ check: $(READY)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/test_tidy.py tests/test_structure.py tests/test_imports.py
+	$(BIN)/pytest tests/test_tidy.py tests/test_structure.py tests/test_imports.py \
+	    tests/test_configuration_page.py tests/test_fault_table.py tests/test_public_api.py
 	@found=$$($(BIN)/pytest --collect-only -qq tests) || { echo "$$found" | tail -60; exit 1; }
 
 bench: $(READY)
