@@ -39,6 +39,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--master", default="in-process")
     arguments = parser.parse_args()
+    # A campaign that is ended from outside leaves no processes and namespaces behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     if arguments.master == "hosts":
         return on_hosts(arguments.kills, arguments.seed)
     tally = Tally()
@@ -52,15 +54,17 @@ def main() -> int:
         seed = arguments.seed * 100_000 + tally.runs
         directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-", dir=memory))
         left = arguments.kills - tally.kills
+        rng = random.Random(seed)
+        run = Run(directory, rng, tally, master=arguments.master, starter=starter)
         try:
-            rng = random.Random(seed)
-            run = Run(directory, rng, tally, master=arguments.master, starter=starter)
             run_kills(run, min(KILLS_PER_JOB, left))
         except AssertionError as error:
             failures += 1
             print(f"FAILED, seed {seed}, files in {directory}: {error}", flush=True)
         else:
             shutil.rmtree(directory, ignore_errors=True)
+        finally:
+            run.close()
         if tally.runs % 10 == 0 or run.victims:
             print(f"{tally.kills} kills in {tally.runs} jobs, {failures} failures", flush=True)
     print_summary(tally, failures, time.monotonic() - began)
@@ -71,8 +75,6 @@ def on_hosts(kills: int, seed: int) -> int:
     """The same on hosts; each cluster has one job after the other until one fails."""
     if reason := missing():
         sys.exit(reason)
-    # A campaign that is ended from outside leaves no processes and namespaces behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     tally, failures, began = Tally(), 0, time.monotonic()
     while tally.kills < kills and failures < MOST_FAILURES:
         directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))

@@ -161,6 +161,7 @@ class Run:
         self.seen: dict[int, bytes] = {}
         """Every checkpoint whose metadata was ever there, published or not."""
         self.start_from = ""
+        self._job: subprocess.Popen[bytes] | None = None
         tally.runs += 1
 
     def suffer(self, fault: Fault) -> bool:
@@ -198,6 +199,11 @@ class Run:
         assert job.returncode == 0, log_of(self.directory)
         self.check()
 
+    def close(self) -> None:
+        """Kills the last job, if the campaign ends before it."""
+        if self._job is not None and self._job.poll() is None:
+            self._end(self._job)
+
     def check(self) -> None:
         verify(self.directory, RECORDS)
 
@@ -208,7 +214,7 @@ class Run:
             # A worker's files are a cache: what counts is on durable storage.
             shutil.rmtree(self.directory / "tmp", ignore_errors=True)
         self.start_from = f"own:{self.epoch}" if self.is_own else latest(self.directory)
-        return self.starter(
+        self._job = self.starter(
             self.directory,
             RECORDS,
             self.master,
@@ -218,6 +224,7 @@ class Run:
             steered=self.steered,
             **self.settings,
         )
+        return self._job
 
     def _was_over(self) -> bool:
         """Whether the job had removed its checkpoints, because it had finished, when it died.
