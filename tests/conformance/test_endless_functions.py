@@ -94,10 +94,14 @@ def _fresh() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     Held.released.set()
-    for thread in set(threading.enumerate()) - before:
-        # One that was left behind must not stand in the way of the next test.
-        if thread.name.startswith("penstock-functions"):
+    # What was left behind ends, and starts nothing that would stand in the way of the next test.
+    while left := {*threading.enumerate()} - before:
+        for thread in left:
+            if thread.name == "penstock-watch":
+                before.add(thread)  # One for all jobs of a process.
+                continue
             thread.join(SECONDS)
+            assert not thread.is_alive(), thread.name
 
 
 def ended(client: JobClient) -> JobStatus:

@@ -78,12 +78,15 @@ class InProcessRunner:
 
     def run(self, plan: EpochPlan) -> list[SubtaskReport]:
         """Runs one epoch."""
+        if self._is_interrupted:
+            # The job may have ended meanwhile: what was started now would stay for good.
+            raise JobExecutionError("the epoch was interrupted.")
         if self._thread.ident is None:
             self._thread.start()
         running = self._running = Future()
         self._work.put((plan, running))
         if self._is_interrupted:
-            # That was before there was anything to interrupt.
+            # That was just before there was anything to interrupt.
             self._leave(running)
         return running.result()
 
