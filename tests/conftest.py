@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return group_of(nodeid.partition("::")[0])
 
     return ByGroup(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are no garbage: collections pass over what is there before the first."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from restore_kit import Numbers, Tap, wait_for
 from penstock.common import Types, WatermarkStrategy
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from penstock.runtime import subtask
+from penstock.runtime import driver, subtask
 from tiny_limits import TINY_LIMITS
 
 ROUNDS = 160
@@ -60,6 +60,8 @@ def test_a_job_of_constant_state_levels_off(
 ) -> None:
     small = functools.partial(subtask.create_backend, **TINY_LIMITS[backend])
     monkeypatch.setattr(subtask, "create_backend", small)
+    # Each round is new input for a job that has none.
+    monkeypatch.setattr(driver, "_QUIET_TICK_MS", 10)
     Tap.limit, Turnover.seen = 0, 0
     options = {
         "state.backend.type": backend,
