@@ -220,7 +220,7 @@ def test_another_checkpoint_of_the_same_epoch_does_not_want_what_failed(
     def first_only(files: Any, wish: Any) -> Any:
         if written:
             raise FilesError("the disk is full")
-        written.append(wish.checkpoint_id)
+        written.append(wish.checkpoint.checkpoint_id)
         return write(files, wish)
 
     Tap.limit = 100

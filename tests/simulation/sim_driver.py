@@ -111,7 +111,7 @@ class SimDriver(StorageWork):
             return
         records = 0 if world.input_ended else world.random.randint(0, 3)
         job.run_epoch(records, compact=world.chance(0.2))
-        stop = any(request.stop for request in self._wanted)
+        stop = any(wanted.request.stop for wanted in self._wanted)
         if self._wanted:
             self._wanted.clear()
             self.stopped = stop
@@ -198,7 +198,7 @@ class SimDriver(StorageWork):
             assert isinstance(manifest, Manifest)
             self.world.checks.belongs_to_user(manifest)
 
-    def _announce(self, _order: instructions.Announce) -> None:
+    def _is_history(self, _order: instructions.Instruction) -> None:
         pass
 
 
@@ -223,5 +223,7 @@ OBEY: dict[type, Callable[[SimDriver, Any], None]] = {
     instructions.FinishJob: SimDriver._finish,
     instructions.Close: SimDriver._close,
     instructions.CompleteRequest: SimDriver._complete,
-    instructions.Announce: SimDriver._announce,
+    instructions.NotifyCompleted: SimDriver._is_history,
+    instructions.DeclineTrigger: SimDriver._is_history,
+    instructions.IgnoreAnswer: SimDriver._is_history,
 }

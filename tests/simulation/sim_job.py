@@ -10,10 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.coordination.checkpoints import SnapshotKind
-
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.instructions import Upload
+    from penstock.checkpoint.coordination.checkpoints import PendingCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +106,18 @@ class Job:
         self.uncommitted = tuple(each for each in self.uncommitted if each.name not in names)
 
 
-def plan_upload(order: Upload, unclaimed_up_to: int, *, incremental: bool) -> Manifest:
+def plan_upload(pending: PendingCheckpoint, unclaimed_up_to: int, *, incremental: bool) -> Manifest:
     """Decides what is stored where: shared by incremental checkpoints, else private."""
-    number, snapshot = order.checkpoint_id, order.snapshot
-    is_savepoint = order.request.kind is SnapshotKind.SAVEPOINT
+    number, snapshot = pending.checkpoint_id, pending.snapshot
+    is_savepoint = pending.is_savepoint
     directory = f"savepoint-{number}" if is_savepoint else f"chk-{number}"
     if is_savepoint or not incremental:
         own = {f"{directory}/{file.name}": file for file in snapshot.files}
         return Manifest(number, directory, is_savepoint, snapshot, {}, own, unclaimed_up_to)
     base: dict[str, Handle] = {}
-    if order.base is not None:
-        assert isinstance(order.base.details, Manifest)
-        base = order.base.details.shared_files
+    if pending.base is not None:
+        assert isinstance(pending.base.details, Manifest)
+        base = pending.base.details.shared_files
     by_name = {handle.file.name: path for path, handle in base.items()}
     shared = {}
     for file in snapshot.files:

@@ -106,12 +106,13 @@ class StorageWork:
         self.work(work)
 
     def _upload(self, order: instructions.Upload) -> None:
+        pending = order.checkpoint
         manifest = plan_upload(
-            order, self.registry.unclaimed_up_to, incremental=self.settings.incremental
+            pending, self.registry.unclaimed_up_to, incremental=self.settings.incremental
         )
-        number = order.checkpoint_id
+        number = pending.checkpoint_id
         self._plans[number] = manifest
-        known = order.base.details.files if order.base is not None else {}  # type: ignore[attr-defined]
+        known = pending.base.details.files if pending.base is not None else {}  # type: ignore[attr-defined]
         new = [item for item in manifest.files.items() if item[0] not in known]
         self._private[number] = list(manifest.own_files)
 
@@ -137,7 +138,7 @@ class StorageWork:
         self.world.at(self.world.latency(), self, put_next)
 
     def _write_metadata(self, order: instructions.WriteMetadata) -> None:
-        self._put_metadata(order.checkpoint_id)
+        self._put_metadata(order.checkpoint.checkpoint_id)
 
     def _re_read_metadata(self, order: instructions.ReReadMetadata) -> None:
         self._put_metadata(order.checkpoint_id)

@@ -15,8 +15,7 @@ from sim_job import Job, Snapshot
 from sim_world import World
 
 from penstock.checkpoint.coordination import coordinator, events, steps
-from penstock.checkpoint.coordination.checkpoints import Phase
-from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination.checkpoints import CheckpointFailure, FailureReason
 from penstock.checkpoint.coordination.instructions import ReleaseSharedFiles
 from penstock.checkpoint.coordination.state import DeletionQueue, SinkBacklog
 from penstock.checkpoint.pointer import CheckpointIdCounter
@@ -43,7 +42,7 @@ Patch = pytest.MonkeyPatch
 
 def delete_on_unknown(patch: Patch) -> None:
     def broken(state: CoordinatorState, event: events.PublicationUnknown) -> None:
-        pending = state.find(event.checkpoint_id, "", Phase.PUBLISHING)
+        pending = state.find(event)
         if pending is not None:
             reason = CheckpointFailure(FailureReason.FINALIZE_CHECKPOINT_FAILURE)
             state.abort(pending, reason, certain=True)

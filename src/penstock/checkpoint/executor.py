@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
 from penstock.checkpoint.coordination import events, instructions
-from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import rejection_text
 from penstock.core.errors import PenstockError, is_lasting
@@ -133,9 +132,9 @@ def execute(  # noqa: PLR0911, PLR0912 - one case for each instruction
         case instructions.Upload():
             return host.in_background(lambda: _upload(instruction, files, host))
         case instructions.WriteMetadata():
-            if instruction.request.kind is SnapshotKind.SAVEPOINT:
+            if instruction.checkpoint.is_savepoint:
                 # Before anything else happens: a recovery removes what nothing has promised.
-                sinks.promise(instruction.snapshot.sinks)
+                sinks.promise(instruction.checkpoint.snapshot.sinks)
             return host.in_background(lambda: _write_metadata(instruction, files))
         case instructions.ReReadMetadata(checkpoint_id):
             # Writing is idempotent: the same bytes under the same name are found to be ours.
@@ -147,6 +146,9 @@ def execute(  # noqa: PLR0911, PLR0912 - one case for each instruction
             return _publish(checkpoint_id, files, files.settle_publication, is_open=True)
         case instructions.CommitSinks():
             return _commit_sinks(instruction, sinks)
+        case instructions.NotifyCompleted(checkpoint):
+            files.forget(checkpoint.checkpoint_id)
+            host.steer(instruction)
         case instructions.NotifyAborted(checkpoint_id):
             files.stop_writing(checkpoint_id)
             host.steer(instruction)
@@ -159,7 +161,8 @@ def execute(  # noqa: PLR0911, PLR0912 - one case for each instruction
             return _release_shared(lowest_id, files)
         case (
             instructions.CompleteRequest()
-            | instructions.Announce()
+            | instructions.DeclineTrigger()
+            | instructions.IgnoreAnswer()
             | instructions.Recover()
             | instructions.FailJob()
             | instructions.StepDown()
@@ -188,20 +191,21 @@ def _reserve_id(instruction: instructions.ReserveId, files: CheckpointFiles) -> 
 
 
 def _upload(instruction: instructions.Upload, files: CheckpointFiles, host: Host) -> events.Event:
+    number = instruction.checkpoint.checkpoint_id
     try:
         with _UPLOAD:
             uploaded = files.upload(instruction)
         with _ACKNOWLEDGE:
             figures = host.figures(instruction, uploaded)
     except Exception as error:
-        return events.UploadFailed(instruction.checkpoint_id, _text(error))
-    return events.UploadCompleted(instruction.checkpoint_id, uploaded, figures)
+        return events.UploadFailed(number, _text(error))
+    return events.UploadCompleted(number, uploaded, figures)
 
 
 def _write_metadata(
     instruction: instructions.WriteMetadata, files: CheckpointFiles, *, is_open: bool = False
 ) -> events.Event:
-    number = instruction.checkpoint_id
+    number = instruction.checkpoint.checkpoint_id
     try:
         with _METADATA:
             loaded = files.write_metadata(instruction)

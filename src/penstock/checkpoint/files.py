@@ -17,7 +17,6 @@ import msgspec
 from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
-    SnapshotKind,
 )
 from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
 from penstock.checkpoint.manifest import CheckpointProperties, JobSnapshot, Manifest, ManifestKind
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.checkpoint.coordination import instructions
-    from penstock.checkpoint.coordination.checkpoints import TriggerRequest
+    from penstock.checkpoint.coordination.checkpoints import PendingCheckpoint
     from penstock.checkpoint.pointer import Pointer
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.core.times import Clock
@@ -156,13 +155,9 @@ class CheckpointFiles:
 
     def upload(self, instruction: instructions.Upload) -> Uploaded:
         """Writes the files of a checkpoint or savepoint."""
-        is_savepoint = instruction.request.kind is SnapshotKind.SAVEPOINT
-        uploaded = (
-            self._upload_savepoint(instruction)
-            if is_savepoint
-            else self._upload_checkpoint(instruction)
-        )
-        self._uploads[instruction.checkpoint_id] = uploaded
+        pending = instruction.checkpoint
+        upload = self._upload_savepoint if pending.is_savepoint else self._upload_checkpoint
+        uploaded = self._uploads[pending.checkpoint_id] = upload(pending)
         return uploaded
 
     def prepare(self, names: Iterable[str]) -> None:
@@ -186,10 +181,10 @@ class CheckpointFiles:
         """A checkpoint was aborted: its upload stops before the next file."""
         self._aborted.add(number)
 
-    def _upload_checkpoint(self, instruction: instructions.Upload) -> UploadPlan:
-        snapshot: JobSnapshot = instruction.snapshot
-        number = instruction.checkpoint_id
-        base = None if instruction.base is None else loaded_of(instruction.base).manifest
+    def _upload_checkpoint(self, pending: PendingCheckpoint) -> UploadPlan:
+        snapshot: JobSnapshot = pending.snapshot
+        number = pending.checkpoint_id
+        base = None if pending.base is None else loaded_of(pending.base).manifest
         plan = plan_checkpoint(
             snapshot,
             self._storage,
@@ -215,61 +210,61 @@ class CheckpointFiles:
 
     def write_metadata(self, instruction: instructions.WriteMetadata) -> LoadedSnapshot:
         """Writes `_metadata`; the snapshot is complete then. May be asked for again."""
-        self.metadata_under_way[instruction.checkpoint_id] = instruction
-        snapshot: JobSnapshot = instruction.snapshot
-        if instruction.request.kind is SnapshotKind.SAVEPOINT:
-            return finish_savepoint(instruction.uploaded, instruction.request.job)
-        plan: UploadPlan = instruction.uploaded
+        pending = instruction.checkpoint
+        self.metadata_under_way[pending.checkpoint_id] = instruction
+        if pending.is_savepoint:
+            return finish_savepoint(pending.uploaded, instruction.job)
+        snapshot: JobSnapshot = pending.snapshot
+        plan: UploadPlan = pending.uploaded
         manifest = msgspec.structs.replace(
-            self._draft(instruction.checkpoint_id, instruction.request, ManifestKind.CHECKPOINT),
+            self._draft(pending, ManifestKind.CHECKPOINT),
             parent_id=instruction.parent_id,
             epoch=snapshot.epoch,
             operators=plan.operators,
             sources=snapshot.sources,
             sinks=snapshot.sinks,
             pending=plan.pending,
-            job={**snapshot.job, **instruction.request.job},
+            job={**snapshot.job, **instruction.job},
             properties=CheckpointProperties(
-                trigger="periodic" if instruction.request.is_periodic else "manual",
+                trigger="periodic" if pending.request.is_periodic else "manual",
                 retention=self._settings.retention.value,
                 incremental=self._settings.incremental,
                 new_bytes=plan.figures.checkpointed_bytes,
             ),
         )
-        directory = self._layout.checkpoint(instruction.checkpoint_id)
+        directory = self._layout.checkpoint(pending.checkpoint_id)
         return write_metadata(self._storage, directory, manifest)
 
-    def _upload_savepoint(self, instruction: instructions.Upload) -> UploadedSavepoint:
-        assert instruction.request.target is not None, (
-            "the coordinator turns away who names no directory"
-        )
-        is_native = instruction.request.format is SavepointFormat.NATIVE
+    def _upload_savepoint(self, pending: PendingCheckpoint) -> UploadedSavepoint:
+        request = pending.request
+        assert request.target is not None, "the coordinator turns away who names no directory"
+        is_native = request.format is SavepointFormat.NATIVE
         kind = ManifestKind.SAVEPOINT_NATIVE if is_native else ManifestKind.SAVEPOINT_CANONICAL
         draft = msgspec.structs.replace(
-            self._draft(instruction.checkpoint_id, instruction.request, kind),
+            self._draft(pending, kind),
             properties=CheckpointProperties(
-                trigger="stop" if instruction.request.stop else "savepoint",
-                drained=instruction.request.drain,
+                trigger="stop" if request.stop else "savepoint",
+                drained=request.drain,
             ),
         )
         return upload_savepoint(
             self.storages,
-            instruction.request.target,
-            instruction.snapshot,
+            request.target,
+            pending.snapshot,
             draft,
             self._open_content,
             inline=self._inline,
             new_uuid=_new_id,
             executor=self._threads,
-            is_cancelled=lambda: instruction.checkpoint_id in self._aborted,
+            is_cancelled=lambda: pending.checkpoint_id in self._aborted,
             holders=self.holders,
         )
 
-    def _draft(self, number: int, request: TriggerRequest, kind: ManifestKind) -> Manifest:
+    def _draft(self, pending: PendingCheckpoint, kind: ManifestKind) -> Manifest:
         return Manifest(
             job_id=self._job.job_id,
             job_name=self._job.job_name,
-            checkpoint_id=number,
+            checkpoint_id=pending.checkpoint_id,
             kind=kind,
             created_ms=self._clock.wall_ms(),
             leader_epoch=self._job.leader_epoch,

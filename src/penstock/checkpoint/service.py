@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
-from penstock.checkpoint.coordination import events, facts, instructions
+from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
@@ -27,7 +27,7 @@ from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.executor import Sinks, WatchedSinks, execute
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, loaded_of
-from penstock.checkpoint.statistics import CheckpointJournal, TaskShape, figures_of
+from penstock.checkpoint.statistics import NOTED, CheckpointJournal, TaskShape, figures_of
 from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus, WantedSnapshot
@@ -332,8 +332,10 @@ class CheckpointService:
         return map(loaded_of, self._coordinator.needed)
 
     def _handle(self, event: events.Event, now_ms: int) -> None:
+        self._note(event)
         try:
             for instruction in self._coordinator.handle(event, now_ms):
+                self._note(instruction)
                 answer = execute(instruction, self._files, self.sinks, self)
                 if answer is not None:
                     self._events.put(answer)
@@ -346,6 +348,16 @@ class CheckpointService:
             self._fail_job(self._broken)
             self._end()
 
+    def _note(self, said: events.Event | instructions.Instruction) -> None:
+        if not isinstance(said, NOTED):
+            return
+        try:
+            with _HISTORY:
+                self.journal.note(said)
+        except Exception:
+            # What is told about checkpoints must not break them.
+            _log.exception("what became of a checkpoint could not be noted")
+
     # -- called by the executor ---------------------------------------------------------------
 
     def in_background(self, work: Callable[[], events.Event]) -> None:
@@ -354,10 +366,12 @@ class CheckpointService:
 
     def figures(self, instruction: instructions.Upload, uploaded: Uploaded) -> CheckpointFigures:
         """Returns what a checkpoint took, now that all its files are safe."""
-        record = self.journal.statistics.find(instruction.checkpoint_id)
+        record = self.journal.statistics.find(instruction.checkpoint.checkpoint_id)
         triggered_ms = None if record is None else record.triggered_ms
         plan = uploaded if isinstance(uploaded, UploadPlan) else uploaded.plan
-        return figures_of(self._job.tasks, instruction, plan, triggered_ms, self._clock.wall_ms())
+        return figures_of(
+            self._job.tasks, instruction.checkpoint, plan, triggered_ms, self._clock.wall_ms()
+        )
 
     def steer(  # noqa: PLR0912 - one case for each instruction
         self, instruction: instructions.Steering
@@ -368,6 +382,8 @@ class CheckpointService:
                 self._tick_ms = at_ms
             case instructions.RequestSnapshot():
                 self._request_snapshot(instruction)
+            case instructions.NotifyCompleted(checkpoint):
+                self._unpin(checkpoint.checkpoint_id)
             case instructions.NotifyAborted(checkpoint_id):
                 with self._lock:
                     self._wanted_ids.pop(checkpoint_id, None)
@@ -376,13 +392,13 @@ class CheckpointService:
                 self._unpin(checkpoint_id)
             case instructions.CompleteRequest():
                 self._answer(instruction)
-            case instructions.Announce(fact):
-                self._announce(fact)
-            case instructions.Recover(checkpoint):
+            case instructions.DeclineTrigger() | instructions.IgnoreAnswer():
+                pass  # For the history, which has noted it.
+            case instructions.Recover(start):
                 with self._lock:
                     recovery, self._recovery = self._recovery, None
                 if recovery is not None and not recovery.done():
-                    recovery.set_result(checkpoint)
+                    recovery.set_result(start)
             case instructions.FailJob(message, is_lasting):
                 self._fail_job(message, is_lasting=is_lasting)
             case instructions.StepDown(message):
@@ -407,10 +423,9 @@ class CheckpointService:
     def _request_snapshot(self, instruction: instructions.RequestSnapshot) -> None:
         with self._lock:
             known = self._wanted or WantedSnapshot()
-            self._wanted_ids[instruction.checkpoint_id] = instruction.stop
-            self._wanted = WantedSnapshot(
-                known.stop or instruction.stop, known.drain or instruction.drain
-            )
+            request = instruction.request
+            self._wanted_ids[instruction.checkpoint_id] = request.stop
+            self._wanted = WantedSnapshot(known.stop or request.stop, known.drain or request.drain)
         if self._driver is not None:
             self._driver.wake()
 
@@ -434,15 +449,3 @@ class CheckpointService:
             result.set_result(instruction.checkpoint)
         else:
             result.set_exception(CheckpointError(str(instruction.failure)))
-
-    def _announce(self, fact: facts.Fact) -> None:
-        if isinstance(fact, facts.CheckpointCompleted | facts.CheckpointFailed):
-            self._unpin(fact.checkpoint_id)
-        if isinstance(fact, facts.CheckpointCompleted):
-            self._files.forget(fact.checkpoint_id)
-        try:
-            with _HISTORY:
-                self.journal.note(fact)
-        except Exception:
-            # What is told about checkpoints must not break them.
-            _log.exception("a fact about a checkpoint could not be noted")

@@ -1,4 +1,4 @@
-"""History and figures of a job's checkpoints, told by the coordinator's facts; plain data.
+"""History and figures of a job's checkpoints, told by what passes the coordinator; plain data.
 
 REST, metrics and the command line read it. Nothing depends on it: it may forget, never decide.
 Times are wall time, because people compare them with their clocks.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from penstock.checkpoint.coordination import facts
-from penstock.checkpoint.coordination.checkpoints import SnapshotKind
+from penstock.checkpoint.coordination import events, instructions
+from penstock.checkpoint.coordination.checkpoints import CONSEQUENCES, SnapshotKind
 from penstock.checkpoint.figures import (
     CheckpointFigures,
     Series,
@@ -22,7 +22,7 @@ from penstock.checkpoint.figures import (
 )
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.instructions import Upload
+    from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, PendingCheckpoint
     from penstock.checkpoint.manifest import StoredHandle
     from penstock.checkpoint.upload_plan import UploadPlan
     from penstock.core.times import Clock
@@ -98,7 +98,7 @@ class Latest:
 
 
 class CheckpointStatistics:
-    """Takes in facts and answers questions.
+    """Takes in what passes the coordinator, and answers questions.
 
     Args:
         history_size: Finished checkpoints to remember; those in progress are always kept.
@@ -114,21 +114,43 @@ class CheckpointStatistics:
         self.counts = CheckpointCounts()
         self.latest = Latest()
         self.revision = 0
-        """Rises with every fact, so that readers see at a glance whether anything has changed."""
+        """Rises with every change, so that readers see at a glance whether there was any."""
         self.declined: dict[str, int] = {}
         """Requests that failed before they got an id, by reason."""
 
-    def apply(self, fact: facts.Fact, wall_ms: int) -> None:
-        """Takes in a fact.
+    def apply(
+        self, said: events.Event | instructions.Instruction, wall_ms: int
+    ) -> CheckpointRecord | None:
+        """Takes in an event or an instruction; most say nothing new.
 
         Args:
-            fact: What the coordinator announced.
-            wall_ms: Wall time of the announcement.
+            said: What the coordinator was told, or has said.
+            wall_ms: Wall time of that.
+
+        Returns:
+            The checkpoint that it has ended, if any.
         """
-        step = _STEPS.get(type(fact))
-        if step is not None:
-            step(self, fact, wall_ms)
-            self.revision += 1
+        ended = None
+        match said:
+            case instructions.RequestSnapshot():
+                self._triggered(said, wall_ms)
+            case instructions.WriteMetadata(pending):
+                self._uploaded(pending)
+            case instructions.NotifyCompleted():
+                ended = self._completed(said)
+            case instructions.NotifyAborted():
+                ended = self._failed(said, wall_ms)
+            case instructions.DeleteCheckpoint(checkpoint):
+                self._discarded(checkpoint.checkpoint_id)
+            case events.Restored((*_, start)) | instructions.Recover(start) if start is not None:
+                self._restored(start, wall_ms)
+            case instructions.DeclineTrigger(_, failure):
+                name = failure.reason.name
+                self.declined[name] = self.declined.get(name, 0) + 1
+            case _:
+                return None
+        self.revision += 1
+        return ended
 
     def history(self) -> list[CheckpointRecord]:
         """Returns the remembered checkpoints, newest first."""
@@ -144,13 +166,13 @@ class CheckpointStatistics:
         """Returns the figures over all completed checkpoints and savepoints, by Flink's names."""
         return {name: series.summary() for name, series in self._series.items()}
 
-    # -- one function per fact ----------------------------------------------------------------
+    # -- one function for each step of a checkpoint -------------------------------------------
 
-    def _triggered(self, fact: facts.CheckpointTriggered, wall_ms: int) -> None:
-        request = fact.request
+    def _triggered(self, said: instructions.RequestSnapshot, wall_ms: int) -> None:
+        request = said.request
         is_savepoint = request.kind is SnapshotKind.SAVEPOINT
-        self._records[fact.checkpoint_id] = CheckpointRecord(
-            fact.checkpoint_id,
+        self._records[said.checkpoint_id] = CheckpointRecord(
+            said.checkpoint_id,
             IN_PROGRESS,
             request.kind,
             request.format.value if is_savepoint else None,
@@ -161,96 +183,82 @@ class CheckpointStatistics:
         counts = self.counts
         self.counts = replace(counts, total=counts.total + 1, in_progress=counts.in_progress + 1)
 
-    def _uploaded(self, fact: facts.CheckpointUploaded, _wall_ms: int) -> None:
-        record = self._records.get(fact.checkpoint_id)
+    def _uploaded(self, pending: PendingCheckpoint) -> None:
+        record = self._records.get(pending.checkpoint_id)
         if record is None:
             return
-        subtasks = [row for task in fact.figures.tasks for row in task.subtasks]
-        self._records[fact.checkpoint_id] = replace(
+        subtasks = [row for task in pending.figures.tasks for row in task.subtasks]
+        self._records[pending.checkpoint_id] = replace(
             record,
-            figures=fact.figures,
+            figures=pending.figures,
             num_acknowledged=len(subtasks),
             num_subtasks=max(record.num_subtasks, len(subtasks)),
             latest_ack_ms=max((row.acknowledged_ms for row in subtasks), default=None),
         )
 
-    def _completed(self, fact: facts.CheckpointCompleted, _wall_ms: int) -> None:
-        record = self._records.get(fact.checkpoint_id)
+    def _completed(self, said: instructions.NotifyCompleted) -> CheckpointRecord | None:
+        pending = said.checkpoint
+        record = self._records.get(pending.checkpoint_id)
         if record is None:
-            return
+            return None
         done = replace(
             record,
             status=COMPLETED,
-            duration_ms=fact.duration_ms,
-            figures=fact.figures,
-            epoch=fact.epoch,
-            location=fact.location,
+            duration_ms=said.duration_ms,
+            figures=pending.figures,
+            epoch=pending.epoch,
+            location=pending.location,
             num_acknowledged=record.num_subtasks,
         )
         counts = self.counts
         self.counts = replace(
             counts, in_progress=counts.in_progress - 1, completed=counts.completed + 1
         )
-        self._series["checkpointed_size"].add(fact.figures.checkpointed_bytes)
-        self._series["state_size"].add(fact.figures.state_bytes)
-        self._series["end_to_end_duration"].add(fact.duration_ms)
+        self._series["checkpointed_size"].add(pending.figures.checkpointed_bytes)
+        self._series["state_size"].add(pending.figures.state_bytes)
+        self._series["end_to_end_duration"].add(said.duration_ms)
         if done.is_savepoint:
             self.latest = replace(self.latest, savepoint=done)
         else:
             self.latest = replace(self.latest, completed=done)
-        self._finish(done)
+        return self._finish(done)
 
-    def _failed(self, fact: facts.CheckpointFailed, wall_ms: int) -> None:
-        record = self._records.get(fact.checkpoint_id)
+    def _failed(self, said: instructions.NotifyAborted, wall_ms: int) -> CheckpointRecord | None:
+        record = self._records.get(said.checkpoint_id)
         if record is None:
-            return
+            return None
         failed = replace(
             record,
             status=FAILED,
-            duration_ms=fact.duration_ms,
+            duration_ms=said.duration_ms,
             failed_ms=wall_ms,
-            failure_reason=fact.failure.reason.name,
-            failure_message=fact.failure.message or fact.failure.reason.value,
+            failure_reason=said.failure.reason.name,
+            failure_message=said.failure.message or said.failure.reason.value,
         )
         counts = self.counts
         self.counts = replace(counts, in_progress=counts.in_progress - 1, failed=counts.failed + 1)
         self.latest = replace(self.latest, failed=failed)
-        self._finish(failed)
+        return self._finish(failed)
 
-    def _finish(self, record: CheckpointRecord) -> None:
+    def _finish(self, record: CheckpointRecord) -> CheckpointRecord:
         self._records[record.checkpoint_id] = record
         finished = [id_ for id_, each in self._records.items() if each.status != IN_PROGRESS]
         for checkpoint_id in sorted(finished)[: max(len(finished) - self._history_size, 0)]:
             del self._records[checkpoint_id]
+        return record
 
-    def _discarded(self, fact: facts.CheckpointDiscarded, _wall_ms: int) -> None:
-        record = self._records.get(fact.checkpoint_id)
+    def _discarded(self, checkpoint_id: int) -> None:
+        record = self._records.get(checkpoint_id)
         if record is not None:
-            self._records[fact.checkpoint_id] = replace(record, is_discarded=True)
+            self._records[checkpoint_id] = replace(record, is_discarded=True)
         newest = self.latest.completed
-        if newest is not None and newest.checkpoint_id == fact.checkpoint_id:
+        if newest is not None and newest.checkpoint_id == checkpoint_id:
             self.latest = replace(self.latest, completed=replace(newest, is_discarded=True))
 
-    def _restored(self, fact: facts.CheckpointRestored, wall_ms: int) -> None:
+    def _restored(self, start: CompletedCheckpoint, wall_ms: int) -> None:
         self.counts = replace(self.counts, restored=self.counts.restored + 1)
-        is_savepoint = fact.kind is SnapshotKind.SAVEPOINT
-        restored = RestoredRecord(fact.checkpoint_id, wall_ms, is_savepoint, fact.location)
+        restored = RestoredRecord(start.checkpoint_id, wall_ms, start.is_savepoint, start.location)
         self.latest = replace(self.latest, restored=restored)
-
-    def _declined(self, fact: facts.TriggerDeclined, _wall_ms: int) -> None:
-        name = fact.failure.reason.name
-        self.declined[name] = self.declined.get(name, 0) + 1
-
-
-_STEPS: Final[dict[type, Callable[[CheckpointStatistics, Any, int], None]]] = {
-    facts.CheckpointTriggered: CheckpointStatistics._triggered,
-    facts.CheckpointUploaded: CheckpointStatistics._uploaded,
-    facts.CheckpointCompleted: CheckpointStatistics._completed,
-    facts.CheckpointFailed: CheckpointStatistics._failed,
-    facts.CheckpointDiscarded: CheckpointStatistics._discarded,
-    facts.CheckpointRestored: CheckpointStatistics._restored,
-    facts.TriggerDeclined: CheckpointStatistics._declined,
-}
 
 
 # -- what a checkpoint took, task by task ----------------------------------------------------------
@@ -280,7 +288,7 @@ class SnapshotTimes:
 
 def figures_of(
     tasks: Iterable[TaskShape],
-    instruction: Upload,
+    pending: PendingCheckpoint,
     plan: UploadPlan,
     triggered_ms: int | None,
     now_ms: int,
@@ -292,12 +300,12 @@ def figures_of(
 
     A subtask has acknowledged when all its bytes are safe: at once if none of them needed a file.
     """
-    epoch = instruction.snapshot.times
+    epoch = pending.snapshot.times
     ended_ms, flush_ms = (now_ms, {}) if epoch is None else (epoch.ended_ms, epoch.flush_ms)
     times = SnapshotTimes(
         ended_ms if triggered_ms is None else triggered_ms, ended_ms, now_ms, flush_ms
     )
-    return replace(plan.figures, tasks=task_figures(tasks, plan, instruction.checkpoint_id, times))
+    return replace(plan.figures, tasks=task_figures(tasks, plan, pending.checkpoint_id, times))
 
 
 def task_figures(
@@ -350,67 +358,80 @@ def _subtask(
 _log = logging.getLogger("penstock.checkpoint")
 
 
+NOTED: Final = (
+    instructions.RequestSnapshot,
+    instructions.WriteMetadata,
+    instructions.NotifyCompleted,
+    instructions.NotifyAborted,
+    instructions.DeleteCheckpoint,
+    instructions.Recover,
+    instructions.DeclineTrigger,
+    instructions.IgnoreAnswer,
+    events.Restored,
+    events.SinkCommitFailed,
+    events.DeletionFailed,
+)
+"""What history or log has to say something about."""
+
+
 class CheckpointJournal:
-    """Takes in the coordinator's facts."""
+    """Follows what passes the coordinator: history, log, and whoever listens to the job."""
 
     def __init__(self, job_id: str, clock: Clock, history_size: int, num_subtasks: int) -> None:
         self._job_id = job_id
         self._clock = clock
         self.statistics = CheckpointStatistics(history_size, num_subtasks)
-        self.listener: Callable[[facts.Fact], None] | None = None
+        self.listener: Callable[[CheckpointRecord], None] | None = None
+        """Is given each checkpoint that has completed or failed."""
         self._refusal = ""
         """Why sinks did not commit, when this was said last."""
 
-    def note(self, fact: facts.Fact) -> None:
+    def note(self, said: events.Event | instructions.Instruction) -> None:
         now_ms = self._clock.wall_ms()
-        self.statistics.apply(fact, now_ms)
-        line = self._line(fact, now_ms)
+        ended = self.statistics.apply(said, now_ms)
+        line = self._line(said, now_ms)
         if line is not None:
             _log.log(*line)
-        if self.listener is not None:
-            self.listener(fact)
+        if ended is not None and self.listener is not None:
+            self.listener(ended)
 
-    def _line(  # noqa: PLR0911 - one text for each kind of fact
-        self, fact: facts.Fact, now_ms: int
+    def _line(  # noqa: PLR0911 - one text for each kind
+        self, said: events.Event | instructions.Instruction, now_ms: int
     ) -> tuple[int, str] | None:
-        match fact:
-            case facts.CheckpointTriggered():
+        match said:
+            case instructions.RequestSnapshot(number, request):
                 # The first words are Flink's: dashboards and scripts look for them.
                 return logging.INFO, (
-                    f"Triggering checkpoint {fact.checkpoint_id} (type={fact.request.kind.value}) "
-                    f"@ {now_ms} for job {self._job_id}."
+                    f"Triggering checkpoint {number} (type={request.kind.value}) @ {now_ms} "
+                    f"for job {self._job_id}."
                 )
-            case facts.CheckpointCompleted():
+            case instructions.NotifyCompleted(pending):
                 return logging.INFO, (
-                    f"Completed checkpoint {fact.checkpoint_id} for job {self._job_id} "
-                    f"({fact.figures.checkpointed_bytes} bytes, "
-                    f"checkpointDuration={fact.duration_ms} ms, "
-                    f"finalizationTime={fact.finalization_ms} ms)."
+                    f"Completed checkpoint {pending.checkpoint_id} for job {self._job_id} "
+                    f"({pending.figures.checkpointed_bytes} bytes, "
+                    f"checkpointDuration={said.duration_ms} ms, "
+                    f"finalizationTime={said.finalization_ms} ms)."
                 )
-            case facts.CheckpointFailed():
-                follows = fact.failure.reason in facts.CONSEQUENCES
-                level = logging.INFO if follows else logging.WARNING
-                return level, f"Checkpoint {fact.checkpoint_id} failed: {fact.failure}"
-            case facts.CheckpointRestored():
+            case instructions.NotifyAborted(number, failure):
+                level = logging.INFO if failure.reason in CONSEQUENCES else logging.WARNING
+                return level, f"Checkpoint {number} failed: {failure}"
+            case events.Restored((*_, start)) | instructions.Recover(start) if start is not None:
                 return logging.INFO, (
-                    f"Job {self._job_id} starts from {fact.kind.value.lower()} "
-                    f"{fact.checkpoint_id} in {fact.location}."
+                    f"Job {self._job_id} starts from {start.kind.value.lower()} "
+                    f"{start.checkpoint_id} in {start.location}."
                 )
-            case facts.TriggerDeclined():
-                return logging.INFO, f"A checkpoint was not triggered: {fact.failure}"
-            case facts.SinkCommitDelayed():
-                level = logging.INFO if fact.message == self._refusal else logging.WARNING
-                self._refusal = fact.message
+            case instructions.DeclineTrigger(_, failure):
+                return logging.INFO, f"A checkpoint was not triggered: {failure}"
+            case events.SinkCommitFailed(number, message):
+                level = logging.INFO if message == self._refusal else logging.WARNING
+                self._refusal = message
                 return level, (
-                    f"Sinks did not commit checkpoint {fact.checkpoint_id}; it is tried again: "
-                    f"{fact.message}"
+                    f"Sinks did not commit checkpoint {number}; it is tried again: {message}"
                 )
-            case facts.CleanupFailed():
+            case events.DeletionFailed(number, message):
                 return logging.WARNING, (
-                    f"Files of checkpoint {fact.checkpoint_id} were not deleted: {fact.message}"
+                    f"Files of checkpoint {number} were not deleted: {message}"
                 )
-            case facts.LateAnswerDropped():
-                return logging.INFO, (
-                    f"A late answer ({fact.answer}) for checkpoint {fact.checkpoint_id} is dropped."
-                )
+            case instructions.IgnoreAnswer(number, answer):
+                return logging.INFO, f"A late answer ({answer}) for checkpoint {number} is dropped."
         return None

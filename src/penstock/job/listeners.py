@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointFailed, Fact
+from penstock.checkpoint.statistics import COMPLETED, CheckpointRecord
 from penstock.core.errors import ProgramError
 from penstock.core.times import SystemClock
 from penstock.job.progress import JobDigest, digest_of
@@ -126,17 +126,11 @@ class JobListeners:
         elif self._wants(OF_SPARK):
             self._note("onQueryStarted", self._query(job).started(0, self._clock.wall_ms()))
 
-    def checkpoint_fact(self, fact: Fact) -> None:
-        """A checkpoint has completed or failed; its line of the history is up to date."""
-        if self._job is None or not self._listeners:
-            return
-        statistics = self._job.statistics
-        if statistics is None or not isinstance(fact, CheckpointCompleted | CheckpointFailed):
-            return
-        is_completed = isinstance(fact, CheckpointCompleted)
-        method = "on_checkpoint_completed" if is_completed else "on_checkpoint_failed"
-        record = statistics.find(fact.checkpoint_id)
-        if record is not None:
+    def checkpoint_ended(self, record: CheckpointRecord) -> None:
+        """A checkpoint has completed or failed; this is its line of the history."""
+        if self._listeners:
+            is_completed = record.status == COMPLETED
+            method = "on_checkpoint_completed" if is_completed else "on_checkpoint_failed"
             self._note(method, record)
 
     def _ended(self, result: Future[Any]) -> None:

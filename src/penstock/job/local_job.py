@@ -270,7 +270,7 @@ class LocalJob(Job):
         try:
             if self._cancelled.is_set():
                 return (status := JobStatus.CANCELED)
-            resources.service.journal.listener = self.listeners.checkpoint_fact
+            resources.service.journal.listener = self.listeners.checkpoint_ended
             state = resources.start(self.graph, self._rescaling.restored)
             self.graph = self._rescaling.graph
             self._service = resources.service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from penstock.checkpoint.coordination import events, facts, instructions
+from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.settings import CheckpointSettings
@@ -96,22 +96,15 @@ def one(said: list[Any], kind: type[T]) -> T | None:
     return found[0] if found else None
 
 
-def told(said: list[Any], kind: type[T]) -> list[T]:
-    """The facts of one kind among the instructions."""
-    return [each.fact for each in of(said, instructions.Announce) if isinstance(each.fact, kind)]
-
-
 def failures(said: list[Any]) -> list[tuple[int, str]]:
     """Checkpoints that failed, with the reason."""
-    return [
-        (fact.checkpoint_id, fact.failure.reason.name)
-        for fact in told(said, facts.CheckpointFailed)
-    ]
+    aborted = of(said, instructions.NotifyAborted)
+    return [(each.checkpoint_id, each.failure.reason.name) for each in aborted]
 
 
 def declined(said: list[Any]) -> list[str]:
     """Reasons of requests that failed without an id."""
-    return [fact.failure.reason.name for fact in told(said, facts.TriggerDeclined)]
+    return [each.failure.reason.name for each in of(said, instructions.DeclineTrigger)]
 
 
 def deleted(said: list[Any]) -> list[int]:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.checkpoint.coordination import facts
 from penstock.checkpoint.coordination.checkpoints import (
+    CheckpointFailure,
+    CompletedCheckpoint,
+    FailureReason,
+    PendingCheckpoint,
     SavepointFormat,
     SnapshotKind,
     TriggerRequest,
 )
-from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination.events import Restored
+from penstock.checkpoint.coordination.instructions import (
+    DeclineTrigger,
+    DeleteCheckpoint,
+    NotifyAborted,
+    NotifyCompleted,
+    Recover,
+    RequestSnapshot,
+    WriteMetadata,
+)
 from penstock.checkpoint.figures import (
     CheckpointFigures,
     Series,
@@ -28,7 +40,7 @@ CHECKPOINT, SAVEPOINT = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT
 def triggered(statistics: CheckpointStatistics, number: int, kind: SnapshotKind) -> None:
     request_id = None if kind is CHECKPOINT else "r"
     request = TriggerRequest(number, 0, kind, request_id)
-    statistics.apply(facts.CheckpointTriggered(number, request), 1_000 * number)
+    statistics.apply(RequestSnapshot(number, request), 1_000 * number)
 
 
 def completed(
@@ -41,16 +53,24 @@ def completed(
 ) -> None:
     triggered(statistics, number, kind)
     figures = CheckpointFigures(checkpointed_bytes=size, state_bytes=10 * size)
-    fact = facts.CheckpointCompleted(
-        number, kind, f"chk-{number}", number + 100, duration_ms, 5, figures
+    pending = PendingCheckpoint(
+        number,
+        TriggerRequest(number, 0, kind),
+        0,
+        0,
+        epoch=number + 100,
+        location=f"chk-{number}",
+        figures=figures,
     )
-    statistics.apply(fact, 1_000 * number + duration_ms)
+    ended = statistics.apply(NotifyCompleted(pending, duration_ms, 5), 1_000 * number + duration_ms)
+    assert ended is not None
+    assert (ended.checkpoint_id, ended.status) == (number, "COMPLETED")
 
 
 def failed(statistics: CheckpointStatistics, number: int) -> None:
     triggered(statistics, number, CHECKPOINT)
     failure = CheckpointFailure(FailureReason.CHECKPOINT_EXPIRED, "not complete after 10 min")
-    statistics.apply(facts.CheckpointFailed(number, failure, 600), 1_000 * number + 600)
+    statistics.apply(NotifyAborted(number, failure, 600), 1_000 * number + 600)
 
 
 def test_counts_and_latest() -> None:
@@ -59,7 +79,9 @@ def test_counts_and_latest() -> None:
     completed(statistics, 2, SAVEPOINT)
     failed(statistics, 3)
     triggered(statistics, 4, CHECKPOINT)
-    statistics.apply(facts.CheckpointRestored(1, CHECKPOINT, "chk-1"), 9_000)
+    statistics.apply(Restored(()), 8_000)
+    statistics.apply(Recover(None), 8_500)
+    statistics.apply(Recover(CompletedCheckpoint(1, location="chk-1")), 9_000)
     counts = statistics.counts
     assert (counts.total, counts.completed, counts.failed) == (4, 2, 1)
     assert (counts.in_progress, counts.restored) == (1, 1)
@@ -83,11 +105,18 @@ def test_history_is_bounded_newest_first_and_keeps_what_is_in_progress() -> None
     assert [record.checkpoint_id for record in statistics.history()] == [6, 5, 4, 1]
     assert [record.status for record in statistics.history()][-1] == "IN_PROGRESS"
     assert statistics.find(2) is None
-    statistics.apply(facts.CheckpointDiscarded(5), 0)
+    statistics.apply(DeleteCheckpoint(CompletedCheckpoint(5)), 0)
     record = statistics.find(5)
     assert record is not None
     assert record.is_discarded
     assert record.epoch == 105
+
+
+def test_a_history_without_room_still_says_what_has_ended() -> None:
+    statistics = CheckpointStatistics(history_size=0)
+    completed(statistics, 1)
+    assert statistics.history() == []
+    assert statistics.counts.completed == 1
 
 
 def test_summary_over_all_that_completed() -> None:
@@ -111,7 +140,9 @@ def test_subtask_rows() -> None:
     task = TaskFigures("count", "Count per user", rows)
     statistics = CheckpointStatistics(num_subtasks=4)
     triggered(statistics, 1, CHECKPOINT)
-    statistics.apply(facts.CheckpointUploaded(1, CheckpointFigures(tasks=(task,))), 0)
+    figures = CheckpointFigures(tasks=(task,))
+    pending = PendingCheckpoint(1, TriggerRequest(1, 0), 0, 0, figures=figures)
+    statistics.apply(WriteMetadata(pending, None), 0)
     record = statistics.find(1)
     assert record is not None
     assert (record.num_acknowledged, record.num_subtasks, record.latest_ack_ms) == (3, 4, 1_002)
@@ -126,7 +157,7 @@ def test_declined_requests_are_counted_by_reason() -> None:
     statistics = CheckpointStatistics()
     failure = CheckpointFailure(FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS)
     for _ in range(2):
-        statistics.apply(facts.TriggerDeclined(TriggerRequest(1, 0), failure), 0)
+        statistics.apply(DeclineTrigger(TriggerRequest(1, 0), failure), 0)
     assert statistics.declined == {"MINIMUM_TIME_BETWEEN_CHECKPOINTS": 2}
     assert statistics.counts.total == 0
 

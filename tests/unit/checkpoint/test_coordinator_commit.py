@@ -231,7 +231,7 @@ def asked(script: Script, checkpoint_id: int, kind: SnapshotKind) -> None:
 def says(said: list[Any]) -> dict[str, Any]:
     found = one(said, WriteMetadata)
     assert found is not None
-    return dict(found.request.job)
+    return dict(found.job)
 
 
 @pytest.mark.parametrize("kind", SnapshotKind)

@@ -42,7 +42,7 @@ def test_claim_modes(mode: ClaimMode, base: int | None, is_deleted: bool) -> Non
     script.now(events.SinksCommitted(860))
     script.trigger(861, 0)
     (upload,) = of(script.now(events.EpochCompleted(1, "state")), Upload)
-    assert (upload.base.checkpoint_id if upload.base else None) == base
+    assert (upload.checkpoint.base.checkpoint_id if upload.checkpoint.base else None) == base
     script.write(861)
     said = script.now(events.Published(861))
     assert deleted(said) == ([860] if is_deleted else [])
@@ -50,8 +50,8 @@ def test_claim_modes(mode: ClaimMode, base: int | None, is_deleted: bool) -> Non
     script.now(events.DeletionCompleted(860))
     script.trigger(862, 1_000)
     (upload,) = of(script.now(events.EpochCompleted(2, "state")), Upload)
-    assert upload.base is not None
-    assert upload.base.checkpoint_id == 861
+    assert upload.checkpoint.base is not None
+    assert upload.checkpoint.base.checkpoint_id == 861
 
 
 def test_full_on_request_and_without_the_setting() -> None:
@@ -61,7 +61,7 @@ def test_full_on_request_and_without_the_setting() -> None:
         script.ask(CHECKPOINT, full=full)
         script.now(events.IdReserved(2))
         (upload,) = of(script.now(events.EpochCompleted(2, "state")), Upload)
-        assert upload.base is None
+        assert upload.checkpoint.base is None
 
 
 def test_a_successor_finishes_the_deletions_of_its_predecessor() -> None:

@@ -32,11 +32,12 @@ def stopping(*, drain: bool = False) -> Script:
 
 def test_the_whole_way() -> None:
     script = stopping(drain=True)
-    assert of(script.said, RequestSnapshot)[-1] == RequestSnapshot(2, stop=True, drain=True)
+    wanted = of(script.said, RequestSnapshot)[-1]
+    assert (wanted.checkpoint_id, wanted.request.stop, wanted.request.drain) == (2, True, True)
     # The epoch that was running ends; the sources have not stopped yet.
     assert not of(script.now(events.EpochCompleted(5, "early")), Upload)
     (upload,) = of(script.now(events.EpochCompleted(6, "last", stopped=True)), Upload)
-    assert (upload.epoch, upload.base) == (6, None)
+    assert (upload.checkpoint.epoch, upload.checkpoint.base) == (6, None)
     publish = one(script.write(2), Publish)
     assert publish is not None, "or a crash now would write the output again"
     said = script.now(events.Published(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from penstock.checkpoint.coordination import events
 from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
+    PendingCheckpoint,
     SnapshotKind,
     TriggerRequest,
 )
@@ -44,8 +46,9 @@ SEVEN = CompletedCheckpoint(7)
 PERIODIC = TriggerRequest(1, 0)
 SAVEPOINT = TriggerRequest(1, 0, SnapshotKind.SAVEPOINT, "r", target="there")
 SNAPSHOT = SimpleNamespace(sinks={"out": {"pending": []}})
-UPLOAD = Upload(7, PERIODIC, 1, SNAPSHOT, None)
-METADATA = WriteMetadata(7, PERIODIC, 1, SNAPSHOT, "uploaded", None)
+PENDING = PendingCheckpoint(7, PERIODIC, 0, 0, epoch=1, snapshot=SNAPSHOT, uploaded="uploaded")
+UPLOAD = Upload(PENDING)
+METADATA = WriteMetadata(PENDING, None)
 PUBLISH = Publish(7, None, (SEVEN,))
 
 
@@ -173,7 +176,7 @@ def test_a_rejected_change_of_the_pointer_counts_as_refused(
 
 
 def test_a_savepoint_promises_its_output_before_anything_else_happens() -> None:
-    wish = WriteMetadata(7, SAVEPOINT, 1, SNAPSHOT, "uploaded", None)
+    wish = WriteMetadata(replace(PENDING, request=SAVEPOINT), None)
     assert obeyed(wish, LOADED)[1] == ["promise", "background", "write_metadata"]
     assert obeyed(METADATA, LOADED)[1] == ["background", "write_metadata"]
 

@@ -6,11 +6,8 @@ import logging
 
 import pytest
 
-from penstock.checkpoint.coordination.facts import (
-    CheckpointFailed,
-    CheckpointFailure,
-    FailureReason,
-)
+from penstock.checkpoint.coordination.checkpoints import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination.instructions import NotifyAborted
 from penstock.checkpoint.statistics import CheckpointJournal
 from penstock.core.times import SystemClock
 
@@ -29,7 +26,7 @@ def test_what_only_follows_from_a_restart_or_the_end_is_no_warning(
 ) -> None:
     caplog.set_level(logging.INFO, "penstock.checkpoint")
     journal = CheckpointJournal("job", SystemClock(), 10, 1)
-    journal.note(CheckpointFailed(7, CheckpointFailure(reason), 5))
+    journal.note(NotifyAborted(7, CheckpointFailure(reason), 5))
     (record,) = caplog.records
     assert record.levelno == level
     assert record.getMessage().startswith(f"Checkpoint 7 failed: {reason.name}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.checkpoint.coordination.checkpoints import (
+    COUNTED,
     CompletedCheckpoint,
+    FailureReason,
     SnapshotKind,
     split_surplus,
 )
-from penstock.checkpoint.coordination.facts import COUNTED, FailureReason
 from penstock.checkpoint.coordination.state import FailureCounter
 from penstock.checkpoint.settings import RetentionPolicy, is_kept
 from penstock.core.job import JobStatus

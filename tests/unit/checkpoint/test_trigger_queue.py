@@ -7,7 +7,7 @@ import random
 import pytest
 
 from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
-from penstock.checkpoint.coordination.facts import TriggerDeclined
+from penstock.checkpoint.coordination.instructions import DeclineTrigger
 from penstock.checkpoint.coordination.triggering import Triggering
 from penstock.checkpoint.settings import CheckpointSettings
 
@@ -107,6 +107,6 @@ def test_pause(since_ms: int, is_early: bool) -> None:
     queue.last_completion_ms = 10_000
     queue.add(periodic(1))
     chosen = queue.choose(10_000 + since_ms, pending=0, deleting=0)
-    assert isinstance(chosen, TriggerDeclined) is is_early
+    assert isinstance(chosen, DeclineTrigger) is is_early
     expected = 10_500 if is_early else 10_000 + since_ms + 1_000
     assert queue.next_periodic_ms == expected

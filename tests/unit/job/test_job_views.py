@@ -7,8 +7,16 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.checkpoint.coordination import facts
-from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
+from penstock.checkpoint.coordination.checkpoints import (
+    CompletedCheckpoint,
+    PendingCheckpoint,
+    TriggerRequest,
+)
+from penstock.checkpoint.coordination.instructions import (
+    DeleteCheckpoint,
+    NotifyCompleted,
+    RequestSnapshot,
+)
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.common import Configuration
@@ -184,11 +192,17 @@ class Aside:
 
 
 def take(statistics: CheckpointStatistics, number: int) -> None:
-    statistics.apply(facts.CheckpointTriggered(number, TriggerRequest(number, 0)), number)
-    done = facts.CheckpointCompleted(
-        number, SnapshotKind.CHECKPOINT, f"/c/{number}", number, 5, 1, CheckpointFigures(number)
+    statistics.apply(RequestSnapshot(number, TriggerRequest(number, 0)), number)
+    pending = PendingCheckpoint(
+        number,
+        TriggerRequest(number, 0),
+        0,
+        0,
+        epoch=number,
+        location=f"/c/{number}",
+        figures=CheckpointFigures(number),
     )
-    statistics.apply(done, number)
+    statistics.apply(NotifyCompleted(pending, 5, 1), number)
 
 
 def test_a_long_history_is_encoded_once(
@@ -216,7 +230,7 @@ def test_a_long_history_is_encoded_once(
     encoded.clear()
     written.names.clear()
     take(statistics, 51)
-    statistics.apply(facts.CheckpointDiscarded(50), 52)
+    statistics.apply(DeleteCheckpoint(CompletedCheckpoint(50)), 52)
     views.refresh()
     assert encoded == [51, 50]
     assert {name for name in written.names if name.startswith("checkpoints")} == {
@@ -240,7 +254,7 @@ def test_what_an_earlier_process_told_stays(
     ended(job)
     before = CheckpointStatistics(history_size=4)
     take(before, 1)
-    before.apply(facts.CheckpointTriggered(2, TriggerRequest(2, 0)), 2)
+    before.apply(RequestSnapshot(2, TriggerRequest(2, 0)), 2)
     written = Written()
     first: Any = Aside(job, before)
     JobViews(first, configuration, written.write, written.remove).refresh()

@@ -6,9 +6,18 @@ from typing import Any
 
 from job_samples import SUM_ID, facts
 
-from penstock.checkpoint.coordination import facts as checkpoint_facts
-from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
-from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason
+from penstock.checkpoint.coordination.checkpoints import (
+    CheckpointFailure,
+    FailureReason,
+    PendingCheckpoint,
+    TriggerRequest,
+)
+from penstock.checkpoint.coordination.instructions import (
+    NotifyAborted,
+    NotifyCompleted,
+    RequestSnapshot,
+    WriteMetadata,
+)
 from penstock.checkpoint.figures import CheckpointFigures, SubtaskFigures, TaskFigures
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.checkpoint.statistics import CheckpointStatistics
@@ -69,16 +78,14 @@ def statistics() -> CheckpointStatistics:
     known = CheckpointStatistics(10, 3)
     for number in (1, 2, 3):
         request = TriggerRequest(number, 0)
-        known.apply(checkpoint_facts.CheckpointTriggered(number, request), number * 1_000)
-    known.apply(checkpoint_facts.CheckpointUploaded(1, FIGURES), 1_040)
-    known.apply(
-        checkpoint_facts.CheckpointCompleted(
-            1, SnapshotKind.CHECKPOINT, "/c/chk-1", 7, 45, 5, FIGURES
-        ),
-        1_045,
+        known.apply(RequestSnapshot(number, request), number * 1_000)
+    pending = PendingCheckpoint(
+        1, TriggerRequest(1, 0), 0, 0, epoch=7, location="/c/chk-1", figures=FIGURES
     )
+    known.apply(WriteMetadata(pending, None), 1_040)
+    known.apply(NotifyCompleted(pending, 45, 5), 1_045)
     failure = CheckpointFailure(FailureReason.CHECKPOINT_EXPIRED, "s3://me:secret@b is slow")
-    known.apply(checkpoint_facts.CheckpointFailed(2, failure, 600), 2_600)
+    known.apply(NotifyAborted(2, failure, 600), 2_600)
     return known
 
 

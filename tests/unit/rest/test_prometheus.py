@@ -8,8 +8,8 @@ from job_samples import JOB_ID, facts
 from prometheus_client.parser import text_string_to_metric_families
 from stored_jobs_dispatcher import job_record
 
-from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
-from penstock.checkpoint.coordination.facts import CheckpointCompleted, CheckpointTriggered
+from penstock.checkpoint.coordination.checkpoints import PendingCheckpoint, TriggerRequest
+from penstock.checkpoint.coordination.instructions import NotifyCompleted, RequestSnapshot
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.statistics import CheckpointStatistics
 from penstock.core.job import JobStatus
@@ -32,11 +32,9 @@ def checkpointed() -> CheckpointStatistics:
         files_reused=5,
         inline_bytes=700,
     )
-    for fact in (
-        CheckpointTriggered(1, request),
-        CheckpointCompleted(1, SnapshotKind.CHECKPOINT, "/c/chk-1", 8, 40, 2, figures),
-    ):
-        known.apply(fact, 11_000)
+    pending = PendingCheckpoint(1, request, 0, 0, epoch=8, location="/c/chk-1", figures=figures)
+    for said in (RequestSnapshot(1, request), NotifyCompleted(pending, 40, 2)):
+        known.apply(said, 11_000)
     return known
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: on their way, completed, and which of the completed ones go when one is added.
+"""Checkpoints: on their way, completed, failed, and which completed ones go when one is added.
 
     WAITING_FOR_EPOCH ─> UPLOADING ─> WRITING_METADATA ─> READY_TO_PUBLISH ─> PUBLISHING ─> done
                                         ⇅                                      ⇅
@@ -245,3 +245,63 @@ def split_surplus(
         else:
             kept.append(entry)
     return tuple(kept), tuple(dropped)
+
+
+# -- why checkpoints fail ----------------------------------------------------------------------
+
+
+class FailureReason(Enum):
+    """Flink's names, as far as such failures happen here; history, REST and logs show them."""
+
+    # Before the checkpoint started.
+    PERIODIC_SCHEDULER_SHUTDOWN = "Periodic checkpoint scheduler is shut down."
+    TOO_MANY_CHECKPOINT_REQUESTS = "The maximum number of queued checkpoint requests exceeded"
+    MINIMUM_TIME_BETWEEN_CHECKPOINTS = (
+        "The minimum time between checkpoints is still pending. Checkpoint will be triggered "
+        "after the minimum time."
+    )
+    NOT_ALL_REQUIRED_TASKS_RUNNING = "Not all required tasks are currently running."
+    IO_EXCEPTION = "An Exception occurred while triggering the checkpoint. IO-problem detected."
+    # In flight.
+    CHECKPOINT_ASYNC_EXCEPTION = "Asynchronous task checkpoint failed."
+    CHECKPOINT_EXPIRED = "Checkpoint expired before completing."
+    CHECKPOINT_SUBSUMED = "Checkpoint has been subsumed."
+    CHECKPOINT_DECLINED = "Checkpoint was declined."
+    CHECKPOINT_COORDINATOR_SHUTDOWN = "CheckpointCoordinator shutdown."
+    CHECKPOINT_COORDINATOR_SUSPEND = "Checkpoint Coordinator is suspending."
+    JOB_FAILOVER_REGION = "FailoverRegion is restarting."
+    FINALIZE_CHECKPOINT_FAILURE = "Failure to finalize checkpoint."
+    TRIGGER_CHECKPOINT_FAILURE = "Trigger checkpoint failure."
+
+
+COUNTED: Final = frozenset(
+    {
+        FailureReason.IO_EXCEPTION,
+        FailureReason.CHECKPOINT_ASYNC_EXCEPTION,
+        FailureReason.CHECKPOINT_DECLINED,
+        FailureReason.CHECKPOINT_EXPIRED,
+        FailureReason.FINALIZE_CHECKPOINT_FAILURE,
+    }
+)
+"""The reasons that count against `tolerable-failed-checkpoints`."""
+
+CONSEQUENCES: Final = frozenset(
+    {
+        FailureReason.CHECKPOINT_SUBSUMED,
+        FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+        FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
+        FailureReason.JOB_FAILOVER_REGION,
+    }
+)
+"""The reasons that follow from something else, which is reported by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFailure:
+    """Why a request or a checkpoint failed."""
+
+    reason: FailureReason  # Flink's name for it.
+    message: str = ""  # What happened, for people.
+
+    def __str__(self) -> str:
+        return f"{self.reason.name}: {self.message or self.reason.value}"

@@ -30,8 +30,13 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from penstock.checkpoint.coordination import events, facts, instructions, steps
-from penstock.checkpoint.coordination.checkpoints import Phase, claimed
+from penstock.checkpoint.coordination import events, instructions, steps
+from penstock.checkpoint.coordination.checkpoints import (
+    CheckpointFailure,
+    FailureReason,
+    Phase,
+    claimed,
+)
 from penstock.checkpoint.coordination.state import CoordinatorState, Life, retry_delay_ms
 from penstock.checkpoint.coordination.steps import publish
 from penstock.checkpoint.settings import ENDINGS, CheckpointSettings, is_kept
@@ -188,8 +193,9 @@ def _take_in(state: CoordinatorState, event: Event) -> None:  # noqa: PLR0912, P
             steps.on_sink_commit_failed(state, event)
         case events.DeletionCompleted(number):
             state.deletions.finished(number, succeeded=True)
-        case events.DeletionFailed():
-            on_deletion_failed(state, event)
+        case events.DeletionFailed(number):
+            # Files may be left: the pointer still lists them as subsumed, and the sweep comes by.
+            state.deletions.finished(number, succeeded=False)
         case events.SharedFilesReleased():
             state.deletions.released()
         case events.PointersRemoved():
@@ -218,7 +224,6 @@ def on_restored(state: CoordinatorState, event: events.Restored) -> None:
     latest = state.store.latest
     if latest is not None:
         state.sinks.add(latest)
-        state.announce(facts.CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
 
 
 def on_attempt_failed(state: CoordinatorState) -> None:
@@ -226,9 +231,7 @@ def on_attempt_failed(state: CoordinatorState) -> None:
     state.move(Life.RECOVERING)
     if state.stopping is not None:
         state.stopping = replace(state.stopping, is_ordered=False)
-    state.abort_all(
-        facts.FailureReason.JOB_FAILOVER_REGION, facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
-    )
+    state.abort_all(FailureReason.JOB_FAILOVER_REGION, FailureReason.CHECKPOINT_COORDINATOR_SUSPEND)
     state.recover_due = True
 
 
@@ -239,16 +242,10 @@ def on_job_ended(state: CoordinatorState, event: events.JobEnded) -> None:
     state.ending = event.status
     state.recover_due = False
     state.sinks.hurry(event.status)
-    reason = facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
+    reason = FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
     if event.status is JobStatus.SUSPENDED:
-        reason = facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+        reason = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
     state.abort_all(reason, reason)
-
-
-def on_deletion_failed(state: CoordinatorState, event: events.DeletionFailed) -> None:
-    """Files may be left: the pointer still lists them as subsumed, and the sweep comes by."""
-    state.announce(facts.CleanupFailed(event.checkpoint_id, event.message))
-    state.deletions.finished(event.checkpoint_id, succeeded=False)
 
 
 def on_pointers_removed(state: CoordinatorState) -> None:
@@ -259,7 +256,6 @@ def on_pointers_removed(state: CoordinatorState) -> None:
     state.pointer_retry_ms = None
     for checkpoint in state.store.entries:
         if checkpoint.checkpoint_id in removed:
-            state.announce(facts.CheckpointDiscarded(checkpoint.checkpoint_id))
             state.deletions.delete(checkpoint)
     state.store.replace(
         checkpoint for checkpoint in state.store.entries if checkpoint.checkpoint_id not in removed
@@ -297,9 +293,7 @@ def _expire(state: CoordinatorState) -> None:
     for pending in list(state.pending.values()):
         if pending.is_abortable and state.now_ms >= pending.deadline_ms:
             message = f"not complete after {format_millis(state.settings.timeout_ms)}"
-            state.abort(
-                pending, facts.CheckpointFailure(facts.FailureReason.CHECKPOINT_EXPIRED, message)
-            )
+            state.abort(pending, CheckpointFailure(FailureReason.CHECKPOINT_EXPIRED, message))
 
 
 def _re_read(state: CoordinatorState) -> None:
@@ -364,7 +358,7 @@ def _trigger(state: CoordinatorState) -> None:
         )
         if chosen is None:
             return
-        if isinstance(chosen, facts.TriggerDeclined):
+        if isinstance(chosen, instructions.DeclineTrigger):
             state.decline(chosen)
             continue
         state.reserving = chosen
@@ -382,7 +376,6 @@ def _recover(state: CoordinatorState) -> None:
     latest = state.store.latest
     state.emit(instructions.Recover(latest))
     if latest is not None:
-        state.announce(facts.CheckpointRestored(latest.checkpoint_id, latest.kind, latest.location))
         state.sinks.add(latest)
         _commit_sinks(state)
 

@@ -1,13 +1,21 @@
-"""What the coordinator wants done, in this order. The driver obeys and answers with events."""
+"""What the coordinator wants done, in this order. The driver obeys and answers with events.
+
+History, log and listeners follow the same instructions (`statistics`); nothing depends on them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, TriggerRequest
-    from penstock.checkpoint.coordination.facts import CheckpointFailure, Fact
+    from penstock.checkpoint.coordination.checkpoints import (
+        CheckpointFailure,
+        CompletedCheckpoint,
+        PendingCheckpoint,
+        TriggerRequest,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +37,25 @@ class ReserveId:
 
 @dataclass(frozen=True, slots=True)
 class RequestSnapshot:
-    """Hand over the job's state at the end of the running epoch, or at once when none runs.
+    """A checkpoint has its id: hand over the job's state at the end of the running epoch.
 
-    Answer: `EpochCompleted`; every one answers all open requests. For `stop` read nothing more,
-    for `drain` first end event time, and say `stopped` in the answer.
+    At once when none runs. Answer: `EpochCompleted`; every one answers all open requests. For
+    `stop` read nothing more, for `drain` first end event time, and say `stopped` in the answer.
     """
 
     checkpoint_id: int
-    stop: bool = False
-    drain: bool = False
+    request: TriggerRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
     """Make the files of a snapshot durable, in the background.
 
-    Only files that `base` names may be referred to instead of written; None means a full one.
+    Only files that its base names may be referred to instead of written; without one it is full.
     Answer: `UploadCompleted` or `UploadFailed`.
     """
 
-    checkpoint_id: int
-    request: TriggerRequest
-    epoch: int
-    snapshot: Any = field(repr=False)
-    base: CompletedCheckpoint | None
+    checkpoint: PendingCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,9 @@ class WriteMetadata:
     Answer: `MetadataWritten`, `MetadataFailed` or `MetadataUnknown`.
     """
 
-    checkpoint_id: int
-    request: TriggerRequest
-    epoch: int
-    snapshot: Any = field(repr=False)
-    uploaded: Any = field(repr=False)
+    checkpoint: PendingCheckpoint
     parent_id: int | None
+    job: Mapping[str, Any] = field(default_factory=dict)  # What it says of the job, and others did.
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,21 @@ class CommitSinks:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifyCompleted:
+    """The checkpoint counts: let go of what its upload needed."""
+
+    checkpoint: PendingCheckpoint
+    duration_ms: int  # From trigger to commit.
+    finalization_ms: int  # From the end of the upload to commit.
+
+
+@dataclass(frozen=True, slots=True)
 class NotifyAborted:
     """Stop work on the checkpoint; late answers are ignored."""
 
     checkpoint_id: int
     failure: CheckpointFailure
+    duration_ms: int = 0  # From trigger to failure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,18 +216,29 @@ class CompleteRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
-    """Append to history, metrics, listeners and log; a failure there fails nothing."""
+class DeclineTrigger:
+    """A request failed before it got an id; `CompleteRequest` tells its caller, if it has one."""
 
-    fact: Fact
+    request: TriggerRequest
+    failure: CheckpointFailure
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreAnswer:
+    """An answer came for a checkpoint that is not pending any more; said once per checkpoint."""
+
+    checkpoint_id: int
+    answer: str  # Name of the event.
 
 
 Steering: TypeAlias = (
     ScheduleTick
     | RequestSnapshot
+    | NotifyCompleted
     | NotifyAborted
     | CompleteRequest
-    | Announce
+    | DeclineTrigger
+    | IgnoreAnswer
     | Recover
     | FailJob
     | StepDown

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.checkpoint.coordination import facts, instructions
+from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import (
+    COUNTED,
+    CheckpointFailure,
     CompletedCheckpoint,
     CompletedStore,
+    FailureReason,
     PendingCheckpoint,
     Phase,
     TriggerRequest,
@@ -48,6 +51,20 @@ _NEXT: Final = {
 """Legal changes; any other one is a bug and crashes."""
 
 
+_METADATA: Final = (Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN)
+_PUBLICATION: Final = (Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN)
+_AWAITED_IN: Final[dict[type[events.CheckpointEvent], tuple[Phase, ...]]] = {
+    events.UploadCompleted: (Phase.UPLOADING,),
+    events.UploadFailed: (Phase.UPLOADING,),
+    events.MetadataWritten: _METADATA,
+    events.MetadataFailed: _METADATA,
+    events.MetadataUnknown: _METADATA,
+    events.Published: _PUBLICATION,
+    events.PublicationFailed: (Phase.PUBLISHING,),
+    events.PublicationUnknown: _PUBLICATION,
+}
+"""The phases in which a checkpoint waits for an answer; one in any other is a bug, and crashes."""
+
 _LATE_IDS: Final = 16
 
 
@@ -83,9 +100,9 @@ class FailureCounter:
         self._counted: set[int] = set()
         self.count = 0
 
-    def failed(self, checkpoint_id: int | None, reason: facts.FailureReason) -> bool:
+    def failed(self, checkpoint_id: int | None, reason: FailureReason) -> bool:
         """Counts a failure; True when the job has to fail. Then the count starts again."""
-        if reason not in facts.COUNTED:
+        if reason not in COUNTED:
             return False
         if checkpoint_id is not None:
             if checkpoint_id < self._last_success or checkpoint_id in self._counted:
@@ -298,9 +315,6 @@ class CoordinatorState:
     def emit(self, *wanted: instructions.Instruction) -> None:
         self.out.extend(wanted)
 
-    def announce(self, fact: facts.Fact) -> None:
-        self.out.append(instructions.Announce(fact))
-
     @property
     def publication(self) -> PendingCheckpoint | None:
         """The checkpoint whose publication is open; nothing is deleted or triggered meanwhile."""
@@ -309,16 +323,18 @@ class CoordinatorState:
                 return pending
         return None
 
-    def find(self, checkpoint_id: int, answer: str, *phases: Phase) -> PendingCheckpoint | None:
+    def find(self, event: events.CheckpointEvent) -> PendingCheckpoint | None:
         """Returns the pending checkpoint that an answer is about; None when it came too late."""
-        pending = self.pending.get(checkpoint_id)
+        number, answer = event.checkpoint_id, type(event).__name__
+        pending = self.pending.get(number)
         if pending is not None:
-            assert pending.phase in phases, f"{answer} for {checkpoint_id} in {pending.phase}"
+            is_awaited = pending.phase in _AWAITED_IN[type(event)]
+            assert is_awaited, f"{answer} for {number} in {pending.phase}"
             return pending
-        assert checkpoint_id <= self.last_id, f"{answer} for the unknown checkpoint {checkpoint_id}"
-        if checkpoint_id not in self.late_ids:
-            self.late_ids.append(checkpoint_id)
-            self.announce(facts.LateAnswerDropped(checkpoint_id, answer))
+        assert number <= self.last_id, f"{answer} for the unknown checkpoint {number}"
+        if number not in self.late_ids:
+            self.late_ids.append(number)
+            self.emit(instructions.IgnoreAnswer(number, answer))
         return None
 
     def discard_late(self, checkpoint_id: int, *, known: bool) -> None:
@@ -328,17 +344,14 @@ class CoordinatorState:
             if known:
                 self.deletions.discard(checkpoint_id)
 
-    def refuse(self, request_id: str, reason: facts.FailureReason, message: str = "") -> None:
+    def refuse(self, request_id: str, reason: FailureReason, message: str = "") -> None:
         """Answers a request that is not even queued."""
-        self.emit(
-            instructions.CompleteRequest(
-                request_id, failure=facts.CheckpointFailure(reason, message)
-            )
-        )
+        failure = CheckpointFailure(reason, message)
+        self.emit(instructions.CompleteRequest(request_id, failure=failure))
 
-    def decline(self, declined: facts.TriggerDeclined) -> None:
+    def decline(self, declined: instructions.DeclineTrigger) -> None:
         """Turns down a request that has no id."""
-        self.announce(declined)
+        self.emit(declined)
         request, failure = declined.request, declined.failure
         if request.request_id is not None:
             self.emit(instructions.CompleteRequest(request.request_id, failure=failure))
@@ -346,7 +359,7 @@ class CoordinatorState:
             self.fail_job(f"the stop with a savepoint failed: {failure}")
 
     def abort(
-        self, pending: PendingCheckpoint, failure: facts.CheckpointFailure, *, certain: bool = False
+        self, pending: PendingCheckpoint, failure: CheckpointFailure, *, certain: bool = False
     ) -> None:
         """Gives up a checkpoint of which it is certain that it does not count.
 
@@ -360,17 +373,12 @@ class CoordinatorState:
         """
         assert certain or not pending.is_publishing, f"{pending.checkpoint_id} may count already"
         del self.pending[pending.checkpoint_id]
-        self.emit(instructions.NotifyAborted(pending.checkpoint_id, failure))
+        duration_ms = self.now_ms - pending.triggered_ms
+        self.emit(instructions.NotifyAborted(pending.checkpoint_id, failure, duration_ms))
         if pending.phase in (Phase.UPLOADING, Phase.READY_TO_PUBLISH) or certain:
             self.deletions.discard(pending.checkpoint_id)
         elif pending.is_awaiting_metadata:
             self.discard_later.add(pending.checkpoint_id)
-        self.report_failure(pending, failure)
-
-    def report_failure(self, pending: PendingCheckpoint, failure: facts.CheckpointFailure) -> None:
-        """Tells everybody who waits for a checkpoint that it failed, and counts it."""
-        duration_ms = self.now_ms - pending.triggered_ms
-        self.announce(facts.CheckpointFailed(pending.checkpoint_id, failure, duration_ms))
         if pending.request.request_id is not None:
             self.emit(instructions.CompleteRequest(pending.request.request_id, failure=failure))
         if pending.request.stop:
@@ -378,7 +386,7 @@ class CoordinatorState:
         elif not pending.is_savepoint:
             self.count_failure(pending.checkpoint_id, failure)
 
-    def count_failure(self, checkpoint_id: int | None, failure: facts.CheckpointFailure) -> None:
+    def count_failure(self, checkpoint_id: int | None, failure: CheckpointFailure) -> None:
         """Fails the job when too many checkpoints in a row have failed."""
         if self.failures.failed(checkpoint_id, failure.reason):
             self.fail_job(
@@ -393,7 +401,7 @@ class CoordinatorState:
         if self.life in (Life.RUNNING, Life.STOPPING):
             self.emit(instructions.FailJob(message, is_lasting))
 
-    def abort_all(self, reason: facts.FailureReason, queued: facts.FailureReason) -> None:
+    def abort_all(self, reason: FailureReason, queued: FailureReason) -> None:
         """Gives up all that can be given up; what may count already is waited for."""
         waiting = self.triggering.stop()
         if self.reserving is not None:
@@ -401,10 +409,8 @@ class CoordinatorState:
             self.reserving = None
             self.discarded_reservation = True
         for request in waiting:
-            shut = (
-                facts.FailureReason.PERIODIC_SCHEDULER_SHUTDOWN if request.is_periodic else queued
-            )
-            self.decline(facts.TriggerDeclined(request, facts.CheckpointFailure(shut)))
+            shut = FailureReason.PERIODIC_SCHEDULER_SHUTDOWN if request.is_periodic else queued
+            self.decline(instructions.DeclineTrigger(request, CheckpointFailure(shut)))
         for pending in list(self.pending.values()):
             if pending.is_abortable:
-                self.abort(pending, facts.CheckpointFailure(reason))
+                self.abort(pending, CheckpointFailure(reason))

@@ -6,12 +6,13 @@ checkpoint, its output becomes visible.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-from penstock.checkpoint.coordination import events, facts, instructions
+from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import (
+    CheckpointFailure,
     CompletedCheckpoint,
+    FailureReason,
     PendingCheckpoint,
     Phase,
     SnapshotKind,
@@ -26,12 +27,12 @@ from penstock.checkpoint.coordination.state import (
 )
 
 _REFUSALS: Final = {
-    Life.CREATED: facts.FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
-    Life.RECOVERING: facts.FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
-    Life.STOPPING: facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
-    Life.ENDING: facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
-    Life.CLOSED: facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
-    Life.FENCED: facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+    Life.CREATED: FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
+    Life.RECOVERING: FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
+    Life.STOPPING: FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
+    Life.ENDING: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+    Life.CLOSED: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+    Life.FENCED: FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
 }
 """What a request hears while the job does not run."""
 
@@ -50,9 +51,9 @@ def on_tasks_finished(state: CoordinatorState) -> None:
     if state.settings.checkpoints_after_tasks_finish or state.some_tasks_finished:
         return
     state.some_tasks_finished = True
+    failure = CheckpointFailure(FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING)
     for request in state.triggering.stop():
-        failure = facts.CheckpointFailure(facts.FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING)
-        state.decline(facts.TriggerDeclined(request, failure))
+        state.decline(instructions.DeclineTrigger(request, failure))
 
 
 def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested) -> None:
@@ -65,7 +66,7 @@ def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested
         return
     if event.stop:
         state.move(Life.STOPPING)
-        suspend = facts.FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+        suspend = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
         state.abort_all(suspend, suspend)
     request = TriggerRequest(
         state.triggering.next_number(),
@@ -98,8 +99,7 @@ def on_id_reserved(state: CoordinatorState, event: events.IdReserved) -> None:
         event.checkpoint_id, request, state.now_ms, state.now_ms + state.settings.timeout_ms
     )
     state.pending[event.checkpoint_id] = pending
-    state.announce(facts.CheckpointTriggered(event.checkpoint_id, request))
-    state.emit(instructions.RequestSnapshot(event.checkpoint_id, request.stop, request.drain))
+    state.emit(instructions.RequestSnapshot(event.checkpoint_id, request))
 
 
 def on_id_reservation_failed(state: CoordinatorState, event: events.IdReservationFailed) -> None:
@@ -108,8 +108,8 @@ def on_id_reservation_failed(state: CoordinatorState, event: events.IdReservatio
     if request is None:
         state.discarded_reservation = False
         return
-    failure = facts.CheckpointFailure(facts.FailureReason.IO_EXCEPTION, event.message)
-    state.decline(facts.TriggerDeclined(request, failure))
+    failure = CheckpointFailure(FailureReason.IO_EXCEPTION, event.message)
+    state.decline(instructions.DeclineTrigger(request, failure))
     if request.kind is SnapshotKind.CHECKPOINT:
         state.count_failure(None, failure)
 
@@ -117,7 +117,7 @@ def on_id_reservation_failed(state: CoordinatorState, event: events.IdReservatio
 def _may_trigger(state: CoordinatorState, request_id: str) -> bool:
     reason = _REFUSALS.get(state.life)
     if state.some_tasks_finished:
-        reason = facts.FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING
+        reason = FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING
     if reason is not None:
         state.refuse(request_id, reason)
     return reason is None
@@ -127,7 +127,7 @@ def _has_target(state: CoordinatorState, request_id: str, target: str | None) ->
     if target is None:
         state.refuse(
             request_id,
-            facts.FailureReason.TRIGGER_CHECKPOINT_FAILURE,
+            FailureReason.TRIGGER_CHECKPOINT_FAILURE,
             "the request names no target directory and none is configured; name one, or set "
             "execution.checkpointing.savepoint-dir",
         )
@@ -144,16 +144,14 @@ def on_epoch_completed(state: CoordinatorState, event: events.EpochCompleted) ->
             continue
         if pending.request.stop and not event.stopped:
             continue
-        base = _base(state, pending)
         moved = pending.moved(
-            Phase.UPLOADING, epoch=event.epoch, snapshot=event.snapshot, base=base
+            Phase.UPLOADING,
+            epoch=event.epoch,
+            snapshot=event.snapshot,
+            base=_base(state, pending),
         )
         state.pending[pending.checkpoint_id] = moved
-        state.emit(
-            instructions.Upload(
-                pending.checkpoint_id, pending.request, event.epoch, event.snapshot, base
-            )
-        )
+        state.emit(instructions.Upload(moved))
 
 
 def _base(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCheckpoint | None:
@@ -165,43 +163,35 @@ def _base(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCheck
 
 def on_upload_completed(state: CoordinatorState, event: events.UploadCompleted) -> None:
     """Writes the metadata, the last file."""
-    pending = state.find(event.checkpoint_id, "UploadCompleted", Phase.UPLOADING)
+    pending = state.find(event)
     if pending is None:
         return
-    state.pending[pending.checkpoint_id] = pending.moved(
+    moved = pending.moved(
         Phase.WRITING_METADATA,
         uploaded=event.uploaded,
         uploaded_ms=state.now_ms,
         figures=event.figures,
     )
-    state.announce(facts.CheckpointUploaded(pending.checkpoint_id, event.figures))
+    state.pending[pending.checkpoint_id] = moved
     latest = state.store.latest
+    # The job may have been captured before the checkpoint counted that said so first.
+    job = {**state.said, **pending.request.job}
     state.emit(
-        instructions.WriteMetadata(
-            pending.checkpoint_id,
-            # The job may have been captured before the checkpoint counted that said so first.
-            replace(pending.request, job={**state.said, **pending.request.job}),
-            pending.epoch,
-            pending.snapshot,
-            event.uploaded,
-            None if latest is None else latest.checkpoint_id,
-        )
+        instructions.WriteMetadata(moved, None if latest is None else latest.checkpoint_id, job)
     )
 
 
 def on_upload_failed(state: CoordinatorState, event: events.UploadFailed) -> None:
     """Gives the checkpoint up."""
-    pending = state.find(event.checkpoint_id, "UploadFailed", Phase.UPLOADING)
+    pending = state.find(event)
     if pending is not None:
-        reason = facts.FailureReason.CHECKPOINT_ASYNC_EXCEPTION
-        state.abort(pending, facts.CheckpointFailure(reason, event.message))
+        reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        state.abort(pending, CheckpointFailure(reason, event.message))
 
 
 def on_metadata_written(state: CoordinatorState, event: events.MetadataWritten) -> None:
     """A savepoint is complete now; a checkpoint may be published."""
-    pending = state.find(
-        event.checkpoint_id, "MetadataWritten", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
-    )
+    pending = state.find(event)
     if pending is None:
         state.discard_late(event.checkpoint_id, known=True)
         return
@@ -221,39 +211,28 @@ def complete(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCh
     del state.pending[pending.checkpoint_id]
     state.failures.succeeded(pending.checkpoint_id)
     state.triggering.last_completion_ms = state.now_ms
-    completed = pending.completed()
-    state.announce(
-        facts.CheckpointCompleted(
-            pending.checkpoint_id,
-            pending.request.kind,
-            pending.location,
-            pending.epoch,
-            state.now_ms - pending.triggered_ms,
-            state.now_ms - pending.uploaded_ms,
-            pending.figures,
+    state.emit(
+        instructions.NotifyCompleted(
+            pending, state.now_ms - pending.triggered_ms, state.now_ms - pending.uploaded_ms
         )
     )
-    return completed
+    return pending.completed()
 
 
 def on_metadata_failed(state: CoordinatorState, event: events.MetadataFailed) -> None:
     """Gives the checkpoint up: its metadata does not exist."""
-    pending = state.find(
-        event.checkpoint_id, "MetadataFailed", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
-    )
+    pending = state.find(event)
     if pending is None:
         state.discard_late(event.checkpoint_id, known=True)
     else:
-        reason = facts.FailureReason.FINALIZE_CHECKPOINT_FAILURE
-        failure = facts.CheckpointFailure(reason, event.message)
+        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
+        failure = CheckpointFailure(reason, event.message)
         state.abort(pending, failure, certain=True)
 
 
 def on_metadata_unknown(state: CoordinatorState, event: events.MetadataUnknown) -> None:
     """Asks again: at once for the first time, then at growing intervals."""
-    pending = state.find(
-        event.checkpoint_id, "MetadataUnknown", Phase.WRITING_METADATA, Phase.METADATA_UNKNOWN
-    )
+    pending = state.find(event)
     if pending is None:
         state.discard_late(event.checkpoint_id, known=False)
         return
@@ -298,9 +277,7 @@ def publish(state: CoordinatorState, pending: PendingCheckpoint) -> None:
 
 def on_published(state: CoordinatorState, event: events.Published) -> None:
     """The checkpoint counts: its output becomes visible, older ones may go."""
-    pending = state.find(
-        event.checkpoint_id, "Published", Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN
-    )
+    pending = state.find(event)
     if pending is None:
         return
     kept, dropped = state.store.after_adding(pending.completed())
@@ -313,7 +290,6 @@ def on_published(state: CoordinatorState, event: events.Published) -> None:
         state.said = {**state.said, **pending.request.job}
         _abort_contrary(state, completed)
     for old in dropped:
-        state.announce(facts.CheckpointDiscarded(old.checkpoint_id))
         if old.is_deletable:
             state.deletions.delete(old)
     request_id = pending.request.request_id
@@ -325,8 +301,8 @@ def on_published(state: CoordinatorState, event: events.Published) -> None:
 
 
 def _abort_older(state: CoordinatorState, completed: CompletedCheckpoint) -> None:
-    failure = facts.CheckpointFailure(
-        facts.FailureReason.CHECKPOINT_SUBSUMED,
+    failure = CheckpointFailure(
+        FailureReason.CHECKPOINT_SUBSUMED,
         f"checkpoint {completed.checkpoint_id} completed first",
     )
     for pending in list(state.pending.values()):
@@ -337,8 +313,8 @@ def _abort_older(state: CoordinatorState, completed: CompletedCheckpoint) -> Non
 
 def _abort_contrary(state: CoordinatorState, completed: CompletedCheckpoint) -> None:
     """Gives up what would be published next and does not say what this checkpoint said first."""
-    failure = facts.CheckpointFailure(
-        facts.FailureReason.CHECKPOINT_SUBSUMED,
+    failure = CheckpointFailure(
+        FailureReason.CHECKPOINT_SUBSUMED,
         f"checkpoint {completed.checkpoint_id} changed the job",
     )
     for pending in list(state.pending.values()):
@@ -349,10 +325,10 @@ def _abort_contrary(state: CoordinatorState, completed: CompletedCheckpoint) -> 
 
 def on_publication_failed(state: CoordinatorState, event: events.PublicationFailed) -> None:
     """Gives the checkpoint up: the pointer has certainly not changed."""
-    pending = state.find(event.checkpoint_id, "PublicationFailed", Phase.PUBLISHING)
+    pending = state.find(event)
     if pending is not None:
-        reason = facts.FailureReason.FINALIZE_CHECKPOINT_FAILURE
-        state.abort(pending, facts.CheckpointFailure(reason, event.message), certain=True)
+        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
+        state.abort(pending, CheckpointFailure(reason, event.message), certain=True)
 
 
 def on_leadership_lost(
@@ -362,11 +338,12 @@ def on_leadership_lost(
     message = event.message
     if isinstance(event, events.PublicationRejected):
         message = f"checkpoint {event.checkpoint_id} was not published: {message}"
-    failure = facts.CheckpointFailure(facts.FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN, message)
+    failure = CheckpointFailure(FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN, message)
     waiting = [*state.triggering.stop(), *([state.reserving] if state.reserving else [])]
     state.reserving = None
     for pending in state.pending.values():
-        state.emit(instructions.NotifyAborted(pending.checkpoint_id, failure))
+        duration_ms = state.now_ms - pending.triggered_ms
+        state.emit(instructions.NotifyAborted(pending.checkpoint_id, failure, duration_ms))
         waiting.append(pending.request)
     state.pending.clear()
     for request in waiting:
@@ -380,9 +357,7 @@ def on_leadership_lost(
 
 def on_publication_unknown(state: CoordinatorState, event: events.PublicationUnknown) -> None:
     """Reads again until the outcome is known; until then nothing is deleted or aborted."""
-    pending = state.find(
-        event.checkpoint_id, "PublicationUnknown", Phase.PUBLISHING, Phase.PUBLICATION_UNKNOWN
-    )
+    pending = state.find(event)
     if pending is None:
         return
     moved = ask_again(state, pending, Phase.PUBLICATION_UNKNOWN)
@@ -397,7 +372,6 @@ def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFaile
     restart strategy decides; each attempt commits first what is owed. Where it would be refused
     again, the job ends, and keeps its checkpoints.
     """
-    state.announce(facts.SinkCommitDelayed(event.checkpoint_id, event.message))
     state.sinks.failed(event.checkpoint_id, state.now_ms)
     owed = (
         f"the output of checkpoint {event.checkpoint_id} could not be committed in {COMMIT_TRIES} "
@@ -424,6 +398,6 @@ def _fail_stop(state: CoordinatorState, why: str) -> str:
     assert state.stopping is not None
     stopping, state.stopping = state.stopping, None
     message = f"the savepoint {stopping.savepoint.location} is complete, but {why}"
-    failure = facts.CheckpointFailure(facts.FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
+    failure = CheckpointFailure(FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
     state.emit(instructions.CompleteRequest(stopping.request_id, failure=failure))
     return message

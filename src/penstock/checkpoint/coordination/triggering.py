@@ -14,8 +14,12 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING
 
-from penstock.checkpoint.coordination.checkpoints import TriggerRequest
-from penstock.checkpoint.coordination.facts import CheckpointFailure, FailureReason, TriggerDeclined
+from penstock.checkpoint.coordination.checkpoints import (
+    CheckpointFailure,
+    FailureReason,
+    TriggerRequest,
+)
+from penstock.checkpoint.coordination.instructions import DeclineTrigger
 from penstock.core.times import format_millis
 
 if TYPE_CHECKING:
@@ -59,7 +63,7 @@ class Triggering:
         self._arrivals += 1
         return self._arrivals
 
-    def add(self, request: TriggerRequest) -> TriggerDeclined | None:
+    def add(self, request: TriggerRequest) -> DeclineTrigger | None:
         """Queues a request; returns the one that had to give way, if any."""
         limit = self._settings.max_queued_requests
         last = None
@@ -72,11 +76,11 @@ class Triggering:
         if last.is_periodic:
             self.next_periodic_ms = request.arrived_ms + (self._period_ms or 0)
         message = f"{limit} requests wait already; wait for some to finish"
-        return TriggerDeclined(
+        return DeclineTrigger(
             last, CheckpointFailure(FailureReason.TOO_MANY_CHECKPOINT_REQUESTS, message)
         )
 
-    def add_periodic(self, now_ms: int) -> TriggerDeclined | None:
+    def add_periodic(self, now_ms: int) -> DeclineTrigger | None:
         if self.next_periodic_ms is None or now_ms < self.next_periodic_ms:
             return None
         self.next_periodic_ms = None
@@ -84,7 +88,7 @@ class Triggering:
 
     def choose(
         self, now_ms: int, *, pending: int, deleting: int
-    ) -> TriggerRequest | TriggerDeclined | None:
+    ) -> TriggerRequest | DeclineTrigger | None:
         """Takes the next request that may be triggered now from the queue.
 
         Args:
@@ -105,7 +109,7 @@ class Triggering:
             self.next_periodic_ms = now_ms + early_ms
             message = f"{format_millis(early_ms)} of the pause are left"
             reason = FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
-            return TriggerDeclined(first, CheckpointFailure(reason, message))
+            return DeclineTrigger(first, CheckpointFailure(reason, message))
         if self._period_ms is not None:
             self.next_periodic_ms = now_ms + self._period_ms
         return first
