@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 from crafted_snapshots import handle, write_snapshot
 
+from penstock.checkpoint.deletion import delete_entry, delete_shared, delete_snapshot
 from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.publisher import delete_entry, delete_shared, delete_snapshot
-from penstock.checkpoint.savepoints import stored_files
-from penstock.checkpoint.snapshot_load import download_files, load_snapshot, verify_snapshot
+from penstock.checkpoint.snapshot_load import (
+    download_files,
+    load_snapshot,
+    stored_files,
+    verify_snapshot,
+)
 from penstock.files.errors import FilesError
 from penstock.files.urls import Storages
 from penstock.jobmanager.dispatching import Dispatcher

@@ -9,7 +9,7 @@ from sim_job import Job, Manifest, Snapshot
 from sim_work import SWEEP_MS, StorageWork
 
 from penstock.checkpoint.coordination import events, instructions
-from penstock.checkpoint.registry import SharedRegistry
+from penstock.checkpoint.deletion import SharedRegistry
 from penstock.checkpoint.settings import ClaimMode
 from penstock.core.job import JobStatus
 from penstock.core.versioned import Committed, Rejected

@@ -16,11 +16,11 @@ from sim_store import SimRecord
 from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
+from penstock.checkpoint.deletion import SharedRegistry
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.orphans import find_orphans
 from penstock.checkpoint.paths import CheckpointLayout
 from penstock.checkpoint.pointer import CheckpointIdCounter, Pointer, PointerEntry, PointerRecord
-from penstock.checkpoint.registry import SharedRegistry
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown, VersionedRecord
 from penstock.files.errors import FilesError, UnknownOutcomeError
 

@@ -17,9 +17,9 @@ import pytest
 from checkpoint_samples import JOB, LocalFiles, sha256
 from commit_driver import LAYOUT, LIVE, Driver, check_recovery, content_of, sweep
 
+from penstock.checkpoint.deletion import delete_snapshot
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.paths import created_by
-from penstock.checkpoint.publisher import delete_snapshot
 from penstock.core.codec import DamagedError
 from penstock.files.errors import FilesError
 from penstock.files.local import LocalStorage

@@ -18,8 +18,14 @@ from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
 )
+from penstock.checkpoint.deletion import (
+    SharedRegistry,
+    delete_entry,
+    delete_shared,
+    delete_unpublished,
+)
 from penstock.checkpoint.errors import CheckpointError, SnapshotDamagedError
-from penstock.checkpoint.manifest import CheckpointProperties, JobSnapshot, Manifest, ManifestKind
+from penstock.checkpoint.manifest import CheckpointProperties, Manifest, ManifestKind
 from penstock.checkpoint.orphans import OrphanSweep
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import (
@@ -30,24 +36,19 @@ from penstock.checkpoint.pointer import (
     fence,
     open_records,
 )
-from penstock.checkpoint.publisher import (
-    abort_checkpoint,
-    delete_entry,
-    delete_shared,
-    prepare_directories,
-    write_metadata,
-)
-from penstock.checkpoint.registry import SharedRegistry
-from penstock.checkpoint.savepoints import (
-    UploadedSavepoint,
-    discard_savepoint,
-    finish_savepoint,
-    upload_savepoint,
-)
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.checkpoint.snapshot_load import download_files, entry_of, loaded_of, verify_loaded
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
-from penstock.checkpoint.uploads import Holders, InlinePolicy, local_files, read_inline, run_upload
+from penstock.checkpoint.uploads import (
+    Holders,
+    InlinePolicy,
+    begin_savepoint,
+    local_files,
+    prepare_directories,
+    read_inline,
+    run_upload,
+    write_metadata,
+)
 from penstock.core.errors import PenstockError
 from penstock.core.versioned import Outcome, Unknown
 from penstock.files.errors import FilesError
@@ -57,15 +58,14 @@ from penstock.files.urls import Storages
 from penstock.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from penstock.checkpoint.coordination import instructions
     from penstock.checkpoint.coordination.checkpoints import PendingCheckpoint
     from penstock.checkpoint.pointer import Pointer
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
+    from penstock.checkpoint.upload_plan import ContentKey
     from penstock.core.times import Clock
-
-Uploaded = UploadPlan | UploadedSavepoint
 
 _UPLOAD_THREADS: Final = 4
 
@@ -122,8 +122,8 @@ class CheckpointFiles:
         self._counter = CheckpointIdCounter(counter, job.leader_epoch, _new_id)
         # Files of two writers never meet under one name, whatever becomes of the first.
         self._writer_id = _new_id()[:12]
-        self._uploads: dict[int, Uploaded] = {}
-        self._shared_under_way: dict[int, frozenset[str]] = {}
+        self._uploads: dict[int, UploadPlan] = {}
+        """Those of checkpoints under way, whose shared files must not be deleted meanwhile."""
         self.metadata_under_way: dict[int, instructions.WriteMetadata] = {}
         self._publishing: instructions.Publish | None = None
         self._unknown: Unknown | None = None
@@ -153,12 +153,83 @@ class CheckpointFiles:
         self._storage.make_directory(self._layout.counter)
         return self._counter.reserve(at_least)
 
-    def upload(self, instruction: instructions.Upload) -> Uploaded:
+    def upload(self, instruction: instructions.Upload) -> UploadPlan:
         """Writes the files of a checkpoint or savepoint."""
         pending = instruction.checkpoint
-        upload = self._upload_savepoint if pending.is_savepoint else self._upload_checkpoint
-        uploaded = self._uploads[pending.checkpoint_id] = upload(pending)
-        return uploaded
+        number = pending.checkpoint_id
+        inline = read_inline(pending.snapshot, self._inline, self._open_content, self.holders)
+        begin = self._begin_savepoint if pending.is_savepoint else self._begin_checkpoint
+        plan = self._uploads[number] = begin(pending, inline)
+        if not pending.is_savepoint:
+            # Once the plan is noted: what it is going to name is not released meanwhile.
+            prepare_directories(self._storage, self._layout, number)
+        # Not those of savepoints: they belong to people, who may change what they find there.
+        content = local_files(self._job.state_directory, may_link=not pending.is_savepoint)
+        try:
+            run_upload(
+                plan,
+                content,
+                executor=self._threads,
+                is_cancelled=lambda: number in self._aborted,
+                holders=self.holders,
+            )
+        except BaseException:
+            if pending.is_savepoint:
+                # At once, since a leader that was overruled is not told to discard it any more.
+                delete_unpublished(plan)
+            raise
+        return plan
+
+    def _begin_checkpoint(
+        self, pending: PendingCheckpoint, inline: Mapping[ContentKey, bytes]
+    ) -> UploadPlan:
+        properties = CheckpointProperties(
+            trigger="periodic" if pending.request.is_periodic else "manual",
+            retention=self._settings.retention.value,
+            incremental=self._settings.incremental,
+        )
+        return plan_checkpoint(
+            pending.snapshot,
+            self._draft(pending, ManifestKind.CHECKPOINT, properties),
+            self._storage,
+            self._layout,
+            writer_id=self._writer_id,
+            inline=inline,
+            parent=None if pending.base is None else loaded_of(pending.base).manifest,
+            incremental=self._settings.incremental,
+        )
+
+    def _begin_savepoint(
+        self, pending: PendingCheckpoint, inline: Mapping[ContentKey, bytes]
+    ) -> UploadPlan:
+        request = pending.request
+        assert request.target is not None, "the coordinator turns away who names no directory"
+        is_native = request.format is SavepointFormat.NATIVE
+        kind = ManifestKind.SAVEPOINT_NATIVE if is_native else ManifestKind.SAVEPOINT_CANONICAL
+        trigger = "stop" if request.stop else "savepoint"
+        properties = CheckpointProperties(trigger=trigger, drained=request.drain)
+        return begin_savepoint(
+            self.storages.at(request.target),
+            pending.snapshot,
+            self._draft(pending, kind, properties),
+            inline=inline,
+            new_uuid=_new_id,
+        )
+
+    def _draft(
+        self, pending: PendingCheckpoint, kind: ManifestKind, properties: CheckpointProperties
+    ) -> Manifest:
+        return Manifest(
+            job_id=self._job.job_id,
+            job_name=self._job.job_name,
+            checkpoint_id=pending.checkpoint_id,
+            kind=kind,
+            created_ms=self._clock.wall_ms(),
+            leader_epoch=self._job.leader_epoch,
+            epoch=0,
+            penstock_version=__version__,
+            properties=properties,
+        )
 
     def prepare(self, names: Iterable[str]) -> None:
         """Has new local files synced before a checkpoint names them; called by one thread."""
@@ -181,96 +252,13 @@ class CheckpointFiles:
         """A checkpoint was aborted: its upload stops before the next file."""
         self._aborted.add(number)
 
-    def _upload_checkpoint(self, pending: PendingCheckpoint) -> UploadPlan:
-        snapshot: JobSnapshot = pending.snapshot
-        number = pending.checkpoint_id
-        base = None if pending.base is None else loaded_of(pending.base).manifest
-        plan = plan_checkpoint(
-            snapshot,
-            self._storage,
-            self._layout,
-            number,
-            writer_id=self._writer_id,
-            inline=read_inline(snapshot, self._inline, self._open_content, self.holders),
-            parent=base,
-            incremental=self._settings.incremental,
-        )
-        self._shared_under_way[number] = frozenset(plan.shared_paths)
-        prepare_directories(self._storage, self._layout, number)
-        run_upload(
-            self._storage,
-            plan,
-            # Not those of savepoints: they belong to people, who may change what they find there.
-            local_files(self._job.state_directory, may_link=True),
-            executor=self._threads,
-            is_cancelled=lambda: number in self._aborted,
-            holders=self.holders,
-        )
-        return plan
-
     def write_metadata(self, instruction: instructions.WriteMetadata) -> LoadedSnapshot:
         """Writes `_metadata`; the snapshot is complete then. May be asked for again."""
         pending = instruction.checkpoint
         self.metadata_under_way[pending.checkpoint_id] = instruction
-        if pending.is_savepoint:
-            return finish_savepoint(pending.uploaded, instruction.job)
-        snapshot: JobSnapshot = pending.snapshot
-        plan: UploadPlan = pending.uploaded
-        manifest = msgspec.structs.replace(
-            self._draft(pending, ManifestKind.CHECKPOINT),
-            parent_id=instruction.parent_id,
-            epoch=snapshot.epoch,
-            operators=plan.operators,
-            sources=snapshot.sources,
-            sinks=snapshot.sinks,
-            pending=plan.pending,
-            job={**snapshot.job, **instruction.job},
-            properties=CheckpointProperties(
-                trigger="periodic" if pending.request.is_periodic else "manual",
-                retention=self._settings.retention.value,
-                incremental=self._settings.incremental,
-                new_bytes=plan.figures.checkpointed_bytes,
-            ),
-        )
-        directory = self._layout.checkpoint(pending.checkpoint_id)
-        return write_metadata(self._storage, directory, manifest)
-
-    def _upload_savepoint(self, pending: PendingCheckpoint) -> UploadedSavepoint:
-        request = pending.request
-        assert request.target is not None, "the coordinator turns away who names no directory"
-        is_native = request.format is SavepointFormat.NATIVE
-        kind = ManifestKind.SAVEPOINT_NATIVE if is_native else ManifestKind.SAVEPOINT_CANONICAL
-        draft = msgspec.structs.replace(
-            self._draft(pending, kind),
-            properties=CheckpointProperties(
-                trigger="stop" if request.stop else "savepoint",
-                drained=request.drain,
-            ),
-        )
-        return upload_savepoint(
-            self.storages,
-            request.target,
-            pending.snapshot,
-            draft,
-            self._open_content,
-            inline=self._inline,
-            new_uuid=_new_id,
-            executor=self._threads,
-            is_cancelled=lambda: pending.checkpoint_id in self._aborted,
-            holders=self.holders,
-        )
-
-    def _draft(self, pending: PendingCheckpoint, kind: ManifestKind) -> Manifest:
-        return Manifest(
-            job_id=self._job.job_id,
-            job_name=self._job.job_name,
-            checkpoint_id=pending.checkpoint_id,
-            kind=kind,
-            created_ms=self._clock.wall_ms(),
-            leader_epoch=self._job.leader_epoch,
-            epoch=0,
-            penstock_version=__version__,
-        )
+        # A savepoint stands alone.
+        parent_id = None if pending.is_savepoint else instruction.parent_id
+        return write_metadata(pending.uploaded, parent_id, instruction.job)
 
     # -- P7 -----------------------------------------------------------------------------------
 
@@ -304,7 +292,6 @@ class CheckpointFiles:
         """Notes which shared files the published checkpoint uses."""
         assert self._publishing is not None
         checkpoint = self._publishing.retained[-1]
-        self._shared_under_way.pop(checkpoint.checkpoint_id, None)
         self.registry = self.registry.registered(loaded_of(checkpoint).manifest)
 
     def forget(self, number: int) -> None:
@@ -361,13 +348,10 @@ class CheckpointFiles:
 
     def discard(self, number: int) -> None:
         """Removes what is private to an aborted checkpoint or savepoint."""
-        uploaded = self._uploads.get(number)
+        plan = self._uploads.get(number)
         self.forget(number)
-        self._shared_under_way.pop(number, None)
-        if isinstance(uploaded, UploadedSavepoint):
-            discard_savepoint(uploaded)
-            return
-        abort_checkpoint(self._storage, self._layout, number, uploaded)
+        if plan is not None:
+            delete_unpublished(plan).check_complete()
 
     def delete(self, checkpoint: CompletedCheckpoint) -> None:
         """Deletes a checkpoint that the pointer no longer names."""
@@ -375,7 +359,8 @@ class CheckpointFiles:
 
     def release_shared(self, lowest_id: int) -> None:
         """Deletes shared files that no retained checkpoint uses, nor one that is under way."""
-        in_use = {path for paths in list(self._shared_under_way.values()) for path in paths}
+        plans = list(self._uploads.values())
+        in_use = {path for plan in plans for path in plan.manifest.shared_files}
         self.registry, gone = self.registry.unregistered_below(lowest_id, in_use=in_use)
         delete_shared(self.storages, gone, self.confirm_lead).check_complete()
 

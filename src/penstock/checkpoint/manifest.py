@@ -248,6 +248,12 @@ class JobSnapshot:
     # When the epoch ended and how long flushes took, for those who show figures.
     times: Any = field(default=None, compare=False, repr=False)
 
+    @classmethod
+    def stored(cls, manifest: Manifest) -> JobSnapshot:
+        """Returns a stored snapshot in the form in which a job hands one over."""
+        found = {name: getattr(manifest, name) for name in cls.__slots__ if name != "times"}
+        return cls(**found)
+
     @property
     def handles(self) -> tuple[StoredHandle, ...]:
         """Every handle, in order."""

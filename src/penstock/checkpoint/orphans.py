@@ -24,6 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.checkpoint.deletion import DeletionReport, delete_files
 from penstock.checkpoint.paths import (
     METADATA,
     CheckpointLayout,
@@ -32,11 +33,10 @@ from penstock.checkpoint.paths import (
     written_by,
 )
 from penstock.checkpoint.pointer import CheckpointIdCounter, decode_pointer
-from penstock.checkpoint.publisher import DeletionReport
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_entry, load_snapshot
 from penstock.core.codec import DamagedError
 from penstock.core.errors import PenstockError
-from penstock.files.errors import FilesError, ObjectMissingError
+from penstock.files.errors import ObjectMissingError
 from penstock.files.local import TEMPORARY_PREFIX
 from penstock.files.records import open_record
 from penstock.files.urls import Storages, canonical_url, split_url
@@ -104,22 +104,12 @@ def delete_orphans(
     storage: Storage, orphans: tuple[Orphan, ...], confirm: Callable[[], None]
 ) -> DeletionReport:
     """Deletes those that are deletable; a failure does not stop it."""
-    deleted: list[str] = []
-    failed: list[tuple[str, str]] = []
-    for orphan in orphans:
-        if not orphan.is_deletable:
-            continue
-        confirm()
-        try:
-            storage.delete(orphan.key)
-        except FilesError as error:
-            failed.append((orphan.key, str(error)))
-        else:
-            deleted.append(orphan.key)
-    for directory in sorted({posixpath.dirname(key) for key in deleted}):
+    files = {orphan.key: (storage, orphan.key) for orphan in orphans if orphan.is_deletable}
+    report = delete_files(files, confirm)
+    for directory in sorted({posixpath.dirname(key) for key in report.deleted}):
         if checkpoint_number(posixpath.basename(directory)) is not None:
             storage.remove_directory(directory)
-    return DeletionReport(tuple(deleted), tuple(failed))
+    return report
 
 
 def referenced_keys(storage: Storage, retained: Iterable[LoadedSnapshot]) -> frozenset[str]:

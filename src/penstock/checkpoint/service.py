@@ -28,15 +28,15 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.executor import Sinks, WatchedSinks, execute
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, loaded_of
 from penstock.checkpoint.statistics import NOTED, CheckpointJournal, TaskShape, figures_of
-from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.core.fault_points import fault_span
 from penstock.core.job import JobStatus, WantedSnapshot
 
 if TYPE_CHECKING:
     from penstock.checkpoint.figures import CheckpointFigures
-    from penstock.checkpoint.files import CheckpointFiles, Uploaded
+    from penstock.checkpoint.files import CheckpointFiles
     from penstock.checkpoint.manifest import JobSnapshot
     from penstock.checkpoint.settings import CheckpointSettings
+    from penstock.checkpoint.upload_plan import UploadPlan
     from penstock.core.times import Clock
 
 _log = logging.getLogger("penstock.checkpoint")
@@ -364,11 +364,10 @@ class CheckpointService:
         """Does work in the second thread, which posts its answer."""
         self._background.submit(lambda: self._events.put(work()))
 
-    def figures(self, instruction: instructions.Upload, uploaded: Uploaded) -> CheckpointFigures:
+    def figures(self, instruction: instructions.Upload, plan: UploadPlan) -> CheckpointFigures:
         """Returns what a checkpoint took, now that all its files are safe."""
         record = self.journal.statistics.find(instruction.checkpoint.checkpoint_id)
         triggered_ms = None if record is None else record.triggered_ms
-        plan = uploaded if isinstance(uploaded, UploadPlan) else uploaded.plan
         return figures_of(
             self._job.tasks, instruction.checkpoint, plan, triggered_ms, self._clock.wall_ms()
         )

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Executor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.checkpoint.codec import decode_manifest
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.parallel import run_all
 from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory
 from penstock.checkpoint.pointer import Pointer, PointerEntry
 from penstock.core.codec import DamagedError
 from penstock.core.errors import PenstockError, StateError
+from penstock.files.contract import Content
 from penstock.files.errors import ContentError, FilesError, ObjectMissingError
 from penstock.files.private import make_private, replace_file
 from penstock.files.urls import Storages, split_url
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from penstock.checkpoint.manifest import Manifest, StoredHandle
     from penstock.files.contract import Storage
 
+    OpenContent = Callable[[StoredHandle], Content]
+    """Finds the bytes of a handle."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 LIMIT_METADATA_BYTES: Final = 1024 * 1024 * 1024
 
 
@@ -249,6 +253,46 @@ def _is_whole(path: Path, handle: StoredHandle) -> bool:
             return hashlib.file_digest(file, "sha256").hexdigest() == handle.sha256
     except OSError:
         return False
+
+
+def stored_files(storages: Storages, loaded: LoadedSnapshot) -> OpenContent:
+    """Returns what finds the bytes of a stored snapshot's handles."""
+    places = {
+        (handle.name, handle.sha256): handle
+        for handle in loaded.manifest.handles
+        if handle.path is not None
+    }
+
+    def open_content(handle: StoredHandle) -> Content:
+        if handle.inline is not None:
+            return Content.of_bytes(handle.inline)
+        stored = places.get((handle.name, handle.sha256))
+        if stored is None:
+            raise ObjectMissingError(f"{loaded.directory} names no file {handle.name!r}.")
+        storage, key = loaded.locate(storages, stored)
+        return storage.content(key, handle.size_bytes, handle.sha256)
+
+    return open_content
+
+
+def run_all(
+    executor: Executor | None, work: Callable[[Item], Result], items: Iterable[Item]
+) -> list[Result]:
+    """Returns the results in the order of the items; raises the first error.
+
+    What is under way then is waited for: the clean-up after the error must not race with it.
+    """
+    if executor is None:
+        return [work(item) for item in items]
+    futures = [executor.submit(work, item) for item in items]
+    _, rest = wait(futures, return_when=FIRST_EXCEPTION)
+    for future in rest:
+        future.cancel()
+    wait(rest)
+    for future in futures:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            raise error
+    return [future.result() for future in futures]
 
 
 @dataclass(frozen=True, slots=True)

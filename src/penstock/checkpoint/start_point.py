@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from penstock.checkpoint.coordination import events
 from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, SnapshotKind, claimed
-from penstock.checkpoint.registry import SharedRegistry
-from penstock.checkpoint.savepoints import claim_snapshot
+from penstock.checkpoint.deletion import SharedRegistry
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.paths import CLAIM
 from penstock.checkpoint.settings import ClaimMode
 from penstock.checkpoint.snapshot_load import (
     LoadedSnapshot,
@@ -22,10 +23,13 @@ from penstock.checkpoint.snapshot_load import (
 )
 from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
+from penstock.files.contract import Content
+from penstock.files.errors import ObjectExistsError
 
 if TYPE_CHECKING:
     from penstock.checkpoint.files import CheckpointFiles
     from penstock.checkpoint.pointer import Pointer, PointerEntry
+    from penstock.files.urls import Storages
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +127,23 @@ def _subsumed(entry: PointerEntry) -> CompletedCheckpoint:
     return CompletedCheckpoint(
         entry.checkpoint_id, kind, entry.directory, is_deletable=entry.is_owned, details=entry
     )
+
+
+def claim_snapshot(storages: Storages, directory: str, job_id: str) -> None:
+    """Makes a job the owner of a snapshot, by a marker put if absent; the same job may ask again.
+
+    Raises:
+        CheckpointError: Another job owns it.
+    """
+    storage = storages.at(directory)
+    content = Content.of_bytes(job_id.encode())
+    try:
+        storage.put_if_absent(CLAIM, content)
+    except ObjectExistsError:
+        owner = storage.read(CLAIM)
+        if owner != job_id.encode():
+            raise CheckpointError(
+                f"{directory} is claimed by job {owner.decode('utf-8', 'replace')[:64]!r} and can "
+                f"not be claimed by {job_id} too: that job deletes it when it is done with it. "
+                "Restore with claim mode NO_CLAIM."
+            ) from None

@@ -314,7 +314,7 @@ def task_figures(
     """Returns the figures of every task of a job."""
     handles = {
         operator.uid: [tuple(subtask.handles) for subtask in operator.subtasks]
-        for operator in plan.operators
+        for operator in plan.manifest.operators
     }
     return tuple(
         TaskFigures(

@@ -2,13 +2,14 @@
 
 Each handle ends up inline, or names a file that the completed parent has stored already, or names a
 new file. Only files that the parent's *manifest* names are reused, by name and checksum of the
-local handle; nothing is remembered from an attempt that did not complete.
+local handle; nothing is remembered from an attempt that did not complete. A checkpoint and a
+savepoint differ in the names of their files and in what they may share, and in nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -17,10 +18,8 @@ from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.manifest import (
     OPERATOR_STATE,
     Manifest,
-    OperatorRecord,
     StoredHandle,
     SubtaskRecord,
-    all_handles,
 )
 from penstock.checkpoint.paths import CheckpointLayout, data_file_name
 
@@ -38,30 +37,25 @@ ContentKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class UploadPlan:
-    """What has to be written, and how the manifest will name it."""
+    """A snapshot that is being written: where to, which files, and what its manifest will say."""
 
-    operators: tuple[OperatorRecord, ...]  # Records for the manifest.
+    storage: Storage
+    directory: str  # Key of its own directory there.
+    manifest: Manifest  # As far as it is known before the files are written.
     puts: dict[str, StoredHandle]  # Files to write, by key.
-    directories: tuple[str, ...]  # Directories that these are in.
     figures: CheckpointFigures  # The sizes that history and log show.
-    # Files of prepared output, by the uid of its sink.
-    pending: dict[str, tuple[StoredHandle, ...]] = field(default_factory=dict)
 
     @property
-    def shared_paths(self) -> frozenset[str]:
-        """Shared files that the checkpoint is going to name; they must not be deleted meanwhile."""
-        return frozenset(
-            handle.path
-            for handle in all_handles(self.operators, self.pending)
-            if handle.shared and handle.path is not None
-        )
+    def directories(self) -> tuple[str, ...]:
+        """Those that the files are in."""
+        return tuple(sorted({key.rpartition("/")[0] for key in self.puts}))
 
 
 def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends on
     snapshot: JobSnapshot,
+    draft: Manifest,
     storage: Storage,
     layout: CheckpointLayout,
-    checkpoint_id: int,
     *,
     writer_id: str,
     inline: Mapping[ContentKey, bytes],
@@ -72,32 +66,35 @@ def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends o
 
     Args:
         snapshot: State of the job.
+        draft: The manifest, without what comes of the snapshot and its upload.
         storage: Where checkpoints go.
         layout: Names of the job's directories.
-        checkpoint_id: Reserved by P0.
         writer_id: Unique for each leader and attempt of the job.
         inline: From `read_inline`.
         parent: A completed checkpoint whose shared files may be named again.
         incremental: Whether files of state are shared; otherwise everything is exclusive.
     """
     reusable = _reusable(parent if incremental else None)
+    number = draft.checkpoint_id
 
     def place(handle: StoredHandle, shared: bool) -> tuple[str | None, StoredHandle]:
         known = reusable.get((handle.name, handle.sha256)) if shared else None
         if known is not None and known.size_bytes == handle.size_bytes:
             return None, known
-        name = data_file_name(handle.sha256, checkpoint_id, writer_id)
-        key = f"{layout.shared if shared else layout.checkpoint(checkpoint_id)}/{name}"
+        name = data_file_name(handle.sha256, number, writer_id)
+        key = f"{layout.shared if shared else layout.checkpoint(number)}/{name}"
         path = storage.url_of(key) if shared else name
-        return key, _placed(handle, path=path, shared=shared, created_by=checkpoint_id)
+        return key, _placed(handle, path=path, shared=shared, created_by=number)
 
-    return _plan(snapshot, place, inline, state_shared=incremental)
+    planner = _Planner(place, inline, state_shared=incremental)
+    return planner.plan(snapshot, draft, storage, layout.checkpoint(number))
 
 
-def plan_savepoint(
+def plan_savepoint(  # noqa: PLR0913 - as for a checkpoint
     snapshot: JobSnapshot,
+    draft: Manifest,
+    storage: Storage,
     directory: str,
-    checkpoint_id: int,
     *,
     inline: Mapping[ContentKey, bytes],
     new_uuid: Callable[[], str],
@@ -106,9 +103,10 @@ def plan_savepoint(
 
     def place(handle: StoredHandle, _shared: bool) -> tuple[str | None, StoredHandle]:
         name = new_uuid()
-        return f"{directory}/{name}", _placed(handle, path=name, created_by=checkpoint_id)
+        return f"{directory}/{name}", _placed(handle, path=name, created_by=draft.checkpoint_id)
 
-    return _plan(snapshot, place, inline, state_shared=False)
+    planner = _Planner(place, inline, state_shared=False)
+    return planner.plan(snapshot, draft, storage, directory)
 
 
 # -- details ----------------------------------------------------------------------------------
@@ -124,14 +122,62 @@ def _placed(handle: StoredHandle, **place: Any) -> StoredHandle:
 class _Planner:
     """Decides about each handle once."""
 
-    def __init__(self, place: Place, inline: Mapping[ContentKey, bytes]) -> None:
+    def __init__(
+        self, place: Place, inline: Mapping[ContentKey, bytes], *, state_shared: bool
+    ) -> None:
         self._place = place
         self._inline = inline
+        self._state_shared = state_shared
         self._known: dict[tuple[str, str, bool], StoredHandle] = {}
-        self.puts: dict[str, StoredHandle] = {}
-        self.reused: dict[str, StoredHandle] = {}
+        self._puts: dict[str, StoredHandle] = {}
+        self._reused: dict[str, StoredHandle] = {}
 
-    def stored(self, handle: StoredHandle, *, shared: bool) -> StoredHandle:
+    def plan(
+        self, snapshot: JobSnapshot, draft: Manifest, storage: Storage, directory: str
+    ) -> UploadPlan:
+        manifest = replace(
+            draft,
+            epoch=snapshot.epoch,
+            operators=tuple(
+                replace(operator, subtasks=tuple(map(self._subtask, operator.subtasks)))
+                for operator in snapshot.operators
+            ),
+            sources=snapshot.sources,
+            sinks=snapshot.sinks,
+            pending={uid: self._state(handles) for uid, handles in snapshot.pending.items()},
+            job=snapshot.job,
+        )
+        inline_bytes = manifest.inline_bytes
+        written = inline_bytes + sum(handle.size_bytes for handle in self._puts.values())
+        return UploadPlan(
+            storage,
+            directory,
+            replace(manifest, properties=replace(manifest.properties, new_bytes=written)),
+            self._puts,
+            CheckpointFigures(
+                checkpointed_bytes=written,
+                state_bytes=written + sum(handle.size_bytes for handle in self._reused.values()),
+                files_new=len(self._puts),
+                files_reused=len(self._reused),
+                inline_bytes=inline_bytes,
+            ),
+        )
+
+    def _subtask(self, subtask: SubtaskRecord) -> SubtaskRecord:
+        keyed = subtask.keyed
+        if keyed is not None:
+            keyed = replace(keyed, base=self._state(keyed.base), deltas=self._state(keyed.deltas))
+        chunks = tuple(
+            replace(chunk, handle=self._stored(chunk.handle, shared=is_shared))
+            for chunk in subtask.chunks
+            for is_shared in (self._state_shared and chunk.name.startswith(OPERATOR_STATE),)
+        )
+        return SubtaskRecord(keyed=keyed, chunks=chunks)
+
+    def _state(self, handles: Iterable[StoredHandle]) -> tuple[StoredHandle, ...]:
+        return tuple(self._stored(each, shared=self._state_shared) for each in handles)
+
+    def _stored(self, handle: StoredHandle, *, shared: bool) -> StoredHandle:
         data = self._inline.get((handle.name, handle.sha256))
         if data is None and handle.size_bytes == 0:
             data = b""
@@ -141,63 +187,10 @@ class _Planner:
         if key not in self._known:
             place, self._known[key] = self._place(handle, shared)
             if place is not None:
-                self.puts[place] = handle
+                self._puts[place] = handle
             else:
-                self.reused[self._known[key].path or ""] = self._known[key]
+                self._reused[self._known[key].path or ""] = self._known[key]
         return self._known[key]
-
-    def subtask(self, subtask: SubtaskRecord, *, state_shared: bool) -> SubtaskRecord:
-        keyed = subtask.keyed
-        if keyed is not None:
-            keyed = replace(
-                keyed,
-                base=tuple(self.stored(each, shared=state_shared) for each in keyed.base),
-                deltas=tuple(self.stored(each, shared=state_shared) for each in keyed.deltas),
-            )
-        chunks = tuple(
-            replace(chunk, handle=self.stored(chunk.handle, shared=is_shared))
-            for chunk in subtask.chunks
-            for is_shared in (state_shared and chunk.name.startswith(OPERATOR_STATE),)
-        )
-        return SubtaskRecord(keyed=keyed, chunks=chunks)
-
-
-def _plan(
-    snapshot: JobSnapshot, place: Place, inline: Mapping[ContentKey, bytes], *, state_shared: bool
-) -> UploadPlan:
-    planner = _Planner(place, inline)
-    operators = tuple(
-        replace(
-            operator,
-            subtasks=tuple(
-                planner.subtask(subtask, state_shared=state_shared) for subtask in operator.subtasks
-            ),
-        )
-        for operator in snapshot.operators
-    )
-    pending = {
-        uid: tuple(planner.stored(each, shared=state_shared) for each in handles)
-        for uid, handles in snapshot.pending.items()
-    }
-    inline_bytes = sum(
-        len(handle.inline)
-        for handle in all_handles(operators, pending)
-        if handle.inline is not None
-    )
-    written = inline_bytes + sum(handle.size_bytes for handle in planner.puts.values())
-    return UploadPlan(
-        operators=operators,
-        pending=pending,
-        puts=planner.puts,
-        directories=tuple(sorted({key.rpartition("/")[0] for key in planner.puts})),
-        figures=CheckpointFigures(
-            checkpointed_bytes=written,
-            state_bytes=written + sum(handle.size_bytes for handle in planner.reused.values()),
-            files_new=len(planner.puts),
-            files_reused=len(planner.reused),
-            inline_bytes=inline_bytes,
-        ),
-    )
 
 
 def _reusable(parent: Manifest | None) -> dict[ContentKey, StoredHandle]:

@@ -25,14 +25,14 @@ from penstock.checkpoint.manifest import (
     OperatorRecord,
     local_keyed_state,
 )
-from penstock.checkpoint.savepoints import (
-    finish_savepoint,
-    job_snapshot,
-    stored_files,
-    upload_savepoint,
+from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot, stored_files
+from penstock.checkpoint.uploads import (
+    InlinePolicy,
+    begin_savepoint,
+    local_files,
+    read_inline,
+    write_savepoint,
 )
-from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot
-from penstock.checkpoint.uploads import InlinePolicy, local_files
 from penstock.core.errors import ProgramError, StateError
 from penstock.core.keygroups import (
     LIMIT_MAX_PARALLELISM,
@@ -115,17 +115,11 @@ def write_edited(edit: SavepointEdit, target: str) -> str:
         def open_content(handle: StoredHandle) -> Content:
             return (old if (handle.name, handle.sha256) in copied else own)(handle)
 
-        uploaded = upload_savepoint(
-            storages,
-            target,
-            snapshot,
-            _draft(loaded),
-            open_content,
-            inline=InlinePolicy(_INLINE_BYTES),
-            new_uuid=_new_id,
-            executor=executor,
+        inline = read_inline(snapshot, InlinePolicy(_INLINE_BYTES), open_content)
+        plan = begin_savepoint(
+            storages.at(target), snapshot, _draft(loaded), inline=inline, new_uuid=_new_id
         )
-        return finish_savepoint(uploaded).directory
+        return write_savepoint(plan, open_content, executor).directory
 
 
 def _check(edit: SavepointEdit) -> None:
@@ -145,7 +139,7 @@ def _check(edit: SavepointEdit) -> None:
 def _edited(
     edit: SavepointEdit, loaded: LoadedSnapshot | None, storages: Storages, area: FileArea
 ) -> JobSnapshot:
-    old = JobSnapshot(epoch=0) if loaded is None else job_snapshot(loaded)
+    old = JobSnapshot(epoch=0) if loaded is None else JobSnapshot.stored(loaded.manifest)
     known = {operator.uid for operator in old.operators}
     unknown = sorted((edit.removed | edit.renamed.keys()) - known)
     if unknown:

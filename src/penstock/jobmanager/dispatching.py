@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.checkpoint.deletion import delete_snapshot
 from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.publisher import delete_snapshot
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.core.errors import PenstockError
 from penstock.files.urls import Storages

@@ -7,6 +7,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.manifest import (
     ChunkCodec,
     JobSnapshot,
@@ -19,10 +20,14 @@ from penstock.checkpoint.manifest import (
     StoredKeyedState,
     SubtaskRecord,
 )
+from penstock.checkpoint.paths import layout_of
+from penstock.checkpoint.upload_plan import UploadPlan
 from penstock.files.contract import Content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock.files.contract import Storage
 
 JOB = "40dcc6d2ba90f13930abce295de8d038"
 
@@ -163,3 +168,10 @@ def ids(prefix: str = "id") -> Callable[[], str]:
     """Names that are unique for ever."""
     numbers = itertools.count(1)
     return lambda: f"{prefix}{next(numbers):030x}"
+
+
+def upload_of(storage: Storage, written: Manifest, *keys: str) -> UploadPlan:
+    """The upload of a checkpoint with these files."""
+    directory = layout_of(JOB).checkpoint(written.checkpoint_id)
+    puts = dict.fromkeys(keys, inline("file", b"x"))
+    return UploadPlan(storage, directory, written, puts, CheckpointFigures())

@@ -12,26 +12,30 @@ from typing import TYPE_CHECKING
 import msgspec
 from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
 
+from penstock.checkpoint.deletion import (
+    SharedRegistry,
+    delete_shared,
+    delete_snapshot,
+    delete_unpublished,
+)
 from penstock.checkpoint.errors import CheckpointError, FencedError
 from penstock.checkpoint.orphans import OrphanSweep
 from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import CheckpointIdCounter, Pointer, PointerRecord, ReadPointer
-from penstock.checkpoint.publisher import (
-    abort_checkpoint,
-    delete_shared,
-    delete_snapshot,
-    prepare_directories,
-    write_metadata,
-)
-from penstock.checkpoint.registry import SharedRegistry
 from penstock.checkpoint.snapshot_load import (
     LoadedSnapshot,
     load_completed,
     load_entry,
     verify_loaded,
 )
-from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
-from penstock.checkpoint.uploads import InlinePolicy, read_inline, run_upload
+from penstock.checkpoint.upload_plan import plan_checkpoint
+from penstock.checkpoint.uploads import (
+    InlinePolicy,
+    prepare_directories,
+    read_inline,
+    run_upload,
+    write_metadata,
+)
 from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
 from penstock.files.errors import FilesError, StorageError
 from penstock.files.records import open_record
@@ -130,37 +134,28 @@ class Driver:
         return number
 
     def _write(self, number: int, names: tuple[str, ...], epoch: int) -> LoadedSnapshot:
-        plan: UploadPlan | None = None
+        chunk = self.local.chunk("w", b"w%d" % epoch, f"w{epoch}")
+        big = self.local.chunk("b", b"big chunk %d" % epoch, f"b{epoch}")
+        handles = [self.local.handle(name, content_of(name)) for name in names]
+        snapshot = job_snapshot(*handles, epoch=epoch, chunks=(chunk, big))
+        plan = plan_checkpoint(
+            snapshot,
+            manifest(number, leader_epoch=self.leader_epoch),
+            self.storage,
+            LAYOUT,
+            writer_id=self.writer,
+            inline=read_inline(snapshot, InlinePolicy(self.threshold), self.local.open_content),
+            parent=self.latest,
+            incremental=True,
+        )
         try:
-            chunk = self.local.chunk("w", b"w%d" % epoch, f"w{epoch}")
-            big = self.local.chunk("b", b"big chunk %d" % epoch, f"b{epoch}")
-            handles = [self.local.handle(name, content_of(name)) for name in names]
-            snapshot = job_snapshot(*handles, epoch=epoch, chunks=(chunk, big))
             prepare_directories(self.storage, LAYOUT, number)
-            inline = read_inline(snapshot, InlinePolicy(self.threshold), self.local.open_content)
-            plan = plan_checkpoint(
-                snapshot,
-                self.storage,
-                LAYOUT,
-                number,
-                writer_id=self.writer,
-                inline=inline,
-                parent=self.latest,
-                incremental=True,
-            )
-            run_upload(self.storage, plan, self.local.open_content)
-            draft = manifest(
-                number,
-                *plan.operators,
-                leader_epoch=self.leader_epoch,
-                epoch=epoch,
-                parent_id=None if self.latest is None else self.latest.checkpoint_id,
-                sources=snapshot.sources,
-            )
-            return write_metadata(self.storage, LAYOUT.checkpoint(number), draft)
+            run_upload(plan, self.local.open_content)
+            parent_id = None if self.latest is None else self.latest.checkpoint_id
+            return write_metadata(plan, parent_id)
         except StorageError:
             # Known to have failed; an unknown outcome passes and nothing is deleted.
-            abort_checkpoint(self.storage, LAYOUT, number, plan)
+            delete_unpublished(plan).check_complete()
             raise
 
     def _publish(self, pointer: Pointer) -> None:

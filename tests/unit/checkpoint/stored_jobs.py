@@ -8,8 +8,12 @@ from checkpoint_samples import LocalFiles, ids, job_snapshot, manifest
 from commit_driver import LIVE, Driver
 
 from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.savepoints import finish_savepoint, upload_savepoint
-from penstock.checkpoint.uploads import InlinePolicy
+from penstock.checkpoint.uploads import (
+    InlinePolicy,
+    begin_savepoint,
+    read_inline,
+    write_savepoint,
+)
 from penstock.files.local import LocalStorage
 from penstock.files.wrappers import RetryingStorage
 
@@ -32,16 +36,14 @@ def savepoint(
 ) -> LoadedSnapshot:
     local = LocalFiles()
     snapshot = job_snapshot(local.handle("a.sst", DATA), local.handle("small", b"tiny"))
-    uploaded = upload_savepoint(
-        storages,
-        target,
+    plan = begin_savepoint(
+        storages.at(target),
         snapshot,
         manifest(17, kind=ManifestKind(kind), parent_id=16),
-        local.open_content,
-        inline=InlinePolicy(100),
+        inline=read_inline(snapshot, InlinePolicy(100), local.open_content),
         new_uuid=ids(prefix),
     )
-    return finish_savepoint(uploaded)
+    return write_savepoint(plan, local.open_content)
 
 
 def job_with_checkpoints(tmp_path: Path) -> Driver:

@@ -10,9 +10,9 @@ from checkpoint_samples import keyed, manifest, operator, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.checkpoint.deletion import SharedRegistry
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import SubtaskRecord
-from penstock.checkpoint.registry import SharedRegistry
 
 if TYPE_CHECKING:
     from penstock.checkpoint.manifest import Manifest

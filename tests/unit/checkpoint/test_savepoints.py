@@ -10,11 +10,20 @@ import pytest
 from checkpoint_samples import ids
 from stored_jobs import DATA, job_with_checkpoints, once, savepoint
 
-from penstock.checkpoint.manifest import ManifestKind
-from penstock.checkpoint.savepoints import finish_savepoint, stored_files, upload_savepoint
-from penstock.checkpoint.savepoints import job_snapshot as stored_snapshot
-from penstock.checkpoint.snapshot_load import download_files, load_snapshot, verify_snapshot
-from penstock.checkpoint.uploads import InlinePolicy
+from penstock.checkpoint.manifest import JobSnapshot, ManifestKind
+from penstock.checkpoint.snapshot_load import (
+    download_files,
+    load_snapshot,
+    stored_files,
+    verify_snapshot,
+)
+from penstock.checkpoint.uploads import (
+    InlinePolicy,
+    begin_savepoint,
+    read_inline,
+    run_upload,
+    write_metadata,
+)
 from penstock.files.errors import StorageError, UnknownOutcomeError
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
@@ -100,16 +109,17 @@ def test_a_checkpoint_becomes_a_savepoint(storages: Storages, tmp_path: Path) ->
     """Native, by copying: also what is shared lies in the savepoint's own directory."""
     driver = job_with_checkpoints(tmp_path)
     loaded = driver.loaded[4]
-    uploaded = upload_savepoint(
-        storages,
-        str(tmp_path / "target"),
-        stored_snapshot(loaded),
+    content = stored_files(storages, loaded)
+    snapshot = JobSnapshot.stored(loaded.manifest)
+    plan = begin_savepoint(
+        storages.at(str(tmp_path / "target")),
+        snapshot,
         msgspec.structs.replace(loaded.manifest, kind=ManifestKind.SAVEPOINT_NATIVE),
-        stored_files(storages, loaded),
-        inline=InlinePolicy(10),
+        inline=read_inline(snapshot, InlinePolicy(10), content),
         new_uuid=ids(),
     )
-    written = finish_savepoint(uploaded, {"parallelism": {"a": 4}})
+    run_upload(plan, content)
+    written = write_metadata(plan, job={"parallelism": {"a": 4}})
     shutil.rmtree(tmp_path / "ckpt")
     assert verify_snapshot(storages, written.directory).is_whole
     assert written.manifest.shared_files == {}

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
-from checkpoint_samples import JOB, manifest, sha256
+from checkpoint_samples import JOB, job_snapshot, manifest, sha256, upload_of
 from commit_driver import LAYOUT, content_of
 from stored_jobs import job_with_checkpoints, savepoint
 
 from penstock.checkpoint.codec import encode_manifest
-from penstock.checkpoint.errors import CheckpointError
-from penstock.checkpoint.publisher import (
+from penstock.checkpoint.coordination.checkpoints import PendingCheckpoint, TriggerRequest
+from penstock.checkpoint.coordination.instructions import Upload, WriteMetadata
+from penstock.checkpoint.deletion import (
     DeletionReport,
-    abort_checkpoint,
     delete_entry,
     delete_snapshot,
-    prepare_directories,
-    write_metadata,
+    delete_unpublished,
 )
-from penstock.checkpoint.savepoints import claim_snapshot
+from penstock.checkpoint.errors import CheckpointError
+from penstock.checkpoint.files import CheckpointFiles, JobIdentity
+from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.checkpoint.snapshot_load import download_files, load_snapshot, verify_snapshot
+from penstock.checkpoint.start_point import claim_snapshot
+from penstock.checkpoint.uploads import prepare_directories, write_metadata
 from penstock.core.codec import DamagedError
 from penstock.files.contract import Content
-from penstock.files.errors import ContentError, ObjectMissingError, StorageError
+from penstock.files.errors import (
+    ContentError,
+    ObjectMissingError,
+    StorageError,
+    UnknownOutcomeError,
+)
 from penstock.files.local import LocalStorage
+from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
 
 
@@ -270,22 +283,29 @@ def test_fetching_stops_at_damage(tmp_path: Path, parallel: bool) -> None:
 def test_two_jobs_in_one_directory_are_told_apart(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))
     prepare_directories(storage, LAYOUT, 3)
-    write_metadata(storage, LAYOUT.checkpoint(3), manifest(3))
-    again = write_metadata(storage, LAYOUT.checkpoint(3), manifest(3))
+    write_metadata(upload_of(storage, manifest(3)))
+    again = write_metadata(upload_of(storage, manifest(3)))
     assert again.manifest == manifest(3)
     with pytest.raises(StorageError, match="Two jobs share this directory"):
-        write_metadata(storage, LAYOUT.checkpoint(3), manifest(3, job_id="f" * 32))
+        write_metadata(upload_of(storage, manifest(3, job_id="f" * 32)))
     assert load_snapshot(Storages(), f"{tmp_path}/{JOB}/chk-3").manifest == manifest(3)
 
 
-def test_an_aborted_upload_without_a_plan(tmp_path: Path) -> None:
-    """It failed in the middle, or a predecessor began it: its own files are known by name."""
+def test_of_an_aborted_upload_only_shared_files_stay(tmp_path: Path) -> None:
+    """It failed in the middle: one of its own files is not there yet."""
     storage = LocalStorage(str(tmp_path))
     prepare_directories(storage, LAYOUT, 3)
-    for folder in (LAYOUT.checkpoint(3), LAYOUT.shared):
-        key = f"{folder}/{sha256(b'x')}-3-w"
+    own, late, shared_one = (
+        f"{folder}/{sha256(data)}-3-w"
+        for folder, data in (
+            (LAYOUT.checkpoint(3), b"x"),
+            (LAYOUT.checkpoint(3), b"y"),
+            (LAYOUT.shared, b"x"),
+        )
+    )
+    for key in (own, shared_one):
         storage.put_if_absent(key, Content.of_bytes(b"x"))
-    abort_checkpoint(storage, LAYOUT, 3, None)
+    delete_unpublished(upload_of(storage, manifest(3), own, late, shared_one)).check_complete()
     assert {path.name for path in (tmp_path / JOB).iterdir()} == {"shared", "taskowned"}
     assert len(list((tmp_path / JOB / "shared").iterdir())) == 1
 
@@ -296,8 +316,36 @@ def test_an_aborted_checkpoint_is_gone_and_stays_gone(tmp_path: Path) -> None:
     prepare_directories(storage, LAYOUT, 3)
     assert {path.name for path in (tmp_path / JOB).iterdir()} == {"shared", "taskowned", "chk-3"}
     # Also when it is whole already, but was not published in time.
-    write_metadata(storage, LAYOUT.checkpoint(3), manifest(3))
-    abort_checkpoint(storage, LAYOUT, 3, None)
+    written = upload_of(storage, manifest(3))
+    write_metadata(written)
+    delete_unpublished(written).check_complete()
     with pytest.raises(ObjectMissingError, match="aborted or removed"):
         storage.put_if_absent(f"{LAYOUT.checkpoint(3)}/late", Content.of_bytes(b"late"))
     assert not (tmp_path / JOB / "chk-3").exists()
+
+
+def test_metadata_whose_write_got_no_reply_is_found_to_be_ours(tmp_path: Path) -> None:
+    """Also later: asking again must not bring another time of creation with it."""
+
+    class Lossy(MemoryStorage):
+        is_lost = False
+
+        def put_if_absent(self, key: str, content: Content, *, deferred: bool = False) -> None:
+            super().put_if_absent(key, content, deferred=deferred)
+            if key.endswith("_metadata") and not self.is_lost:
+                self.is_lost = True
+                raise UnknownOutcomeError("no reply")
+
+    lossy, times = Lossy(), itertools.count(1)
+    clock: Any = SimpleNamespace(wall_ms=lambda: next(times))
+    settings = CheckpointSettings(storage=StorageKind.FILE_SYSTEM, directory="memory://main/c")
+    storages = Storages(openers={"memory": lambda _: lossy}, retrying=lambda inner: inner)
+    files = CheckpointFiles(JobIdentity(JOB, "job", str(tmp_path)), settings, clock, storages)
+    pending = PendingCheckpoint(3, TriggerRequest(1, 0), 0, 0, epoch=7, snapshot=job_snapshot())
+    uploaded = files.upload(Upload(pending))
+    order = WriteMetadata(replace(pending, uploaded=uploaded), parent_id=2, job={"line": "a"})
+    with pytest.raises(UnknownOutcomeError):
+        files.write_metadata(order)
+    written = files.write_metadata(order)
+    files.close()
+    assert (written.manifest.parent_id, written.manifest.job["line"]) == (2, "a")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint.deletion import SharedFile, SharedRegistry
 from penstock.checkpoint.manifest import StoredHandle
-from penstock.checkpoint.registry import SharedFile, SharedRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +25,7 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import (
     JobSnapshot,
     Manifest,
+    ManifestKind,
     StoredHandle,
     SubtaskRecord,
     keyed_record,
@@ -64,9 +66,9 @@ def planned(
 ) -> UploadPlan:
     return plan_checkpoint(
         snapshot,
+        manifest(number),
         MemoryStorage(),
         LAYOUT,
-        number,
         writer_id="w1",
         inline=read_inline(snapshot, InlinePolicy(threshold), local.open_content),
         parent=parent,
@@ -77,14 +79,14 @@ def planned(
 def handles(plan: UploadPlan) -> dict[str, StoredHandle]:
     return {
         handle.name: handle
-        for one in plan.operators
+        for one in plan.manifest.operators
         for subtask in one.subtasks
         for handle in subtask.handles
     }
 
 
 def as_manifest(number: int, plan: UploadPlan) -> Manifest:
-    return manifest(number, *plan.operators)
+    return manifest(number, *plan.manifest.operators)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_bytes_that_travelled_in_the_handle() -> None:
     plan = planned(job_snapshot(large), local, threshold=100)
     assert handles(plan)["large"].inline is None
     storage = MemoryStorage()
-    run_upload(storage, plan, local.open_content)
+    run_upload(replace(plan, storage=storage), local.open_content)
     (key,) = plan.puts
     assert storage.read(key) == LARGE
     assert local.opened == []
@@ -149,10 +151,10 @@ def test_names_and_places() -> None:
     assert found["a.sst"].path == f"memory://main/{shared_key}"
     assert found["a.sst"].shared
     assert found["a.sst"].created_by == 3
-    assert plan.shared_paths == {f"memory://main/{shared_key}"}
+    assert plan.manifest.shared_files.keys() == {f"memory://main/{shared_key}"}
     assert found["chunk"].path == f"{sha256(LARGE + b'c')}-3-w1"
     assert not found["chunk"].shared
-    msgspec.msgpack.encode(plan.operators)
+    msgspec.msgpack.encode(plan.manifest.operators)
 
 
 def test_a_full_checkpoint_shares_nothing() -> None:
@@ -214,7 +216,7 @@ def test_the_plan_touches_nothing_and_each_file_is_written_once() -> None:
     plan = planned(snapshot, local)
     assert local.opened == []
     storage = FaultyStorage(MemoryStorage())
-    run_upload(storage, plan, local.open_content)
+    run_upload(replace(plan, storage=storage), local.open_content)
     assert [operation for operation, _ in storage.log] == ["put", "flush"]
 
 
@@ -224,7 +226,7 @@ def test_parallel_upload() -> None:
     plan = planned(job_snapshot(*files), local)
     storage = MemoryStorage()
     with ThreadPoolExecutor(4) as pool:
-        run_upload(storage, plan, local.open_content, executor=pool)
+        run_upload(replace(plan, storage=storage), local.open_content, executor=pool)
     assert {key: storage.read(key) for key in plan.puts} == {
         key: local.files[handle.name] for key, handle in plan.puts.items()
     }
@@ -253,7 +255,7 @@ def test_an_error_of_a_parallel_upload_waits_for_the_others() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         with pytest.raises(StorageError, match="no space"):
-            run_upload(Slow(inner), plan, local.open_content, executor=pool)
+            run_upload(replace(plan, storage=Slow(inner)), local.open_content, executor=pool)
         assert running == []
 
 
@@ -264,7 +266,7 @@ def test_an_unknown_outcome_of_a_data_file_is_a_failure() -> None:
     for number in (1, 2):
         with pytest.raises(StorageError):
             storage = FaultyStorage(MemoryStorage(), {number: Fault.AFTER})
-            run_upload(storage, plan, local.open_content)
+            run_upload(replace(plan, storage=storage), local.open_content)
 
 
 def test_an_aborted_upload_stops() -> None:
@@ -273,7 +275,11 @@ def test_an_aborted_upload_stops() -> None:
     plan = planned(job_snapshot(*files), local)
     storage = FaultyStorage(MemoryStorage())
     with pytest.raises(UploadCancelledError):
-        run_upload(storage, plan, local.open_content, is_cancelled=lambda: len(storage.log) >= 2)
+        run_upload(
+            replace(plan, storage=storage),
+            local.open_content,
+            is_cancelled=lambda: len(storage.log) >= 2,
+        )
     assert len(storage.log) == 2
 
 
@@ -284,11 +290,11 @@ def test_a_local_file_that_changed_is_not_uploaded(tmp_path: Path) -> None:
     storage = MemoryStorage()
     (tmp_path / "a.sst").write_bytes(LARGE[:-1] + b"!")
     with pytest.raises(ContentError, match=r"expected"):
-        run_upload(storage, plan, local_files(tmp_path))
+        run_upload(replace(plan, storage=storage), local_files(tmp_path))
     assert storage.files == {}
     (tmp_path / "a.sst").write_bytes(LARGE)
-    run_upload(storage, plan, local_files(tmp_path))
-    run_upload(storage, plan, local_files(tmp_path))
+    run_upload(replace(plan, storage=storage), local_files(tmp_path))
+    run_upload(replace(plan, storage=storage), local_files(tmp_path))
     assert len(storage.files) == 1
 
 
@@ -297,8 +303,9 @@ def test_savepoint_names_say_nothing_and_nothing_is_shared() -> None:
     snapshot = job_snapshot(local.handle("a.sst", LARGE), local.handle("small", b"s"))
     plan = plan_savepoint(
         snapshot,
+        manifest(9, kind=ManifestKind.SAVEPOINT_CANONICAL),
+        MemoryStorage(),
         "savepoint-40dcc6-0123456789ab",
-        9,
         inline=read_inline(snapshot, InlinePolicy(100), local.open_content),
         new_uuid=ids("uuid"),
     )

@@ -8,6 +8,8 @@ from typing import Any
 from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.manifest import (
     ChunkCodec,
+    Manifest,
+    ManifestKind,
     OperatorRecord,
     StoredChunk,
     StoredHandle,
@@ -15,6 +17,7 @@ from penstock.checkpoint.manifest import (
 )
 from penstock.checkpoint.statistics import SnapshotTimes, task_figures
 from penstock.checkpoint.upload_plan import UploadPlan
+from penstock.files.memory import MemoryStorage
 from penstock.graph.job_graph import ChainedOperator, JobGraph, Stage
 from penstock.graph.nodes import NodeKind
 from penstock.job.snapshot import JobForCheckpoints
@@ -68,7 +71,17 @@ def operator(uid: str, *subtasks: tuple[StoredHandle, ...]) -> OperatorRecord:
 
 
 def plan(*operators: OperatorRecord) -> UploadPlan:
-    return UploadPlan(operators, {}, (), CheckpointFigures())
+    manifest = Manifest(
+        job_id="a" * 32,
+        checkpoint_id=NUMBER,
+        kind=ManifestKind.CHECKPOINT,
+        created_ms=0,
+        leader_epoch=1,
+        epoch=1,
+        penstock_version="0",
+        operators=operators,
+    )
+    return UploadPlan(MemoryStorage(), "chk-7", manifest, {}, CheckpointFigures())
 
 
 def test_sizes_and_times_of_subtasks() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from penstock.checkpoint.coordination.instructions import Publish
+from penstock.checkpoint.figures import CheckpointFigures
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.manifest import Manifest, ManifestKind
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.publisher import prepare_directories, write_metadata
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
 from penstock.checkpoint.snapshot_load import completed_from
+from penstock.checkpoint.upload_plan import UploadPlan
+from penstock.checkpoint.uploads import prepare_directories, write_metadata
 from penstock.core.job import JobStatus
 from penstock.core.times import SystemClock
 from penstock.job.ended_jobs import clean_up
@@ -45,7 +47,8 @@ def dead_job(directory: Path, sink: dict[str, Any]) -> JobDirectory:
         penstock_version="0",
         sinks={"out": {"committer": None, **sink}},
     )
-    loaded = write_metadata(effects._storage, layout.checkpoint(1), manifest)
+    plan = UploadPlan(effects._storage, layout.checkpoint(1), manifest, {}, CheckpointFigures())
+    loaded = write_metadata(plan)
     effects.publish(Publish(1, None, (completed_from(loaded),), (), ()))
     effects.close()
     job = JobDirectory(directory / JOB)
