@@ -26,7 +26,7 @@ from penstock.core.times import SystemClock
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.demo.job import build
 from penstock.job.progress import digest_of, shown_progress
-from penstock.launch.embedded_service import current_address
+from penstock.launch.local import current_address
 
 if TYPE_CHECKING:
     from penstock.common.job_client import JobClient

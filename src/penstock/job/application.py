@@ -37,7 +37,7 @@ from penstock.core.times import SystemClock, jittered
 from penstock.files.urls import Storages
 from penstock.job.attempt_directories import remove_earlier_attempts
 from penstock.job.driver_process import stop_spark
-from penstock.job.embedded_dispatcher import ApplicationDispatcher, new_id
+from penstock.job.embedded_dispatcher import EmbeddedDispatcher, new_id
 from penstock.job.managed_job import CHECKPOINT_PLACES, OVERRULED
 from penstock.job.record import failure_of
 from penstock.job.settings import make_absolute
@@ -154,7 +154,7 @@ class Application:
             submitted_ms=now_ms,
             changed_ms=now_ms,
         )
-        self.dispatcher = ApplicationDispatcher(
+        self.dispatcher = EmbeddedDispatcher(
             configuration, self._waiting, self._leadership, self._note_cancel
         )
 

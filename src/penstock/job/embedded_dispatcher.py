@@ -1,8 +1,7 @@
 """The service of one job in its own process: of `env.execute(ui=True)`, or of an application.
 
-The same routes and page as a job manager's, over one `LocalJob`, which the program of an
-application has yet to execute at first. Jobs cannot be submitted here and the process is not
-restarted; all else works: savepoint, stop, cancel, figures, history, log.
+The same routes and page as a job manager's, over one `LocalJob`. Jobs cannot be submitted here and
+the process is not restarted; all else works: savepoint, stop, cancel, figures, history, log.
 """
 
 from __future__ import annotations
@@ -29,23 +28,33 @@ if TYPE_CHECKING:
     from penstock.jobmanager.job_records import JobRecord, OutputPiece, Submission
 
 _REFRESH_S: Final = 0.3
-_LOOK_S: Final = 0.3
+_CLOSE_S: Final = 5.0
 _MOST_LOG_LINES: Final = 5_000
 
 
 class EmbeddedDispatcher(Dispatcher):
-    """A dispatcher with one job, which runs already.
+    """A dispatcher with one job, which the program of an application has yet to execute at first.
 
     Args:
-        job: The job.
-        configuration: What it was configured with.
+        configuration: Of the process.
+        waiting: What is known of the job until it is attached.
+        find_leadership: Says who leads; None where no other process can.
+        note_cancel: Stores that the job is to end, before it does.
     """
 
-    def __init__(self, job: LocalJob, configuration: Configuration) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        waiting: JobRecord,
+        find_leadership: Callable[[], Leadership] | None = None,
+        note_cancel: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(configuration.to_dict(), new_id)
-        self._job = job
+        self._waiting = waiting
+        self._find_leadership = find_leadership or super().leadership
+        self._note_cancel = note_cancel
+        self._job: LocalJob | None = None
         self._documents: dict[str, bytes] = {}
-        self._views = JobViews(job, configuration, self._write, self._remove)
         self._changed = threading.Condition()
         self._change = 0
         self._changes: dict[str, int] = {}
@@ -53,24 +62,46 @@ class EmbeddedDispatcher(Dispatcher):
         self._log = _LogLines()
         self._closed = threading.Event()
         self._is_over = False
-        self._thread = threading.Thread(target=self._run, name="penstock-views", daemon=True)
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def of(cls, job: LocalJob, configuration: Configuration) -> EmbeddedDispatcher:
+        """Returns the dispatcher of a job that runs already."""
+        dispatcher = cls(configuration, job.facts().record)
+        dispatcher.attach(job, configuration)
+        return dispatcher
+
+    def attach(self, job: LocalJob, configuration: Configuration) -> None:
+        """The program has executed the job, which was configured so."""
+        views = JobViews(job, configuration, self._write, self._remove)
+        self._job = job
+        self._thread = threading.Thread(
+            target=self._run, args=(job, views), name="penstock-views", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
         """Ends the threads; documents stay as they are."""
         self._closed.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+        self._end_events()
         self._operations.close()
         self.end_disposals()
         self._log.close()
 
     # -- the dispatcher's protocol ------------------------------------------------------------
 
+    def leadership(self) -> Leadership:
+        return self._find_leadership()
+
     def jobs(self) -> list[JobRecord]:
-        return [self.job(self._job.job_id)]
+        return [self.job(self._waiting.job_id)]
 
     def job(self, job_id: str) -> JobRecord:
         self._check(job_id)
+        if self._job is None:
+            return self._waiting
         facts = self._job.facts()
         return msgspec.structs.replace(facts.record, tasks=task_counts(facts))
 
@@ -79,6 +110,7 @@ class EmbeddedDispatcher(Dispatcher):
         return self._documents.get(name)
 
     def submit(self, submission: Submission, package: bytes) -> str:
+        self._check_leads()
         raise RefusedError(
             "this page belongs to one job, in the process of its program. Start `penstock "
             "jobmanager` and submit jobs to that."
@@ -86,13 +118,19 @@ class EmbeddedDispatcher(Dispatcher):
 
     def trigger(self, job_id: str, command: Command, trigger_id: str | None = None) -> str:
         self._check(job_id)
-        if self._job.status.is_terminal_state():
-            raise RefusedError(f"job {job_id} is {self._job.status.name}; nothing can be asked.")
+        job = self._job
+        if job is None:
+            raise RefusedError(
+                f"job {job_id} is not there yet: its program has not called execute(). Ask again."
+            )
+        if job.status.is_terminal_state():
+            raise RefusedError(f"job {job_id} is {job.status.name}; nothing can be asked.")
         trigger_id = self._trigger_id(trigger_id)
         if command.kind is CommandKind.CANCEL:
-            self._operations.done(trigger_id, self._job.cancel)
+            self._note_cancel()
+            self._operations.done(trigger_id, job.cancel)
         else:
-            self._operations.begin(trigger_id, lambda: self._obey(command))
+            self._operations.begin(trigger_id, lambda: _obeyed(job, command))
         return trigger_id
 
     def operation(self, job_id: str, trigger_id: str) -> Operation | None:
@@ -105,44 +143,46 @@ class EmbeddedDispatcher(Dispatcher):
         return self._log.text().encode("utf-8", "replace")[-max_bytes:]
 
     def output(self, job_id: str, cursor: str, max_bytes: int) -> OutputPiece:
+        self._check(job_id)
         raise RefusedError("the job runs in the process of its program, which prints there.")
 
     def events(self, job_id: str) -> Iterator[str]:
         self._check(job_id)
-        seen = self._change
-        while True:
+        # Now, so that no change after this call is missed.
+        return self._events(self._change)
+
+    def _events(self, seen: int) -> Iterator[str]:
+        is_over = False
+        while not is_over:
             with self._changed:
                 while self._change <= seen and not self._is_over:
                     self._changed.wait()
                 names = [name for name, change in self._changes.items() if change > seen]
                 is_over, seen = self._is_over, self._change
             yield from names
-            if is_over:
-                return
+
+    def is_running(self, job_id: str) -> bool:
+        job = self._job
+        return job is not None and job_id == job.job_id and not job.status.is_terminal_state()
 
     # -- details ------------------------------------------------------------------------------
 
     def _check(self, job_id: str) -> None:
-        if job_id != self._job.job_id:
+        self._check_leads()
+        if job_id != self._waiting.job_id:
             raise UnknownJobError(
-                f"Job {job_id} was not found; this page belongs to job {self._job.job_id}."
+                f"Job {job_id} was not found; this page belongs to job {self._waiting.job_id}."
             )
 
-    def is_running(self, job_id: str) -> bool:
-        return job_id == self._job.job_id and not self._job.status.is_terminal_state()
-
-    def _obey(self, command: Command) -> dict[str, Any]:
-        result = begin(self._job, command).result()
-        if command.cancel_job:
-            self._job.cancel()
-        return result_of(command, result)
-
-    def _run(self) -> None:
+    def _run(self, job: LocalJob, views: JobViews) -> None:
         has_ended = False
         while not has_ended and not self._closed.is_set():
-            has_ended = self._job.result.done()
-            self._views.refresh()
+            has_ended = job.result.done()
+            views.refresh()
             self._closed.wait(0 if has_ended else _REFRESH_S)
+        self._end_events()
+
+    def _end_events(self) -> None:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -160,102 +200,11 @@ class EmbeddedDispatcher(Dispatcher):
             self._changes.pop(name, None)
 
 
-class ApplicationDispatcher(Dispatcher):
-    """The dispatcher of one job, which the program has yet to execute at first.
-
-    Args:
-        configuration: Of the process.
-        waiting: What is known of the job until then.
-        find_leadership: Says who leads.
-        note_cancel: Stores that the job is to end, before it does.
-    """
-
-    def __init__(
-        self,
-        configuration: Configuration,
-        waiting: JobRecord,
-        find_leadership: Callable[[], Leadership],
-        note_cancel: Callable[[], None],
-    ) -> None:
-        super().__init__(configuration.to_dict(), new_id)
-        self._waiting = waiting
-        self._find_leadership = find_leadership
-        self._note_cancel = note_cancel
-        self._job: EmbeddedDispatcher | None = None
-        self._is_closed = threading.Event()
-
-    def attach(self, job: LocalJob, configuration: Configuration) -> None:
-        self._job = EmbeddedDispatcher(job, configuration)
-
-    def leadership(self) -> Leadership:
-        return self._find_leadership()
-
-    def jobs(self) -> list[JobRecord]:
-        self._check_leads()
-        return [self._waiting] if self._job is None else self._job.jobs()
-
-    def job(self, job_id: str) -> JobRecord:
-        self._check_leads()
-        if self._job is not None:
-            return self._job.job(job_id)
-        if job_id != self._waiting.job_id:
-            raise UnknownJobError(
-                f"Job {job_id} was not found; this process runs job {self._waiting.job_id}."
-            )
-        return self._waiting
-
-    def document(self, job_id: str, name: str) -> bytes | None:
-        self.job(job_id)
-        return None if self._job is None else self._job.document(job_id, name)
-
-    def submit(self, submission: Submission, package: bytes) -> str:
-        del submission, package
-        self._check_leads()
-        raise RefusedError(
-            "this process runs one application and takes no other job. Start `penstock "
-            "jobmanager` and submit jobs to that."
-        )
-
-    def trigger(self, job_id: str, command: Command, trigger_id: str | None = None) -> str:
-        job = self._running(job_id)
-        if command.kind is CommandKind.CANCEL:
-            self._note_cancel()
-        return job.trigger(job_id, command, trigger_id)
-
-    def operation(self, job_id: str, trigger_id: str) -> Operation | None:
-        self.job(job_id)
-        return None if self._job is None else self._job.operation(job_id, trigger_id)
-
-    def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
-        return b"" if self._job is None else self._job.log_tail(job_id, max_bytes)
-
-    def output(self, job_id: str, cursor: str, max_bytes: int) -> OutputPiece:
-        return self._running(job_id).output(job_id, cursor, max_bytes)
-
-    def events(self, job_id: str) -> Iterator[str]:
-        self.job(job_id)
-        return self._events(job_id)
-
-    def _events(self, job_id: str) -> Iterator[str]:
-        while self._job is None:
-            if self._is_closed.wait(_LOOK_S):
-                return
-        yield from self._job.events(job_id)
-
-    def is_running(self, job_id: str) -> bool:
-        return self._job is not None and self._job.is_running(job_id)
-
-    def close(self) -> None:
-        self._is_closed.set()
-        self.end_disposals()
-
-    def _running(self, job_id: str) -> EmbeddedDispatcher:
-        self.job(job_id)
-        if self._job is None:
-            raise RefusedError(
-                f"job {job_id} is not there yet: its program has not called execute(). Ask again."
-            )
-        return self._job
+def _obeyed(job: LocalJob, command: Command) -> dict[str, Any]:
+    result = begin(job, command).result()
+    if command.cancel_job:
+        job.cancel()
+    return result_of(command, result)
 
 
 def new_id() -> str:

@@ -39,7 +39,7 @@ from penstock.jobmanager.high_availability.cluster import ClusterJobs
 from penstock.jobmanager.high_availability.coordination import open_high_availability
 from penstock.jobmanager.job_intake import DirectoryLock
 from penstock.jobmanager.processes import DriverLauncher
-from penstock.launch.embedded_service import address_for_people
+from penstock.launch.local import address_for_people
 from penstock.rest.token_file import TLS_ADVICE, is_loopback
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from penstock.datastream.connectors.kafka import (
     KafkaSink,
     KafkaSource,
 )
-from penstock.launch import embedded_service
+from penstock.launch import local
 from penstock.rest.token_file import find_token
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ pytest_plugins = ["ui_browser"]
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     yield
-    embedded_service.close_all()
+    local.close_all()
 
 
 def properties(kafka: Broker) -> dict[str, str]:

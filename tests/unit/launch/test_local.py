@@ -18,7 +18,7 @@ import pytest
 from penstock.common import Configuration
 from penstock.core.errors import ConfigurationError
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.launch import embedded_service
+from penstock.launch import local
 from penstock.rest.token_file import find_token
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     yield
-    embedded_service.close_all()
+    local.close_all()
 
 
 def environment(tmp_path: Path, **more: str) -> StreamExecutionEnvironment:
@@ -202,7 +202,7 @@ def test_a_port_in_use_is_replaced_by_a_free_one(
         page = Page(capsys.readouterr().out)
     assert page.port != taken
     assert find_token("localhost", page.port) is not None
-    embedded_service.close_all()
+    local.close_all()
     assert find_token("localhost", page.port) is None
     with pytest.raises(urllib.error.URLError):
         page.get("/jobs")
@@ -243,7 +243,7 @@ def test_without_the_extra_the_job_does_not_start(
 def test_a_running_job_keeps_its_checkpoints_and_gives_up_savepoints(tmp_path: Path) -> None:
     # No further checkpoint takes the place of this one.
     client = endless(environment(tmp_path, **{"execution.checkpointing.interval": "1 h"}))
-    dispatcher = embedded_service._services[-1]._dispatcher
+    dispatcher = local._pages[-1][0]
     number = client.trigger_checkpoint().result(200)
     savepoint = client.trigger_savepoint().result(200)
     own = tmp_path / "checkpoints" / str(client.get_job_id()) / f"chk-{number}"
