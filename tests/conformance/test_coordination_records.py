@@ -21,8 +21,12 @@ from penstock.files.errors import StorageError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
-from penstock.jobmanager.high_availability.settings import ZooKeeperSettings
-from penstock.jobmanager.high_availability.zookeeper import INLINE_BYTES, ZooKeeper, ZooKeeperRecord
+from penstock.jobmanager.high_availability.zookeeper import (
+    INLINE_BYTES,
+    ZooKeeper,
+    ZooKeeperRecord,
+    ZooKeeperSettings,
+)
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from zookeeper_quorum import Quorum

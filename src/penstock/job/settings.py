@@ -21,7 +21,7 @@ from penstock.runtime.records import StateSettings
 from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.high_availability.settings import HaSettings
+    from penstock.jobmanager.high_availability.coordination import HaSettings
 from penstock.spark.dependencies import Dependencies
 
 _PLACES = (

@@ -45,7 +45,7 @@ from penstock.rest.token_file import TLS_ADVICE, is_loopback
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
     from penstock.job.start import ProgramRequest
-    from penstock.jobmanager.high_availability.settings import HaSettings
+    from penstock.jobmanager.high_availability.coordination import HaSettings
 
 _log = logging.getLogger("penstock.jobmanager")
 DRIVER_MODULE: Final = "penstock.job.driver_process"

@@ -17,9 +17,8 @@ from penstock.files.records import open_record
 from penstock.jobmanager import job_intake
 from penstock.jobmanager.dispatching import Leadership, NotLeaderError
 from penstock.jobmanager.high_availability.cluster import ClusterJobs
-from penstock.jobmanager.high_availability.coordination import HaServices
+from penstock.jobmanager.high_availability.coordination import HaServices, HaSettings
 from penstock.jobmanager.high_availability.job_store import HaJobStore, StoredJob
-from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
 from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import JobRecord, Submission
 
@@ -53,7 +52,7 @@ class Dispatcher:
         self.story.append("stand by")
 
 
-NO_SETTINGS = HaSettings(HaKind.FILESYSTEM, "memory://ha", "default", 500)
+NO_SETTINGS = HaSettings("memory://ha", "default", 500)
 
 
 @dataclass

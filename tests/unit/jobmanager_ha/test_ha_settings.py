@@ -13,8 +13,7 @@ import yaml
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError, EnvironmentError_
 from penstock.files.errors import StorageError
-from penstock.jobmanager.high_availability.coordination import open_high_availability
-from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
+from penstock.jobmanager.high_availability.coordination import HaSettings, open_high_availability
 from penstock.launch.service import member_warnings, url_for_others
 from penstock.rest.settings import rest_settings
 
@@ -59,7 +58,7 @@ def test_off_by_default() -> None:
 def test_three_generations_of_names(settings: dict[str, str]) -> None:
     found = HaSettings.from_configuration(Configuration.from_dict(settings))
     assert found is not None
-    assert (found.kind, found.lease_timeout_ms) == (HaKind.ZOOKEEPER, 20_000)
+    assert found.lease_timeout_ms == 20_000
     assert found.cluster_directory == "/shared/ha/prod/a"
     assert found.zookeeper is not None
     assert (found.zookeeper.quorum, found.zookeeper.root) == ("a:1,b:2", "/jobs")
@@ -78,11 +77,8 @@ def test_filesystem_has_a_lease_of_its_own() -> None:
     settings = {"high-availability.type": "filesystem", "high-availability.storageDir": "/ha"}
     found = HaSettings.from_configuration(Configuration.from_dict(settings))
     assert found is not None
-    assert (found.kind, found.lease_timeout_ms, found.cluster_id) == (
-        HaKind.FILESYSTEM,
-        15_000,
-        "default",
-    )
+    assert found.zookeeper is None
+    assert (found.lease_timeout_ms, found.cluster_id) == (15_000, "default")
 
 
 @pytest.mark.parametrize(

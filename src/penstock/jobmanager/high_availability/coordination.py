@@ -25,8 +25,12 @@ from penstock.files.urls import Storages, canonical_url
 from penstock.jobmanager.high_availability.candidate import LeaderElection
 from penstock.jobmanager.high_availability.election import Election, LeaseTimes, decode_lease
 from penstock.jobmanager.high_availability.job_store import HaJobStore
-from penstock.jobmanager.high_availability.settings import HaKind, HaSettings
-from penstock.jobmanager.high_availability.zookeeper import ZooKeeper, ZooKeeperRecord
+from penstock.jobmanager.high_availability.zookeeper import (
+    ZooKeeper,
+    ZooKeeperRecord,
+    ZooKeeperSettings,
+    names_of,
+)
 from penstock.jobmanager.job_records import ATTEMPT_BITS
 
 if TYPE_CHECKING:
@@ -35,8 +39,54 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.job")
 
+_PREFIX: Final = "high-availability."
+_LEASE_TIMEOUT: Final = "penstock.high-availability.lease-timeout"
 LEASE: Final = "leader/latch"
 """Name of the leader's lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class HaSettings:
+    """How several job managers share one cluster of jobs."""
+
+    storage_directory: str  # Shared directory of submitted jobs and results.
+    cluster_id: str  # Name of the cluster, without slashes around it.
+    lease_timeout_ms: int  # A leader without a sign of life for this long is followed by another.
+    zookeeper: ZooKeeperSettings | None = None  # None: the records are files in the directory.
+
+    @property
+    def cluster_directory(self) -> str:
+        return f"{self.storage_directory.rstrip('/')}/{self.cluster_id}"
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration) -> HaSettings | None:
+        """Reads the settings; None when high availability is off.
+
+        Raises:
+            ConfigurationError: Something is missing or malformed.
+        """
+        name = configuration.get_enum(_PREFIX + "type")
+        if name is None or name == "NONE":
+            return None
+        directory = configuration.get_string(_PREFIX + "storageDir")
+        if not directory:
+            raise ConfigurationError(
+                f"{_PREFIX}type is {name.lower()}, and {_PREFIX}storageDir is not set. Set it "
+                "to a directory that all job managers share: submitted jobs are kept there."
+            )
+        zookeeper = (
+            ZooKeeperSettings.from_configuration(configuration) if name == "ZOOKEEPER" else None
+        )
+        return cls(
+            storage_directory=directory,
+            cluster_id=names_of(configuration, _PREFIX + "cluster-id"),
+            lease_timeout_ms=(
+                configuration.get_duration_ms(_LEASE_TIMEOUT)
+                if zookeeper is None
+                else zookeeper.session_timeout_ms
+            ),
+            zookeeper=zookeeper,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +160,7 @@ def open_job_records(
     """
     if settings is None:
         return None
-    if settings.kind is not HaKind.ZOOKEEPER:
+    if settings.zookeeper is None:
         if checkpoint_directory:
             storage = Storages(options).at(checkpoint_directory)
             _check_safe(storage, "execution.checkpointing.dir")

@@ -16,8 +16,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -30,7 +32,7 @@ from penstock.files.contract import Content, Storage
 from penstock.files.errors import FilesError, ObjectMissingError, StorageError, UnknownOutcomeError
 
 if TYPE_CHECKING:
-    from penstock.jobmanager.high_availability.settings import ZooKeeperSettings
+    from penstock.core.configuration import Configuration
 
 
 INLINE_BYTES: Final = 4096
@@ -39,6 +41,55 @@ INLINE_BYTES: Final = 4096
 _MAGIC: Final = b"\x93PENZOOK"
 _VERSION: Final = 1
 _TRIES: Final = 10
+_PREFIX: Final = "high-availability.zookeeper."
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperSettings:
+    """How to reach ZooKeeper."""
+
+    quorum: str  # `host:port` of its servers, separated by commas.
+    root: str  # Node below which everything lies, such as `/flink`.
+    session_timeout_ms: int
+    connection_timeout_ms: int  # How long to wait for a first connection, and for an answer.
+    retry_wait_ms: int  # Longest pause before connecting again.
+    max_retries: int  # How often a read is asked again.
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration) -> ZooKeeperSettings:
+        """Reads the settings.
+
+        Raises:
+            ConfigurationError: Something is missing or malformed.
+        """
+        quorum = configuration.get_string(_PREFIX + "quorum")
+        if not quorum:
+            raise ConfigurationError(
+                f"high-availability.type is zookeeper, and {_PREFIX}quorum is not set. Set it to "
+                "the servers, such as 'zk1:2181,zk2:2181,zk3:2181'."
+            )
+        client = _PREFIX + "client."
+        return cls(
+            quorum=",".join(part.strip() for part in re.split("[,;]", quorum) if part.strip()),
+            root="/" + names_of(configuration, _PREFIX + "path.root"),
+            session_timeout_ms=configuration.get_duration_ms(client + "session-timeout"),
+            connection_timeout_ms=configuration.get_duration_ms(client + "connection-timeout"),
+            retry_wait_ms=configuration.get_duration_ms(client + "retry-wait"),
+            max_retries=configuration.get_integer(client + "max-retry-attempts"),
+        )
+
+
+def names_of(configuration: Configuration, key: str) -> str:
+    """Returns a name made of parts, without slashes around it."""
+    text = configuration.get_string(key)
+    parts = [part for part in text.split("/") if part]
+    if not parts or not all(_SEGMENT.fullmatch(part) for part in parts):
+        raise ConfigurationError(
+            f"{key} is '{text}'; it must be one or more names joined by '/', of letters, digits, "
+            "'.', '_' and '-'."
+        )
+    return "/".join(parts)
 
 
 class _Elsewhere(msgspec.Struct, frozen=True):
