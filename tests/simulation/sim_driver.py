@@ -185,7 +185,8 @@ class SimDriver(StorageWork):
             raise ViolatedError(f"{self.requests} were never answered")
 
     def request(self, event: events.TriggerRequested) -> None:
-        self.requests.add(event.request_id)
+        assert event.request.request_id is not None
+        self.requests.add(event.request.request_id)
         self.handle(event)
 
     def _complete(self, order: instructions.CompleteRequest) -> None:

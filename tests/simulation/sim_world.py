@@ -12,14 +12,14 @@ import heapq
 import random
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sim_checks import Checks, ViolatedError
 from sim_driver import EPOCH_MS, SimDriver
 from sim_job import File, Handle, Manifest, Snapshot
 from sim_store import RANDOM_FAULTS, CrashedError, Fault, SimStore
 
-from penstock.checkpoint.coordination.checkpoints import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
 from penstock.checkpoint.coordination.events import TriggerRequested
 from penstock.checkpoint.paths import created_by
 from penstock.checkpoint.settings import CheckpointSettings, ClaimMode, RetentionPolicy, is_kept
@@ -60,6 +60,10 @@ class Odds:
             slow=dice.choice((0, 0.02, 0.2)),
             outages=dice.choice((0, 0, 0.01)),
         )
+
+
+def asked(name: str, kind: SnapshotKind, **details: Any) -> TriggerRequested:
+    return TriggerRequested(TriggerRequest(kind=kind, request_id=name, **details))
 
 
 class World:
@@ -237,16 +241,16 @@ class World:
 
     def _ask_for_savepoint(self) -> None:
         if self.driver is not None and self.driver.alive and self.driver.job:
-            self.driver.request(TriggerRequested("sp", SnapshotKind.SAVEPOINT, target="target"))
+            self.driver.request(asked("sp", SnapshotKind.SAVEPOINT, target="target"))
 
     def _draw_request(self) -> TriggerRequested:
         self._requests += 1
         name = f"request-{self._requests}"
         if self.chance(0.1):
-            return TriggerRequested(name, SnapshotKind.SAVEPOINT, target="target", stop=True)
+            return asked(name, SnapshotKind.SAVEPOINT, target="target", stop=True)
         if self.chance(0.5):
-            return TriggerRequested(name, SnapshotKind.SAVEPOINT, target="target")
-        return TriggerRequested(name, SnapshotKind.CHECKPOINT, full=self.chance(0.3))
+            return asked(name, SnapshotKind.SAVEPOINT, target="target")
+        return asked(name, SnapshotKind.CHECKPOINT, full=self.chance(0.3))
 
     def _heal(self) -> None:
         """A new checkpoint within two intervals and a timeout, after the last reply is in."""
@@ -285,9 +289,9 @@ class World:
             driver.end(JobStatus.CANCELED)
         elif self.how == "stop":
             kind = SnapshotKind.SAVEPOINT
-            driver.request(TriggerRequested(name, kind, target="target", stop=True))
+            driver.request(asked(name, kind, target="target", stop=True))
         else:
-            driver.request(TriggerRequested(name, SnapshotKind.CHECKPOINT, forced=True))
+            driver.request(asked(name, SnapshotKind.CHECKPOINT))
 
     def answered(self, driver: SimDriver, order: CompleteRequest) -> None:
         """The checkpoint after the end of the input is the last one."""

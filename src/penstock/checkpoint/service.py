@@ -22,6 +22,7 @@ from penstock.checkpoint.coordination.checkpoints import (
     CompletedCheckpoint,
     SavepointFormat,
     SnapshotKind,
+    TriggerRequest,
 )
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
@@ -186,7 +187,7 @@ class CheckpointService:
         self, *, full: bool = False, job: Mapping[str, Any] | None = None
     ) -> Result:
         """Takes a checkpoint now; what `job` says of the job no other checkpoint says."""
-        return self._request(SnapshotKind.CHECKPOINT, forced=True, full=full, job=job or {})
+        return self._request(SnapshotKind.CHECKPOINT, full=full, job=job or {})
 
     def request_stop(self, target: str | None, *, drain: bool, native: bool = False) -> Result:
         """Stops the job with a savepoint."""
@@ -201,7 +202,8 @@ class CheckpointService:
         with self._lock:
             self._check_open()
             self._requests[request_id] = result
-        self._events.put(events.TriggerRequested(request_id, kind, **details))
+        request = TriggerRequest(kind=kind, request_id=request_id, **details)
+        self._events.put(events.TriggerRequested(request))
         return result
 
     def _check_open(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from penstock.checkpoint.coordination import events, instructions
-from penstock.checkpoint.coordination.checkpoints import SnapshotKind
+from penstock.checkpoint.coordination.checkpoints import SnapshotKind, TriggerRequest
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.settings import CheckpointSettings
 
@@ -77,12 +77,14 @@ class Script:
     def ask(self, kind: SnapshotKind, request_id: str = "r", **more: Any) -> list[Any]:
         if kind is SnapshotKind.SAVEPOINT:
             more.setdefault("target", "somewhere")
-        return self.now(events.TriggerRequested(request_id, kind, **more))
+        request = TriggerRequest(kind=kind, request_id=request_id, **more)
+        return self.now(events.TriggerRequested(request))
 
 
 def stop_requested(*, drain: bool = False, target: str | None = None) -> events.TriggerRequested:
+    savepoint = SnapshotKind.SAVEPOINT
     return events.TriggerRequested(
-        "stop", SnapshotKind.SAVEPOINT, target=target, stop=True, drain=drain
+        TriggerRequest(kind=savepoint, request_id="stop", target=target, stop=True, drain=drain)
     )
 
 

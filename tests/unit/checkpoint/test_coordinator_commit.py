@@ -218,13 +218,13 @@ def test_a_failed_savepoint_is_its_callers_business() -> None:
 def rescaled() -> Script:
     """Checkpoint 1, which says something of the job, and what a test adds in the same epoch."""
     script = Script(min_pause_ms=0, num_retained=1).start(first_delay_ms=10_000)
-    script.ask(CHECKPOINT, "rescale", forced=True, job={"parallelism": 4})
+    script.ask(CHECKPOINT, "rescale", job={"parallelism": 4})
     script.now(events.IdReserved(1))
     return script
 
 
 def asked(script: Script, checkpoint_id: int, kind: SnapshotKind) -> None:
-    script.ask(kind, f"wish {checkpoint_id}", forced=True)
+    script.ask(kind, f"wish {checkpoint_id}")
     script.now(events.IdReserved(checkpoint_id))
 
 

@@ -71,12 +71,15 @@ def test_neither_the_savepoint_nor_its_pointer_goes_at_the_end() -> None:
 def test_it_clears_the_way() -> None:
     script = Script().start()
     script.trigger(1, 0)
-    script.ask(SnapshotKind.CHECKPOINT, "user")
+    script.ask(SnapshotKind.CHECKPOINT, "reserving its id")
+    script.ask(SnapshotKind.CHECKPOINT, "waiting")
     script.at(1_000)
     said = script.now(stop_requested(target="target"))
     assert failures(said) == [(1, "CHECKPOINT_COORDINATOR_SUSPEND")]
-    assert declined(said) == ["CHECKPOINT_COORDINATOR_SUSPEND", "PERIODIC_SCHEDULER_SHUTDOWN"]
+    suspended, shut = "CHECKPOINT_COORDINATOR_SUSPEND", "PERIODIC_SCHEDULER_SHUTDOWN"
+    assert declined(said) == [suspended, shut, suspended]
     script.now(events.IdReserved(2))
+    script.now(events.IdReserved(3))
     assert not of(script.at(100_000), ReserveId), "no periodic checkpoint while stopping"
 
 

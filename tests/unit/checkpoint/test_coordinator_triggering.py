@@ -83,23 +83,23 @@ def test_a_pause_does_not_hold_up_users() -> None:
 def test_a_pause_implies_one_at_a_time() -> None:
     script = Script(min_pause_ms=1, max_concurrent=3).start()
     script.trigger(1, 0)
-    script.ask(CHECKPOINT, "second")
+    script.at(1_000)
     assert of(script.said, ReserveId) == [ReserveId(1)]
 
 
 def test_requests_wait_for_a_free_slot_and_one_end_frees_one() -> None:
     script = Script(max_concurrent=2, tolerable_failures=9).start()
     script.trigger(1, 0)
-    script.ask(CHECKPOINT, "a")
-    script.now(events.IdReserved(2))
-    script.ask(CHECKPOINT, "b")
-    script.ask(CHECKPOINT, "c")
+    script.trigger(2, 1_000)
+    script.at(2_000)
     assert len(of(script.said, ReserveId)) == 2
     script.upload()
     script.now(events.UploadFailed(1, "disk full"))
     assert len(of(script.said, ReserveId)) == 3
     script.now(events.IdReserved(3))
     assert [pending.checkpoint_id for pending in script.coordinator.pending] == [2, 3]
+    script.at(3_000)
+    assert len(of(script.said, ReserveId)) == 3
     script.now(events.UploadFailed(2, "disk full"))
     script.now(events.DeletionCompleted(1))
     assert len(of(script.said, ReserveId)) == 4
@@ -117,16 +117,16 @@ def test_a_job_slower_than_its_interval_always_checkpoints() -> None:
     assert one(script.at(4_999), ReserveId) is None
 
 
-def test_savepoints_are_forced() -> None:
+def test_a_savepoint_does_not_wait_for_a_slot() -> None:
     script = Script(interval_ms=1_000).start()
     script.trigger(1, 0)
     assert one(script.ask(SAVEPOINT), ReserveId) == ReserveId(2)
 
 
-def test_a_forced_checkpoint_does_not_wait_for_a_slot() -> None:
+def test_a_checkpoint_of_a_user_does_not_wait_for_a_slot() -> None:
     script = Script().start()
     script.trigger(1, 0)
-    assert one(script.ask(CHECKPOINT, forced=True), ReserveId) is not None
+    assert one(script.ask(CHECKPOINT), ReserveId) is not None
 
 
 def test_requests_wait_while_too_much_is_being_deleted() -> None:
@@ -163,7 +163,7 @@ def test_completion_aborts_older_checkpoints_but_no_savepoint() -> None:
     script.trigger(1, 0)
     script.ask(SAVEPOINT, "savepoint")
     script.now(events.IdReserved(2))
-    script.ask(CHECKPOINT, "forced", forced=True)
+    script.ask(CHECKPOINT, "r")
     script.now(events.IdReserved(3))
     said = script.finish(3)
     assert failures(said) == [(1, "CHECKPOINT_SUBSUMED")]

@@ -18,8 +18,8 @@ def triggering(limit: int = 1_000) -> Triggering:
     return Triggering(CheckpointSettings(interval_ms=1_000, max_queued_requests=limit))
 
 
-def user(number: int, arrived_ms: int = 0, *, forced: bool = False) -> TriggerRequest:
-    return TriggerRequest(number, arrived_ms, CHECKPOINT, f"user-{number}", forced)
+def user(number: int, arrived_ms: int = 0) -> TriggerRequest:
+    return TriggerRequest(number, arrived_ms, CHECKPOINT, f"user-{number}")
 
 
 def savepoint(number: int, arrived_ms: int = 0) -> TriggerRequest:
@@ -33,10 +33,10 @@ def periodic(number: int, arrived_ms: int = 0) -> TriggerRequest:
 IN_ORDER = [
     savepoint(6, 10),
     savepoint(7, 20),
-    user(5, 30, forced=True),
     user(3, 1),
     user(2, 5),
     user(4, 5),
+    user(5, 30),
     periodic(1, 0),
 ]
 
@@ -85,9 +85,9 @@ def test_the_limit_is_a_thousand() -> None:
 @pytest.mark.parametrize(
     ("request_", "pending", "deleting", "is_chosen"),
     [
-        (user(1), 0, 0, True),
-        (user(1), 1, 0, False),
-        (user(1, forced=True), 1, 0, True),
+        (periodic(1), 0, 0, True),
+        (periodic(1), 1, 0, False),
+        (user(1), 1, 0, True),
         (savepoint(1), 5, 0, True),
         (user(1), 0, 1, True),
         (user(1), 0, 2, False),

@@ -73,11 +73,10 @@ def claimed(checkpoint: CompletedCheckpoint, mode: ClaimMode) -> CompletedCheckp
 class TriggerRequest:
     """A request for a checkpoint or savepoint."""
 
-    number: int  # Order of arrival.
-    arrived_ms: int  # When it came.
+    number: int = 0  # Order of arrival.
+    arrived_ms: int = 0  # When it came.
     kind: SnapshotKind = SnapshotKind.CHECKPOINT
     request_id: str | None = None  # Who waits for the result; None for a periodic request.
-    forced: bool = False  # Ignores pause and concurrency; savepoints always do.
     target: str | None = None  # Directory for a savepoint.
     format: SavepointFormat = SavepointFormat.CANONICAL  # Format of a savepoint.
     stop: bool = False  # The job ends with this savepoint.
@@ -88,22 +87,14 @@ class TriggerRequest:
 
     @property
     def is_periodic(self) -> bool:
+        """Whether the timetable asks for it: only such a one minds pause and concurrency."""
         return self.request_id is None
 
     @property
-    def is_forced(self) -> bool:
-        return self.forced or self.kind is SnapshotKind.SAVEPOINT
-
-    @property
-    def rank(self) -> tuple[bool, bool, bool, int, int]:
+    def rank(self) -> tuple[bool, bool, int, int]:
         """Sorts the queue; the smallest goes first."""
-        return (
-            self.kind is not SnapshotKind.SAVEPOINT,
-            not self.is_forced,
-            self.is_periodic,
-            self.arrived_ms,
-            self.number,
-        )
+        is_checkpoint = self.kind is SnapshotKind.CHECKPOINT
+        return is_checkpoint, self.is_periodic, self.arrived_ms, self.number
 
 
 class Phase(Enum):

@@ -138,8 +138,8 @@ class CheckpointCoordinator:
         assert len(publishing) <= 1, f"{publishing} are being published at once"
         assert not ids or min(publishing, default=state.last_id) >= ids[-1], "publishing backwards"
         assert not state.deletions.ids & set(known), "deleting what is retained or pending"
-        unforced = [p for p in self.pending if not p.request.is_forced]
-        assert len(unforced) <= state.settings.concurrency, "too many checkpoints are pending"
+        periodic = [p for p in self.pending if p.request.is_periodic]
+        assert len(periodic) <= state.settings.concurrency, "too many checkpoints are pending"
         if state.life in (Life.CLOSED, Life.FENCED):
             assert not state.pending, "pending checkpoints after the end"
             assert not state.triggering.queue, "requests after the end"

@@ -7,18 +7,13 @@ lost by that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.checkpoint.coordination.checkpoints import (
-    CompletedCheckpoint,
-    SavepointFormat,
-    SnapshotKind,
-)
 from penstock.checkpoint.figures import CheckpointFigures
 
 if TYPE_CHECKING:
+    from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, TriggerRequest
     from penstock.checkpoint.settings import ClaimMode
     from penstock.core.job import JobStatus
 
@@ -102,20 +97,9 @@ class LeadershipLost:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRequested:
-    """A user wants a checkpoint or savepoint; `CompleteRequest` answers, a stop also `FinishJob`.
+    """A user wants a snapshot; `CompleteRequest` answers, in case of a stop also `FinishJob`."""
 
-    The fields are those of a `TriggerRequest`.
-    """
-
-    request_id: str
-    kind: SnapshotKind
-    forced: bool = False
-    target: str | None = None
-    format: SavepointFormat = SavepointFormat.CANONICAL
-    stop: bool = False
-    drain: bool = False
-    full: bool = False
-    job: Mapping[str, Any] = field(default_factory=dict)
+    request: TriggerRequest  # Number and time of arrival are the coordinator's to say.
 
 
 # -- progress -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ checkpoint, its output becomes visible.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from penstock.checkpoint.coordination import events, instructions
@@ -16,7 +17,6 @@ from penstock.checkpoint.coordination.checkpoints import (
     PendingCheckpoint,
     Phase,
     SnapshotKind,
-    TriggerRequest,
 )
 from penstock.checkpoint.coordination.state import (
     COMMIT_TRIES,
@@ -58,29 +58,21 @@ def on_tasks_finished(state: CoordinatorState) -> None:
 
 def on_trigger_requested(state: CoordinatorState, event: events.TriggerRequested) -> None:
     """Queues a user's request; for the savepoint that the job stops with, clears the way first."""
-    is_savepoint = event.kind is SnapshotKind.SAVEPOINT
-    if not _may_trigger(state, event.request_id):
+    request = event.request
+    assert request.request_id is not None, "users wait for an answer"
+    if not _may_trigger(state, request.request_id):
         return
-    target = event.target or state.settings.savepoint_directory
-    if is_savepoint and not _has_target(state, event.request_id, target):
-        return
-    if event.stop:
+    target = None
+    if request.kind is SnapshotKind.SAVEPOINT:
+        target = request.target or state.settings.savepoint_directory
+        if not _has_target(state, request.request_id, target):
+            return
+    if request.stop:
         state.move(Life.STOPPING)
         suspend = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
         state.abort_all(suspend, suspend)
-    request = TriggerRequest(
-        state.triggering.next_number(),
-        state.now_ms,
-        event.kind,
-        event.request_id,
-        forced=event.forced,
-        target=target if is_savepoint else None,
-        format=event.format,
-        stop=event.stop,
-        drain=event.drain,
-        full=event.full,
-        job=event.job,
-    )
+    number = state.triggering.next_number()
+    request = replace(request, number=number, arrived_ms=state.now_ms, target=target)
     declined = state.triggering.add(request)
     if declined is not None:
         state.decline(declined)

@@ -1,7 +1,7 @@
 """When a checkpoint may be triggered: period, pause, concurrency and queue.
 
 1. Periodic requests become due one period after the previous trigger; others arrive at any time.
-2. All wait in one queue: savepoints first, then forced, then users' before periodic, then oldest.
+2. All wait in one queue: savepoints first, then users' checkpoints before periodic, then oldest.
 3. `choose` gives the first one if there is room, or declines a periodic one that comes too early.
 
 Invariants:
@@ -99,13 +99,13 @@ class Triggering:
         if not self.queue or deleting > self._settings.concurrency:
             return None
         first = self.queue[0]
-        if not first.is_forced and pending >= self._settings.concurrency:
+        if first.is_periodic and pending >= self._settings.concurrency:
             return None
         del self.queue[0]
         if not first.is_periodic:
             return first
         early_ms = self._pause_left(now_ms)
-        if early_ms > 0 and not first.is_forced:
+        if early_ms > 0:
             self.next_periodic_ms = now_ms + early_ms
             message = f"{format_millis(early_ms)} of the pause are left"
             reason = FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
