@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
 
 PREFIX: Final = "restart-strategy."
-UNLIMITED: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,77 +92,80 @@ class NoRestart(RestartStrategy):
         return "disable"
 
 
+@dataclass(eq=False)
 class FixedDelay(RestartStrategy):
     """Restarts a fixed number of times, each after the same delay."""
 
-    def __init__(self, attempts: int = 1, delay_ms: int = 1_000) -> None:
-        _at_least("fixed-delay.attempts", attempts, 0)
-        _at_least("fixed-delay.delay", delay_ms, 0)
-        self._attempts = attempts
-        self._delay_ms = delay_ms
+    attempts: int = 1
+    delay_ms: int = 1_000
+
+    def __post_init__(self) -> None:
+        _at_least("fixed-delay.attempts", self.attempts, 0)
+        _at_least("fixed-delay.delay", self.delay_ms, 0)
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
         failures = self.memory.failures + 1
         self.memory = FailureMemory(failures)
-        if failures > self._attempts:
+        if failures > self.attempts:
             return GiveUp(
                 f"this was failure {failures}, and {PREFIX}fixed-delay.attempts allows "
-                f"{self._attempts} restarts"
+                f"{self.attempts} restarts"
             )
-        return RestartAfter(self._delay_ms)
+        return RestartAfter(self.delay_ms)
 
     def describe(self) -> str:
-        return f"fixed-delay, {self._attempts} attempts, {format_millis(self._delay_ms)} apart"
+        return f"fixed-delay, {self.attempts} attempts, {format_millis(self.delay_ms)} apart"
 
 
+@dataclass(eq=False)
 class FailureRate(RestartStrategy):
     """Restarts unless too many failures lie within an interval."""
 
-    def __init__(
-        self, max_failures: int = 1, interval_ms: int = 60_000, delay_ms: int = 1_000
-    ) -> None:
-        _at_least("failure-rate.max-failures-per-interval", max_failures, 1)
-        _at_least("failure-rate.failure-rate-interval", interval_ms, 1)
-        _at_least("failure-rate.delay", delay_ms, 0)
-        self._max_failures = max_failures
-        self._interval_ms = interval_ms
-        self._delay_ms = delay_ms
+    max_failures: int = 1
+    interval_ms: int = 60_000
+    delay_ms: int = 1_000
+
+    def __post_init__(self) -> None:
+        _at_least("failure-rate.max-failures-per-interval", self.max_failures, 1)
+        _at_least("failure-rate.failure-rate-interval", self.interval_ms, 1)
+        _at_least("failure-rate.delay", self.delay_ms, 0)
 
     def failed(self, now_ms: int, random: float) -> RestartDecision:
-        times_ms = (*self.memory.times_ms, now_ms)[-self._max_failures - 1 :]
+        times_ms = (*self.memory.times_ms, now_ms)[-self.max_failures - 1 :]
         self.memory = FailureMemory(self.memory.failures + 1, times_ms)
-        is_full = len(times_ms) > self._max_failures
+        is_full = len(times_ms) > self.max_failures
         # As in Flink, failures exactly one interval apart still lie within it.
-        if is_full and now_ms - times_ms[0] <= self._interval_ms:
+        if is_full and now_ms - times_ms[0] <= self.interval_ms:
             return GiveUp(
                 f"{len(times_ms)} failures lie within "
-                f"{format_millis(self._interval_ms)}, and "
-                f"{PREFIX}failure-rate.max-failures-per-interval allows {self._max_failures}"
+                f"{format_millis(self.interval_ms)}, and "
+                f"{PREFIX}failure-rate.max-failures-per-interval allows {self.max_failures}"
             )
-        return RestartAfter(self._delay_ms)
+        return RestartAfter(self.delay_ms)
 
     def describe(self) -> str:
         return (
-            f"failure-rate, {self._max_failures} failures per {format_millis(self._interval_ms)}, "
-            f"{format_millis(self._delay_ms)} apart"
+            f"failure-rate, {self.max_failures} failures per {format_millis(self.interval_ms)}, "
+            f"{format_millis(self.delay_ms)} apart"
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ExponentialSettings:
-    """Options of `exponential-delay`."""
+@dataclass(eq=False)
+class ExponentialDelay(RestartStrategy):
+    """Restarts after delays that grow while the job keeps failing."""
 
     initial_ms: int = 1_000  # First delay, and the least one.
     maximum_ms: int = 60_000  # Longest delay.
     multiplier: float = 1.5  # Growth from one delay to the next.
     jitter: float = 0.1  # Share of the delay that is added or taken away at most.
     reset_ms: int = 3_600_000  # Time without failure after which the delay is reset.
-    attempts: int = UNLIMITED  # Restarts without a quiet time in between.
+    attempts: int | None = None  # Restarts without a quiet time in between; None: unlimited.
 
     def __post_init__(self) -> None:
         _at_least("exponential-delay.initial-backoff", self.initial_ms, 1)
         _at_least("exponential-delay.reset-backoff-threshold", self.reset_ms, 1)
-        _at_least("exponential-delay.attempts-before-reset-backoff", self.attempts, 1)
+        if self.attempts is not None:
+            _at_least("exponential-delay.attempts-before-reset-backoff", self.attempts, 1)
         if not 0 <= self.jitter <= 1:
             raise ConfigurationError(
                 f"{PREFIX}exponential-delay.jitter-factor is {self.jitter}; choose a share from 0 "
@@ -180,6 +182,29 @@ class ExponentialSettings:
                 f"must not be below initial-backoff ({format_millis(self.initial_ms)})."
             )
 
+    def failed(self, now_ms: int, random: float) -> RestartDecision:
+        attempts = self.memory.failures
+        planned_ms = self.memory.times_ms[-1] if self.memory.times_ms else None
+        if planned_ms is not None and now_ms <= planned_ms:
+            return RestartAfter(planned_ms - now_ms, is_new_attempt=False)
+        if planned_ms is not None and now_ms - planned_ms >= self.reset_ms:
+            attempts = 0
+        delay_ms = self._jittered_ms(attempts, random)
+        self.memory = FailureMemory(attempts + 1, (now_ms + delay_ms,))
+        if self.attempts is not None and attempts >= self.attempts:
+            return GiveUp(
+                f"this was failure {attempts + 1} without {format_millis(self.reset_ms)} of quiet, "
+                f"and {PREFIX}exponential-delay.attempts-before-reset-backoff allows "
+                f"{self.attempts}"
+            )
+        return RestartAfter(delay_ms)
+
+    def _jittered_ms(self, attempts: int, random: float) -> int:
+        delay_ms = self.delay_ms(attempts)
+        spread = int(delay_ms * self.jitter)
+        jittered = delay_ms - spread + int(random * (2 * spread + 1))
+        return max(self.initial_ms, min(jittered, self.maximum_ms))
+
     def delay_ms(self, attempts: int) -> int:
         """Returns the delay after so many attempts, without jitter."""
         # Compared as logarithms, because the power overflows long before a job gives up.
@@ -187,44 +212,9 @@ class ExponentialSettings:
             return self.maximum_ms
         return int(self.initial_ms * self.multiplier**attempts)
 
-
-class ExponentialDelay(RestartStrategy):
-    """Restarts after delays that grow while the job keeps failing."""
-
-    def __init__(self, settings: ExponentialSettings | None = None) -> None:
-        self._settings = settings or ExponentialSettings()
-
-    def failed(self, now_ms: int, random: float) -> RestartDecision:
-        attempts = self.memory.failures
-        planned_ms = self.memory.times_ms[-1] if self.memory.times_ms else None
-        if planned_ms is not None and now_ms <= planned_ms:
-            return RestartAfter(planned_ms - now_ms, is_new_attempt=False)
-        if planned_ms is not None and now_ms - planned_ms >= self._settings.reset_ms:
-            attempts = 0
-        delay_ms = self._delay_ms(attempts, random)
-        self.memory = FailureMemory(attempts + 1, (now_ms + delay_ms,))
-        if attempts >= self._settings.attempts:
-            return GiveUp(
-                f"this was failure {attempts + 1} without "
-                f"{format_millis(self._settings.reset_ms)} of quiet, and "
-                f"{PREFIX}exponential-delay.attempts-before-reset-backoff allows "
-                f"{self._settings.attempts}"
-            )
-        return RestartAfter(delay_ms)
-
-    def _delay_ms(self, attempts: int, random: float) -> int:
-        settings = self._settings
-        delay_ms = settings.delay_ms(attempts)
-        spread = int(delay_ms * settings.jitter)
-        jittered = delay_ms - spread + int(random * (2 * spread + 1))
-        return max(settings.initial_ms, min(jittered, settings.maximum_ms))
-
     def describe(self) -> str:
-        settings = self._settings
-        return (
-            f"exponential-delay {format_millis(settings.initial_ms)} to "
-            f"{format_millis(settings.maximum_ms)}"
-        )
+        shortest, longest = format_millis(self.initial_ms), format_millis(self.maximum_ms)
+        return f"exponential-delay {shortest} to {longest}"
 
 
 def restart_strategy(configuration: Configuration, *, checkpointing: bool) -> RestartStrategy:
@@ -244,14 +234,6 @@ def restart_strategy(configuration: Configuration, *, checkpointing: bool) -> Re
     return strategy(*(configuration.read(f"{PREFIX}{name}.{option}") for option in options))
 
 
-def _exponential_delay(*options: Any) -> RestartStrategy:
-    settings = ExponentialSettings(*options[:-1])
-    # Without a limit of its own it has the default.
-    return ExponentialDelay(
-        settings if options[-1] is None else replace(settings, attempts=options[-1])
-    )
-
-
 _STRATEGIES: Final[dict[str, tuple[Callable[..., RestartStrategy], tuple[str, ...]]]] = {
     "disable": (NoRestart, ()),
     "fixed-delay": (FixedDelay, ("attempts", "delay")),
@@ -260,7 +242,7 @@ _STRATEGIES: Final[dict[str, tuple[Callable[..., RestartStrategy], tuple[str, ..
         ("max-failures-per-interval", "failure-rate-interval", "delay"),
     ),
     "exponential-delay": (
-        _exponential_delay,
+        ExponentialDelay,
         (
             "initial-backoff",
             "max-backoff",

@@ -8,7 +8,6 @@ from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
 from penstock.jobmanager.restart_strategies import (
     ExponentialDelay,
-    ExponentialSettings,
     FailureRate,
     FixedDelay,
     GiveUp,
@@ -111,7 +110,7 @@ def test_exponential_delays_grow_to_a_minute() -> None:
 
 
 def test_exponential_delays_never_overflow() -> None:
-    strategy = ExponentialDelay(ExponentialSettings(multiplier=10.0))
+    strategy = ExponentialDelay(multiplier=10.0)
     assert failing_at_once(strategy, 2_000)[-1] == 60_000
 
 
@@ -129,8 +128,8 @@ def test_jitter(random: float, expected: list[int]) -> None:
 
 
 def test_jitter_never_exceeds_the_maximum() -> None:
-    settings = ExponentialSettings(maximum_ms=1_600)
-    assert failing_at_once(ExponentialDelay(settings), 3, 0.999_999) == [1_100, 1_600, 1_600]
+    strategy = ExponentialDelay(maximum_ms=1_600)
+    assert failing_at_once(strategy, 3, 0.999_999) == [1_100, 1_600, 1_600]
 
 
 def test_failures_before_the_planned_restart_belong_to_it() -> None:
@@ -151,10 +150,10 @@ def test_quiet_starts_anew(quiet_ms: int, delay_ms: int) -> None:
 
 
 def test_attempts_before_reset() -> None:
-    settings = ExponentialSettings(attempts=2, reset_ms=100_000)
-    assert play(ExponentialDelay(settings), 0, 5_000, 10_000) == [1_000, 1_500, None]
+    limits = {"attempts": 2, "reset_ms": 100_000}
+    assert play(ExponentialDelay(**limits), 0, 5_000, 10_000) == [1_000, 1_500, None]
     # With a quiet time in between the count starts anew.
-    assert play(ExponentialDelay(settings), 0, 5_000, 200_000, 210_000) == [
+    assert play(ExponentialDelay(**limits), 0, 5_000, 200_000, 210_000) == [
         1_000,
         1_500,
         1_000,
