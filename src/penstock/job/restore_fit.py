@@ -100,12 +100,13 @@ def fit(
         for operator in stage.operators:
             probed = (probes or {}).get(operator.uid, Probed(error="not looked at"))
             record = records.pop(operator.uid, None)
+            states = tuple(_states(record, probed))
+            verdict = NEW if record is None else "matched"
+            operators.append(_fit_of(verdict, record, operator, stage, states))
             if record is None:
-                operators.append(_new(stage, operator, probed))
                 continue
             place = f"operator '{record.name}' (uid '{record.uid}')"
             problems += _operator_problems(graph, stage, record, place)
-            states = tuple(_states(record, probed))
             problems += [
                 incompatible_text(each.name, record.uid, each.before, each.after, each.text)
                 for each in states
@@ -113,48 +114,36 @@ def fit(
             ]
             if not allow_pickle:
                 problems += _pickled(record, place)
-            operators.append(_matched(stage, record, states))
     for record in records.values():
         wrong = _unclaimed(record, manifest, allow_non_restored=allow_non_restored)
         problems += wrong
-        verdict = "unmatched" if wrong else "dropped"
-        operators.append(
-            OperatorFit(
-                record.uid,
-                record.name,
-                verdict,
-                (record.parallelism, None),
-                (record.max_parallelism, None),
-            )
-        )
+        operators.append(_fit_of("unmatched" if wrong else "dropped", record))
     return Fit(tuple(problems), tuple(operators))
 
 
-def _new(stage: Stage, operator: ChainedOperator, probed: Probed) -> OperatorFit:
-    states = tuple(
-        StateFit(facts.name, facts.kind, NEW, after=facts.schema)
-        for facts in probed.states
-        if facts.is_described
-    )
+def _fit_of(
+    verdict: str,
+    record: OperatorRecord | None,
+    operator: ChainedOperator | None = None,
+    stage: Stage | None = None,
+    states: tuple[StateFit, ...] = (),
+) -> OperatorFit:
+    """Returns an operator of the snapshot, of a stage of the program, or of both."""
+    known = record or operator
+    assert known is not None
     return OperatorFit(
-        operator.uid,
-        operator.name,
-        NEW,
-        (None, stage.parallelism),
-        (None, stage.max_parallelism),
-        _ranges(stage),
-        states,
-    )
-
-
-def _matched(stage: Stage, record: OperatorRecord, states: tuple[StateFit, ...]) -> OperatorFit:
-    return OperatorFit(
-        record.uid,
-        record.name,
-        "matched",
-        (record.parallelism, stage.parallelism),
-        (record.max_parallelism, stage.max_parallelism),
-        _ranges(stage),
+        known.uid,
+        known.name,
+        verdict,
+        (
+            None if record is None else record.parallelism,
+            None if stage is None else stage.parallelism,
+        ),
+        (
+            None if record is None else record.max_parallelism,
+            None if stage is None else stage.max_parallelism,
+        ),
+        () if stage is None else _ranges(stage),
         states,
     )
 
@@ -187,9 +176,9 @@ def _operator_problems(
         )
 
 
-def _states(record: OperatorRecord, probed: Probed) -> Iterable[StateFit]:
+def _states(record: OperatorRecord | None, probed: Probed) -> Iterable[StateFit]:
     program = {facts.name: facts for facts in probed.states}
-    for state in record.states:
+    for state in () if record is None else record.states:
         facts = program.pop(state.name, None)
         if facts is None:
             verdict = UNKNOWN if probed.error else KEPT
