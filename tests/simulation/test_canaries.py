@@ -41,13 +41,18 @@ Patch = pytest.MonkeyPatch
 
 
 def delete_on_unknown(patch: Patch) -> None:
-    def broken(state: CoordinatorState, event: events.PublicationUnknown) -> None:
+    sound = steps.on_outcome_unknown
+
+    def broken(state: CoordinatorState, event: Any) -> None:
+        if not isinstance(event, events.PublicationUnknown):
+            sound(state, event)
+            return
         pending = state.find(event)
         if pending is not None:
             reason = CheckpointFailure(FailureReason.FINALIZE_CHECKPOINT_FAILURE)
             state.abort(pending, reason, certain=True)
 
-    patch.setattr(steps, "on_publication_unknown", broken)
+    patch.setattr(steps, "on_outcome_unknown", broken)
 
 
 def expire_while_publishing(patch: Patch) -> None:

@@ -171,20 +171,14 @@ def _take_in(state: CoordinatorState, event: Event) -> None:  # noqa: PLR0912, P
             steps.on_epoch_completed(state, event)
         case events.UploadCompleted():
             steps.on_upload_completed(state, event)
-        case events.UploadFailed():
-            steps.on_upload_failed(state, event)
         case events.MetadataWritten():
             steps.on_metadata_written(state, event)
-        case events.MetadataFailed():
-            steps.on_metadata_failed(state, event)
-        case events.MetadataUnknown():
-            steps.on_metadata_unknown(state, event)
         case events.Published():
             steps.on_published(state, event)
-        case events.PublicationFailed():
-            steps.on_publication_failed(state, event)
-        case events.PublicationUnknown():
-            steps.on_publication_unknown(state, event)
+        case events.UploadFailed() | events.MetadataFailed() | events.PublicationFailed():
+            steps.on_step_failed(state, event)
+        case events.MetadataUnknown() | events.PublicationUnknown():
+            steps.on_outcome_unknown(state, event)
         case events.PublicationRejected() | events.LeadershipLost():
             steps.on_leadership_lost(state, event)
         case events.SinksCommitted(number):
@@ -301,10 +295,7 @@ def _re_read(state: CoordinatorState) -> None:
         if pending.retry_ms is None or state.now_ms < pending.retry_ms:
             continue
         state.pending[pending.checkpoint_id] = pending.moved(pending.phase)
-        if pending.phase is Phase.METADATA_UNKNOWN:
-            state.emit(instructions.ReReadMetadata(pending.checkpoint_id))
-        else:
-            state.emit(instructions.ReReadPointer(pending.checkpoint_id))
+        state.emit(steps.asking_again(pending))
 
 
 def _delete(state: CoordinatorState) -> None:

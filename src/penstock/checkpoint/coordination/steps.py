@@ -173,14 +173,6 @@ def on_upload_completed(state: CoordinatorState, event: events.UploadCompleted) 
     )
 
 
-def on_upload_failed(state: CoordinatorState, event: events.UploadFailed) -> None:
-    """Gives the checkpoint up."""
-    pending = state.find(event)
-    if pending is not None:
-        reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
-        state.abort(pending, CheckpointFailure(reason, event.message))
-
-
 def on_metadata_written(state: CoordinatorState, event: events.MetadataWritten) -> None:
     """A savepoint is complete now; a checkpoint may be published."""
     pending = state.find(event)
@@ -211,40 +203,51 @@ def complete(state: CoordinatorState, pending: PendingCheckpoint) -> CompletedCh
     return pending.completed()
 
 
-def on_metadata_failed(state: CoordinatorState, event: events.MetadataFailed) -> None:
-    """Gives the checkpoint up: its metadata does not exist."""
+# -- steps that failed, or may have ---------------------------------------------------------------
+
+
+def on_step_failed(
+    state: CoordinatorState,
+    event: events.UploadFailed | events.MetadataFailed | events.PublicationFailed,
+) -> None:
+    """Gives the checkpoint up: it certainly does not count, and never will."""
     pending = state.find(event)
     if pending is None:
         state.discard_late(event.checkpoint_id, known=True)
-    else:
-        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
-        failure = CheckpointFailure(reason, event.message)
-        state.abort(pending, failure, certain=True)
+        return
+    is_upload = isinstance(event, events.UploadFailed)
+    reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
+    if is_upload:
+        reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+    state.abort(pending, CheckpointFailure(reason, event.message), certain=not is_upload)
 
 
-def on_metadata_unknown(state: CoordinatorState, event: events.MetadataUnknown) -> None:
-    """Asks again: at once for the first time, then at growing intervals."""
+def on_outcome_unknown(
+    state: CoordinatorState, event: events.MetadataUnknown | events.PublicationUnknown
+) -> None:
+    """Asks again: at once for the first time, then at growing intervals.
+
+    Until the outcome of a publication is known, nothing is deleted or aborted.
+    """
     pending = state.find(event)
     if pending is None:
         state.discard_late(event.checkpoint_id, known=False)
         return
-    moved = ask_again(state, pending, Phase.METADATA_UNKNOWN)
-    if moved.retry_ms is None:
-        state.emit(instructions.ReReadMetadata(pending.checkpoint_id))
-
-
-def ask_again(
-    state: CoordinatorState, pending: PendingCheckpoint, phase: Phase
-) -> PendingCheckpoint:
-    """Moves a checkpoint into an unknown phase; without `retry_ms` the caller asks at once."""
+    is_metadata = isinstance(event, events.MetadataUnknown)
+    phase = Phase.METADATA_UNKNOWN if is_metadata else Phase.PUBLICATION_UNKNOWN
     retries = pending.retries
-    moved = pending.moved(phase, retries=retries + 1)
-    if retries > 0:
-        moved = pending.moved(
-            phase, retries=retries + 1, retry_ms=state.now_ms + retry_delay_ms(retries - 1)
-        )
+    retry_ms = state.now_ms + retry_delay_ms(retries - 1) if retries > 0 else None
+    moved = pending.moved(phase, retries=retries + 1, retry_ms=retry_ms)
     state.pending[pending.checkpoint_id] = moved
-    return moved
+    if retry_ms is None:
+        state.emit(asking_again(moved))
+
+
+def asking_again(pending: PendingCheckpoint) -> instructions.Instruction:
+    """Returns what finds out whether the step came about of which that is unknown."""
+    if pending.phase is Phase.METADATA_UNKNOWN:
+        return instructions.ReReadMetadata(pending.checkpoint_id)
+    return instructions.ReReadPointer(pending.checkpoint_id)
 
 
 # -- P7 to P11: the commit point and what follows ------------------------------------------------
@@ -315,14 +318,6 @@ def _abort_contrary(state: CoordinatorState, completed: CompletedCheckpoint) -> 
             state.abort(pending, failure)
 
 
-def on_publication_failed(state: CoordinatorState, event: events.PublicationFailed) -> None:
-    """Gives the checkpoint up: the pointer has certainly not changed."""
-    pending = state.find(event)
-    if pending is not None:
-        reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
-        state.abort(pending, CheckpointFailure(reason, event.message), certain=True)
-
-
 def on_leadership_lost(
     state: CoordinatorState, event: events.PublicationRejected | events.LeadershipLost
 ) -> None:
@@ -345,16 +340,6 @@ def on_leadership_lost(
         _fail_stop(state, f"another process goes on with the job: {message}")
     state.move(Life.FENCED)
     state.emit(instructions.StepDown(message))
-
-
-def on_publication_unknown(state: CoordinatorState, event: events.PublicationUnknown) -> None:
-    """Reads again until the outcome is known; until then nothing is deleted or aborted."""
-    pending = state.find(event)
-    if pending is None:
-        return
-    moved = ask_again(state, pending, Phase.PUBLICATION_UNKNOWN)
-    if moved.retry_ms is None:
-        state.emit(instructions.ReReadPointer(pending.checkpoint_id))
 
 
 def on_sink_commit_failed(state: CoordinatorState, event: events.SinkCommitFailed) -> None:
