@@ -8,7 +8,6 @@ and compared. Lines of the history are encoded once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,9 +78,7 @@ class JobViews:
         self._times: dict[str, int] = {}
         self._history = _History(job.settings.leader_epoch)
         self._seen: Any = None
-        self._earlier = Earlier()
-        if read is not None:
-            self._earlier = read_earlier(lambda name: _decoded(read(name)))
+        self._earlier = _Earlier(read or (lambda _: None))
 
     def refresh(self) -> None:
         job = self._job
@@ -129,7 +126,7 @@ class JobViews:
         records = [] if statistics is None else statistics.history()
         changed, gone = history.update(records)
         room = self._job.settings.checkpoints.history_size - len(records)
-        gone += self._forgotten(room)
+        gone += self._earlier.left_out(room)
         for record in changed:
             name = documents.CHECKPOINT.format(checkpoint=record.checkpoint_id)
             self._write(name, _encode(details_view(record, history.leader_epoch)))
@@ -137,20 +134,11 @@ class JobViews:
             for checkpoint_id in gone:
                 self._remove(documents.CHECKPOINT.format(checkpoint=checkpoint_id))
         view = checkpoints_view(statistics, history.lines(), history.leader_epoch)
-        view = with_earlier_checkpoints(view, self._earlier, room)
-        self._write(documents.CHECKPOINTS, _encode(view))
+        self._write(documents.CHECKPOINTS, _encode(self._earlier.with_checkpoints(view)))
         self._seen = (seen,)
 
-    def _forgotten(self, room: int) -> list[int]:
-        """Returns the numbers of earlier checkpoints for which there is no room any more."""
-        earlier = self._earlier
-        shown = earlier.history[: max(room, 0)]
-        gone = [line["id"] for line in earlier.history[len(shown) :]]
-        self._earlier = replace(earlier, history=shown, undone=())
-        return [*gone, *earlier.undone]
-
     def _exceptions(self, facts: JobFacts) -> dict[str, Any]:
-        return with_earlier_failures(exceptions_view(facts), self._earlier, MOST_FAILURES)
+        return self._earlier.with_failures(exceptions_view(facts))
 
     def _put(self, name: str, view: View) -> None:
         """Writes a document unless only the time it shows would be new."""
@@ -188,10 +176,6 @@ class _History:
         return list(map(self._lines.__getitem__, self._known))
 
 
-def _decoded(content: bytes | None) -> Any:
-    return None if content is None else msgspec.json.decode(content)
-
-
 def _result(job: Job) -> JobExecutionResult | None:
     if job.status is not JobStatus.FINISHED or not job.result.done():
         return None
@@ -202,62 +186,45 @@ _COUNTED: Final = ("restored", "completed", "failed")
 _ENDED: Final = ("COMPLETED", "FAILED")
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """Documents of the process before."""
+class _Earlier:
+    """What the process before told of checkpoints and failures; nothing of it decides anything."""
 
-    # Its lines of checkpoints that had ended, newest first.
-    history: tuple[dict[str, Any], ...] = ()
-    undone: tuple[int, ...] = ()  # Numbers of those that had not.
-    counts: dict[str, int] = field(default_factory=dict)  # How many there were.
-    latest: dict[str, Any] = field(default_factory=dict)  # The last of each kind.
-    failures: tuple[dict[str, Any], ...] = ()  # Entries of its exceptions, newest first.
-    failures_dropped: bool = False  # Whether older ones were forgotten.
+    def __init__(self, read: Callable[[str], bytes | None]) -> None:
+        self._checkpoints, exceptions = (
+            msgspec.json.decode(read(name) or b"{}")
+            for name in (documents.CHECKPOINTS, documents.EXCEPTIONS)
+        )
+        self._failures = exceptions.get("exceptionHistory", {"entries": [], "truncated": False})
+        lines = self._checkpoints.get("history", ())
+        self._history = [line for line in lines if line["status"] in _ENDED]
+        """Of checkpoints that had ended, newest first, as far as there is room for them."""
+        self._undone = [line["id"] for line in lines if line["status"] not in _ENDED]
 
+    def left_out(self, room: int) -> list[int]:
+        """Forgets checkpoints for which there is no room any more; returns their numbers."""
+        gone = [line["id"] for line in self._history[max(room, 0) :]] + self._undone
+        self._history, self._undone = self._history[: max(room, 0)], []
+        return gone
 
-def read_earlier(read: Callable[[str], Any]) -> Earlier:
-    """Reads what an earlier process told; nothing of it decides anything.
+    def with_checkpoints(self, view: dict[str, Any]) -> dict[str, Any]:
+        """Returns the document of checkpoints with what came before."""
+        before = self._checkpoints.get("counts", {})
+        counts = dict(view["counts"])
+        for name in _COUNTED:
+            counts[name] += before.get(name, 0)
+        # What was in progress when the process died has neither completed nor failed.
+        counts["total"] += before.get("total", 0) - before.get("in_progress", 0)
+        known = self._checkpoints.get("latest", {})
+        latest = {
+            name: known.get(name) if found is None else found
+            for name, found in view["latest"].items()
+        }
+        history = [*view["history"], *self._history]
+        return view | {"counts": counts, "latest": latest, "history": history}
 
-    Args:
-        read: Returns a document by its name, or None.
-    """
-    checkpoints, exceptions = read("checkpoints") or {}, read("exceptions") or {}
-    history = exceptions.get("exceptionHistory", {})
-    lines = checkpoints.get("history", ())
-    return Earlier(
-        tuple(line for line in lines if line["status"] in _ENDED),
-        tuple(line["id"] for line in lines if line["status"] not in _ENDED),
-        dict(checkpoints.get("counts", {})),
-        dict(checkpoints.get("latest", {})),
-        tuple(history.get("entries", ())),
-        bool(history.get("truncated", False)),
-    )
-
-
-def with_earlier_checkpoints(view: dict[str, Any], earlier: Earlier, room: int) -> dict[str, Any]:
-    """Returns the document of checkpoints with what came before.
-
-    Args:
-        view: Of this process; its history may be encoded already.
-        earlier: Of the one before.
-        room: Lines that the history may still take.
-    """
-    counts = dict(view["counts"])
-    for name in _COUNTED:
-        counts[name] += earlier.counts.get(name, 0)
-    # What was in progress when the process died has neither completed nor failed.
-    counts["total"] += earlier.counts.get("total", 0) - earlier.counts.get("in_progress", 0)
-    latest = {
-        name: earlier.latest.get(name) if found is None else found
-        for name, found in view["latest"].items()
-    }
-    history = [*view["history"], *earlier.history[: max(room, 0)]]
-    return view | {"counts": counts, "latest": latest, "history": history}
-
-
-def with_earlier_failures(view: dict[str, Any], earlier: Earlier, most: int) -> dict[str, Any]:
-    """Returns the document of exceptions with what came before."""
-    history = view["exceptionHistory"]
-    entries = [*history["entries"], *earlier.failures]
-    truncated = history["truncated"] or earlier.failures_dropped or len(entries) > most
-    return failure_history(entries[:most], truncated=truncated)
+    def with_failures(self, view: dict[str, Any]) -> dict[str, Any]:
+        """Returns the document of exceptions with what came before."""
+        history, before = view["exceptionHistory"], self._failures
+        entries = [*history["entries"], *before["entries"]]
+        is_cut = history["truncated"] or before["truncated"] or len(entries) > MOST_FAILURES
+        return failure_history(entries[:MOST_FAILURES], truncated=is_cut)
