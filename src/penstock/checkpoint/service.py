@@ -28,8 +28,7 @@ from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.executor import Sinks, WatchedSinks, execute
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, loaded_of
-from penstock.checkpoint.statistics import NOTED, CheckpointJournal, TaskShape, figures_of
-from penstock.core.fault_points import fault_span
+from penstock.checkpoint.statistics import CheckpointJournal, TaskShape, figures_of
 from penstock.core.job import JobStatus, WantedSnapshot
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ _LONGEST_WAIT_S: Final = 0.2
 _CLOSE_TIMEOUT_S: Final = 30.0
 _COMMIT_PATIENCE_S: Final = 0.5
 """How long a cancelled job waits for a committer of the user's."""
-_HISTORY: Final = fault_span("checkpoint.history")
 
 Result = Future[CompletedCheckpoint]
 
@@ -334,10 +332,10 @@ class CheckpointService:
         return map(loaded_of, self._coordinator.needed)
 
     def _handle(self, event: events.Event, now_ms: int) -> None:
-        self._note(event)
+        self.journal.note(event)
         try:
             for instruction in self._coordinator.handle(event, now_ms):
-                self._note(instruction)
+                self.journal.note(instruction)
                 answer = execute(instruction, self._files, self.sinks, self)
                 if answer is not None:
                     self._events.put(answer)
@@ -349,16 +347,6 @@ class CheckpointService:
             self._broken = f"the checkpoint coordinator failed: {type(error).__name__}: {error}"
             self._fail_job(self._broken)
             self._end()
-
-    def _note(self, said: events.Event | instructions.Instruction) -> None:
-        if not isinstance(said, NOTED):
-            return
-        try:
-            with _HISTORY:
-                self.journal.note(said)
-        except Exception:
-            # What is told about checkpoints must not break them.
-            _log.exception("what became of a checkpoint could not be noted")
 
     # -- called by the executor ---------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from penstock.checkpoint.figures import (
     Summary,
     TaskFigures,
 )
+from penstock.core.fault_points import fault_span
 
 if TYPE_CHECKING:
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, PendingCheckpoint
@@ -356,9 +357,10 @@ def _subtask(
 
 
 _log = logging.getLogger("penstock.checkpoint")
+_HISTORY: Final = fault_span("checkpoint.history")
 
 
-NOTED: Final = (
+_NOTED: Final = (
     instructions.RequestSnapshot,
     instructions.WriteMetadata,
     instructions.NotifyCompleted,
@@ -387,6 +389,16 @@ class CheckpointJournal:
         """Why sinks did not commit, when this was said last."""
 
     def note(self, said: events.Event | instructions.Instruction) -> None:
+        """Takes in an event or an instruction; what is told of checkpoints must not break them."""
+        if not isinstance(said, _NOTED):
+            return
+        try:
+            with _HISTORY:
+                self._note(said)
+        except Exception:
+            _log.exception("the history of checkpoints could not be written")
+
+    def _note(self, said: events.Event | instructions.Instruction) -> None:
         now_ms = self._clock.wall_ms()
         ended = self.statistics.apply(said, now_ms)
         line = self._line(said, now_ms)
