@@ -13,10 +13,9 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, cast
 
@@ -199,34 +198,6 @@ _TICK_S: Final = 0.25
 _LINE_EVERY_S: Final = 10.0
 
 
-class Mode(Enum):
-    """Where progress is shown."""
-
-    NONE = "none"
-    LIVE = "live"
-    LINES = "lines"
-    NOTEBOOK = "notebook"
-
-
-def mode_of(setting: str, *, is_terminal: bool, in_notebook: bool, dumb: bool = False) -> Mode:
-    """Returns where progress is shown.
-
-    Args:
-        setting: `penstock.progress`.
-        is_terminal: Standard error is one.
-        in_notebook: The program runs in a notebook.
-        dumb: The terminal cannot go back to the beginning of a line.
-    """
-    chosen = setting.lower()
-    if chosen == "off":
-        return Mode.NONE
-    if chosen == "lines":
-        return Mode.LINES
-    if in_notebook:
-        return Mode.NOTEBOOK
-    return Mode.LIVE if is_terminal and not dumb else Mode.NONE
-
-
 class Display(Protocol):
     """Where progress is drawn."""
 
@@ -242,10 +213,16 @@ class Display(Protocol):
 @contextlib.contextmanager
 def shown_progress(job: Job, setting: str) -> Iterator[None]:
     """Shows the progress of a job while the program waits for it."""
-    display = _display(setting)
-    if display is None:
+    make = display_for(
+        setting,
+        is_terminal=_is_terminal(sys.stderr),
+        in_notebook=_notebook() is not None,
+        dumb=os.environ.get("TERM") == "dumb",
+    )
+    if make is None:
         yield
         return
+    display = make()
     ended = threading.Event()
 
     def redraw() -> None:
@@ -263,18 +240,25 @@ def shown_progress(job: Job, setting: str) -> Iterator[None]:
         display.close()
 
 
-def _display(setting: str) -> Display | None:
-    mode = mode_of(
-        setting,
-        is_terminal=_is_terminal(sys.stderr),
-        in_notebook=_notebook() is not None,
-        dumb=os.environ.get("TERM") == "dumb",
-    )
-    if mode is Mode.LIVE:
-        return LiveLine(os.environ)
-    if mode is Mode.LINES:
-        return PlainLines()
-    return NotebookView() if mode is Mode.NOTEBOOK else None
+def display_for(
+    setting: str, *, is_terminal: bool, in_notebook: bool, dumb: bool = False
+) -> Callable[[], Display] | None:
+    """Returns what makes the display; None where no progress is shown.
+
+    Args:
+        setting: `penstock.progress`.
+        is_terminal: Standard error is one.
+        in_notebook: The program runs in a notebook.
+        dumb: The terminal cannot go back to the beginning of a line.
+    """
+    chosen = setting.lower()
+    if chosen == "off":
+        return None
+    if chosen == "lines":
+        return PlainLines
+    if in_notebook:
+        return NotebookView
+    return LiveLine if is_terminal and not dumb else None
 
 
 def _is_terminal(stream: Any) -> bool:
@@ -316,7 +300,7 @@ class LiveLine:
 
     every_s = _TICK_S
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._lock = threading.RLock()
         self._terminal: TextIO = sys.stderr
         self._out: TextIO = sys.stdout

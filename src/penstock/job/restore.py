@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.checkpoint.errors import CheckpointError
@@ -61,7 +61,7 @@ def check_fit(graph: JobGraph, settings: JobSettings, start: StartPoint | None) 
     allow_pickle = settings.state.pickles is Pickles.ALLOW
     if manifest is None and allow_pickle:
         return
-    found = _judged(
+    found, _ = _judged(
         graph,
         manifest,
         dict(settings.parameters),
@@ -80,13 +80,6 @@ def check_fit(graph: JobGraph, settings: JobSettings, start: StartPoint | None) 
         _warn_of_pickles(settings, start.loaded)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judgement:
-    problems: list[str]  # Everything that prevents the start.
-    operators: tuple[OperatorFit, ...]
-    probes: Mapping[str, Probed]
-
-
 def _judged(
     graph: JobGraph,
     manifest: Manifest | None,
@@ -94,10 +87,9 @@ def _judged(
     *,
     allow_pickle: bool,
     allow_non_restored: bool,
-) -> _Judgement:
+) -> tuple[Fit, Mapping[str, Probed]]:
     """Decides whether a program may start from a snapshot, or from nothing."""
     probes = probe(graph, parameters)
-    problems = [] if allow_pickle else undeclared(probes)
     found = Fit((), ())
     if manifest is not None:
         found = fit(
@@ -107,7 +99,8 @@ def _judged(
             allow_non_restored=allow_non_restored,
             allow_pickle=allow_pickle,
         )
-    return _Judgement([*problems, *found.problems], found.operators, probes)
+    undeclared_states = [] if allow_pickle else undeclared(probes)
+    return Fit((*undeclared_states, *found.problems), found.operators), probes
 
 
 def _warn_of_pickles(settings: JobSettings, loaded: LoadedSnapshot) -> None:
@@ -171,7 +164,7 @@ def check_restore(
     warnings: list[str] = []
     if compiled is not None:
         ignore = configuration.read("execution.state-recovery.ignore-unclaimed-state")
-        judged = _judged(
+        judged, probes = _judged(
             compiled,
             manifest,
             configuration.get_map("pipeline.global-job-parameters"),
@@ -180,7 +173,7 @@ def check_restore(
         )
         problems += judged.problems
         operators = judged.operators
-        warnings = _warnings(compiled, judged.probes)
+        warnings = _warnings(compiled, probes)
     return {
         "path": place,
         "fits": not problems,

@@ -14,7 +14,15 @@ from penstock.core.errors import PenstockError
 from penstock.core.job import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.job import progress
-from penstock.job.progress import JobDigest, LiveLine, Mode, job_html, mode_of, progress_text
+from penstock.job.progress import (
+    JobDigest,
+    LiveLine,
+    NotebookView,
+    PlainLines,
+    display_for,
+    job_html,
+    progress_text,
+)
 
 DIGEST = JobDigest("ab" * 16, "words", JobStatus.RUNNING, epoch=12, records_read=1_234_567)
 
@@ -27,17 +35,19 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("setting", "is_terminal", "in_notebook", "dumb", "mode"),
     [
-        ("auto", True, False, False, Mode.LIVE),
-        ("auto", True, False, True, Mode.NONE),
-        ("auto", False, False, False, Mode.NONE),
-        ("auto", False, True, False, Mode.NOTEBOOK),
-        ("LINES", True, False, False, Mode.LINES),
-        ("lines", False, False, False, Mode.LINES),
-        ("off", True, True, False, Mode.NONE),
+        ("auto", True, False, False, LiveLine),
+        ("auto", True, False, True, None),
+        ("auto", False, False, False, None),
+        ("auto", False, True, False, NotebookView),
+        ("LINES", True, False, False, PlainLines),
+        ("lines", False, False, False, PlainLines),
+        ("off", True, True, False, None),
     ],
 )
-def test_modes(setting: str, is_terminal: bool, in_notebook: bool, dumb: bool, mode: Mode) -> None:
-    chosen = mode_of(setting, is_terminal=is_terminal, in_notebook=in_notebook, dumb=dumb)
+def test_modes(
+    setting: str, is_terminal: bool, in_notebook: bool, dumb: bool, mode: type | None
+) -> None:
+    chosen = display_for(setting, is_terminal=is_terminal, in_notebook=in_notebook, dumb=dumb)
     assert chosen is mode
 
 
