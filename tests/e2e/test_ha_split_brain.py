@@ -73,7 +73,7 @@ class Case:
         store(root, JobRecord(job_id=JOB, submitted_ms=0), submission, packed.getvalue())
         job = JobDirectory(root / JOB)
         epoch = attempt_epoch(leader_epoch, 1)
-        job.write_process(ProcessRecord(attempt=1, leader_epoch=epoch))
+        job.process.write(ProcessRecord(attempt=1, leader_epoch=epoch))
         # It says that it is there, and then stays there until it has been put to sleep.
         faults = f"{self.point}#4=note:{self.asleep};{self.point}#4=sleep:8"
         with job.log.open("wb") as log:
@@ -99,8 +99,8 @@ class Case:
 
     def end(self, name: str) -> str:
         directory = JobDirectory(self.directory / name / "jobs" / JOB)
-        wait_for(directory.end, self.said)
-        end = directory.end()
+        wait_for(directory.end.read, self.said)
+        end = directory.end.read()
         assert end is not None
         return end.status.name
 

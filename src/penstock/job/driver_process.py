@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     sys.stdout = io.TextIOWrapper(_PrintedAndLogged(), encoding="utf-8", write_through=True)
     directory = JobDirectory(Path(arguments[0]))
     process = _registered(directory, int(arguments[1]))
-    submission = directory.submission()
+    submission = directory.submission.read()
     if process is None or submission is None:
         _log.error(
             "%s does not expect attempt %s: this process ends.", directory.path, arguments[1]
@@ -75,9 +75,9 @@ def main(arguments: Sequence[str]) -> int:
         is_cancelled = end.status is JobStatus.CANCELED and isinstance(failure, JobExecutionError)
         if failure is not None and not is_cancelled:
             _log.error("%s", failure_of(failure, 0, 0).text)
-        counts = directory.process()
+        counts = directory.process.read()
         if counts is not None and counts.attempt == process.attempt:
-            directory.write_end(end)
+            directory.end.write(end)
         _log.info("The job has ended: %s", end.status.name)
     finally:
         shutil.rmtree(private, ignore_errors=True)
@@ -104,12 +104,12 @@ class _PrintedAndLogged(io.RawIOBase):
 
 def _registered(directory: JobDirectory, attempt: int) -> ProcessRecord | None:
     """Completes the record that the manager made: it may have died before it knew our number."""
-    expected = directory.process()
+    expected = directory.process.read()
     if expected is None or expected.attempt != attempt:
         return None
     began = start_time(os.getpid()) or ""
     process = msgspec.structs.replace(expected, pid=os.getpid(), start_time=began)
-    directory.write_process(process)
+    directory.process.write(process)
     return process
 
 

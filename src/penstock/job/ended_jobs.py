@@ -54,7 +54,7 @@ def clean_up(directory: JobDirectory, status: JobStatus, leader_epoch: int) -> N
         PenstockError: Something is left; the next try may have more luck.
     """
     remove_programs(directory)
-    given = directory.settings()
+    given = directory.settings.read()
     if given is None:
         return  # The program got no further than its first lines.
     configuration = Configuration()

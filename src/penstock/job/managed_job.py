@@ -113,7 +113,7 @@ class ManagedJob:
                 place = shared_checkpoints(configuration) or self._checkpoints
                 configuration.put(CHECKPOINT_PLACES[0], place, Rank.FILE, "job manager")
             make_absolute(configuration)
-            self._directory.write_settings(configuration.to_dict())
+            self._directory.settings.write(configuration.to_dict())
             job = start_job(
                 graph,
                 configuration,
@@ -220,7 +220,10 @@ class ManagedJob:
         try:
             self._check_counts()
             for trigger_id in self._directory.command_ids():
-                if trigger_id not in self._obeyed and self._directory.result(trigger_id) is None:
+                if (
+                    trigger_id not in self._obeyed
+                    and self._directory.result(trigger_id).read() is None
+                ):
                     self._answer_failed(trigger_id, "the job has ended.")
             self._refresh()
         except Exception:
@@ -228,7 +231,7 @@ class ManagedJob:
 
     def _check_counts(self) -> None:
         """Ends the process when a later attempt of the job was started."""
-        counts = self._directory.process()
+        counts = self._directory.process.read()
         if counts is None or counts.attempt != self._process.attempt:
             _log.error("A later attempt of the job was started: this process ends.")
             self._leave(OVERRULED)
@@ -236,8 +239,8 @@ class ManagedJob:
     def _consider(self, trigger_id: str) -> None:
         """Obeys a command, unless it is too early for it."""
         job = self._job
-        command = self._directory.command(trigger_id)
-        if command is None or self._directory.result(trigger_id) is not None:
+        command = self._directory.command(trigger_id).read()
+        if command is None or self._directory.result(trigger_id).read() is not None:
             self._obeyed.add(trigger_id)
             return
         if command.kind is CommandKind.CANCEL:
@@ -254,13 +257,13 @@ class ManagedJob:
                 self._answer_failed(trigger_id, str(error))
 
     def _cancel(self, trigger_id: str) -> None:
-        self._directory.write_result(Operation(trigger_id, OperationStatus.COMPLETED))
+        self._answer(Operation(trigger_id, OperationStatus.COMPLETED))
         with self._lock:
             if self._job is not None:
                 self._job.cancel()
                 return
             # Nothing has begun yet, and nothing of the program is asked.
-            self._directory.write_end(self._end(JobStatus.CANCELED, None))
+            self._directory.end.write(self._end(JobStatus.CANCELED, None))
             self._leave(0)
 
     def _obey(self, job: LocalJob, trigger_id: str, command: Command) -> None:
@@ -272,15 +275,17 @@ class ManagedJob:
             completed = Operation(
                 trigger_id, OperationStatus.COMPLETED, **result_of(command, done.result())
             )
-            self._directory.write_result(completed)
+            self._answer(completed)
             if command.cancel_job:
                 job.cancel()
 
         begin(job, command).add_done_callback(answer)
 
     def _answer_failed(self, trigger_id: str, error: str) -> None:
-        failed = Operation(trigger_id, OperationStatus.FAILED, error=error)
-        self._directory.write_result(failed)
+        self._answer(Operation(trigger_id, OperationStatus.FAILED, error=error))
+
+    def _answer(self, done: Operation) -> None:
+        self._directory.result(done.trigger_id).write(done)
 
     def _refresh(self) -> None:
         job, views = self._job, self._views
@@ -296,7 +301,7 @@ class ManagedJob:
             tasks=task_counts(facts),
         )
         if status != self._status:
-            self._directory.write_status(status)
+            self._directory.status.write(status)
             self._status = status
 
 

@@ -16,7 +16,7 @@ import contextlib
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
@@ -68,6 +68,37 @@ def is_document_name(name: str) -> bool:
     return bool(_DOCUMENT.fullmatch(name))
 
 
+class RecordFile(Generic[_ANY]):
+    """A record in a file of its own, which is replaced as a whole.
+
+    Args:
+        path: The file.
+        kind: Its type.
+        durable: Whether a power cut must not take it back, as it must not a cancellation.
+    """
+
+    def __init__(self, path: Path, kind: type[_ANY], *, durable: bool = False) -> None:
+        self._path = path
+        self._kind = kind
+        self._durable = durable
+
+    def read(self) -> _ANY | None:
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            return msgspec.json.decode(data, type=self._kind)
+        except msgspec.DecodeError as error:
+            raise PenstockError(
+                f"{self._path} is damaged: {error}. Delete the job's directory if the job is not "
+                "needed."
+            ) from None
+
+    def write(self, record: _ANY) -> None:
+        replace_file(self._path, msgspec.json.encode(record), durable=self._durable)
+
+
 class JobDirectory:
     """The files of one job."""
 
@@ -79,6 +110,12 @@ class JobDirectory:
         self.package = path / "package.zip"
         self.log = path / "log.txt"
         self.output = path / "out.txt"
+        self.job = RecordFile(path / "job.json", JobRecord, durable=True)
+        self.submission = RecordFile(path / "submission.json", Submission, durable=True)
+        self.process = RecordFile(path / "process.json", ProcessRecord, durable=True)
+        self.status = RecordFile(path / "status.json", JobRecord)
+        self.end = RecordFile(path / "end.json", JobRecord, durable=True)
+        self.settings = RecordFile(path / "settings.json", dict[str, str])
 
     @property
     def job_id(self) -> str:
@@ -88,48 +125,11 @@ class JobDirectory:
         for directory in (self.path, self.commands, self.results, self.documents):
             make_private(directory)
 
-    # -- one record each ------------------------------------------------------------------------
+    def command(self, trigger_id: str) -> RecordFile[Command]:
+        return RecordFile(self._file(self.commands, trigger_id), Command)
 
-    def job(self) -> JobRecord | None:
-        return self._read("job.json", JobRecord)
-
-    def write_job(self, record: JobRecord) -> None:
-        """Writes it durably: a cancellation must not be forgotten by a power cut."""
-        replace_file(self.path / "job.json", msgspec.json.encode(record), durable=True)
-
-    def submission(self) -> Submission | None:
-        return self._read("submission.json", Submission)
-
-    def write_submission(self, record: Submission) -> None:
-        replace_file(self.path / "submission.json", msgspec.json.encode(record), durable=True)
-
-    def process(self) -> ProcessRecord | None:
-        return self._read("process.json", ProcessRecord)
-
-    def write_process(self, record: ProcessRecord) -> None:
-        replace_file(self.path / "process.json", msgspec.json.encode(record), durable=True)
-
-    def status(self) -> JobRecord | None:
-        return self._read("status.json", JobRecord)
-
-    def write_status(self, record: JobRecord) -> None:
-        replace_file(self.path / "status.json", msgspec.json.encode(record))
-
-    def end(self) -> JobRecord | None:
-        return self._read("end.json", JobRecord)
-
-    def write_end(self, record: JobRecord) -> None:
-        replace_file(self.path / "end.json", msgspec.json.encode(record), durable=True)
-
-    def settings(self) -> dict[str, str] | None:
-        """Returns the settings of the job as its driver knows them, the program's included."""
-        return _decoded(self.path / "settings.json", dict[str, str])
-
-    def write_settings(self, settings: dict[str, str]) -> None:
-        replace_file(self.path / "settings.json", msgspec.json.encode(settings))
-
-    def _read(self, name: str, kind: type[_ANY]) -> _ANY | None:
-        return _decoded(self.path / name, kind)
+    def result(self, trigger_id: str) -> RecordFile[Operation]:
+        return RecordFile(self._file(self.results, trigger_id), Operation)
 
     # -- commands and results -------------------------------------------------------------------
 
@@ -143,22 +143,10 @@ class JobDirectory:
                     found.append((entry.stat().st_mtime_ns, name))
         return [name for _, name in sorted(found)]
 
-    def command(self, trigger_id: str) -> Command | None:
-        return _decoded(self._file(self.commands, trigger_id), Command)
-
-    def write_command(self, trigger_id: str, command: Command) -> None:
-        replace_file(self._file(self.commands, trigger_id), msgspec.json.encode(command))
-
     def forget_command(self, trigger_id: str) -> None:
         """Removes a command that is done, and what came of it."""
         for directory in (self.commands, self.results):
             self._file(directory, trigger_id).unlink(missing_ok=True)
-
-    def result(self, trigger_id: str) -> Operation | None:
-        return _decoded(self._file(self.results, trigger_id), Operation)
-
-    def write_result(self, done: Operation) -> None:
-        replace_file(self._file(self.results, done.trigger_id), msgspec.json.encode(done))
 
     def make_room(self) -> None:
         """Forgets the oldest commands that are done.
@@ -167,7 +155,7 @@ class JobDirectory:
             RefusedError: Too many are not.
         """
         known = self.command_ids()
-        done = [each for each in known if self.result(each) is not None]
+        done = [each for each in known if self.result(each).read() is not None]
         if len(known) - len(done) >= _MOST_OPEN_COMMANDS:
             raise RefusedError(
                 f"{len(known) - len(done)} requests to job {self.job_id} are under way; wait for "
@@ -178,10 +166,10 @@ class JobDirectory:
 
     def operation(self, trigger_id: str, status: JobStatus) -> Operation | None:
         """Returns the operation of a trigger id, given where the job stands; None if unknown."""
-        command = self.command(trigger_id)
+        command = self.command(trigger_id).read()
         if command is None:
             return None
-        done = self.result(trigger_id)
+        done = self.result(trigger_id).read()
         if done is not None:
             return done
         if not status.is_terminal_state():
@@ -247,19 +235,6 @@ def file_tail(path: Path, max_bytes: int) -> bytes:
             return file.read(max(max_bytes, 0))
     except FileNotFoundError:
         return b""
-
-
-def _decoded(path: Path, kind: type[_ANY]) -> _ANY | None:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise PenstockError(
-            f"{path} is damaged: {error}. Delete the job's directory if the job is not needed."
-        ) from None
 
 
 def read_output(path: Path, cursor: str, max_bytes: int, *, is_complete: bool) -> OutputPiece:

@@ -81,8 +81,8 @@ def store(root: Path, record: JobRecord, submission: Submission, package: bytes)
     try:
         draft.create()
         replace_file(draft.package, package, durable=True)
-        draft.write_submission(submission)
-        draft.write_job(record)
+        draft.submission.write(submission)
+        draft.job.write(record)
         draft.path.rename(root / record.job_id)
         make_durable(root)
     except OSError as error:
@@ -106,7 +106,7 @@ def recorded_jobs(root: Path) -> list[JobRecord]:
     for path in root.iterdir():
         if not is_id(path.name):
             continue
-        record = JobDirectory(path).job()
+        record = JobDirectory(path).job.read()
         if record is None or record.job_id != path.name:
             raise PenstockError(
                 f"{path} holds no job.json of this job. Bring it back from a copy, or delete the "

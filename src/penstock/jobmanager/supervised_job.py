@@ -68,7 +68,7 @@ class SupervisedJob:
         self._child: Child | None = None
         self._wall_ahead_ms = clock.wall_ms() - clock.monotonic_ms()
         # Of a job that has ended before us, for lists.
-        self._status: JobRecord | None = directory.status()
+        self._status: JobRecord | None = directory.status.read()
         # Its process may be dead when we first look.
         self._death: str | None = _UNSEEN if record.attempt else None
         self._kill_reason: str | None = None
@@ -117,7 +117,7 @@ class SupervisedJob:
     @property
     def process(self) -> ProcessRecord | None:
         """The process that lives, if one does."""
-        found = self.directory.process() if not self.has_ended else None
+        found = self.directory.process.read() if not self.has_ended else None
         return found if found is not None and self._is_alive() else None
 
     def known(self) -> JobRecord:
@@ -138,7 +138,7 @@ class SupervisedJob:
         Raises:
             RefusedError: The job cannot obey now.
         """
-        if self.directory.command(trigger_id) is not None:
+        if self.directory.command(trigger_id).read() is not None:
             return
         if self.has_ended:
             raise RefusedError(f"job {self.job_id} has ended: it is {self.status.name}.")
@@ -151,7 +151,7 @@ class SupervisedJob:
             )
         self.directory.make_room()
         asked = msgspec.structs.replace(command, attempt=self._supervisor.attempt)
-        self.directory.write_command(trigger_id, asked)
+        self.directory.command(trigger_id).write(asked)
 
     def operation(self, trigger_id: str) -> Operation | None:
         return self.directory.operation(trigger_id, self.status)
@@ -192,7 +192,7 @@ class SupervisedJob:
             # It may not have written its number yet.
             processes.kill_group(self._child.pid)
             return
-        found = self.directory.process()
+        found = self.directory.process.read()
         if found is not None:
             processes.kill(found)
 
@@ -200,8 +200,8 @@ class SupervisedJob:
         attempt = self._supervisor.attempt
         is_alive = self._is_alive()
         # After the question whether it lives: the last thing that it does is to say how it ended.
-        end = self.directory.end()
-        status = self.directory.status()
+        end = self.directory.end.read()
+        status = self.directory.status.read()
         if status is not None and status.attempt == attempt:
             self._status = status
         ending = None
@@ -217,7 +217,7 @@ class SupervisedJob:
     def _is_alive(self) -> bool:
         if self._child is not None:
             return self._child.poll() is None
-        found = self.directory.process()
+        found = self.directory.process.read()
         return found is not None and processes.is_alive(found)
 
     def _died_how(self) -> str:
@@ -255,8 +255,8 @@ class SupervisedJob:
         )
         # Known before the process is: a successor of ours must not give the number again.
         self._save(msgspec.structs.replace(record, attempt=attempt))
-        self.directory.write_process(process)
-        submission = self.directory.submission()
+        self.directory.process.write(process)
+        submission = self.directory.submission.read()
         configuration = {} if submission is None else submission.configuration
         self._child = self._launcher.start(
             self.directory, attempt, configuration.get("python.client.executable")
@@ -297,7 +297,7 @@ class SupervisedJob:
         bound_file(self.directory.output)
 
     def _save(self, record: JobRecord) -> None:
-        self.directory.write_job(record)
+        self.directory.job.write(record)
         self.record = record
 
     def _log_end(self, ending: supervision.Ending) -> None:
@@ -313,12 +313,12 @@ class SupervisedJob:
 
     def _settings(self) -> Configuration:
         configuration = Configuration(self._configuration)
-        submission = self.directory.submission()
+        submission = self.directory.submission.read()
         if submission is not None:
             for key, value in submission.configuration.items():
                 configuration.put(key, value, Rank.COMMAND_LINE, "-D")
         # A process that died early has not said what the program sets; one before it may have.
-        for key, value in (self.directory.settings() or {}).items():
+        for key, value in (self.directory.settings.read() or {}).items():
             configuration.put(key, value, Rank.CODE, "program")
         return configuration
 

@@ -53,7 +53,7 @@ def dead_job(directory: Path, sink: dict[str, Any]) -> JobDirectory:
     effects.close()
     job = JobDirectory(directory / JOB)
     job.create()
-    job.write_settings(
+    job.settings.write(
         {
             "execution.checkpointing.interval": "1 s",
             "execution.checkpointing.dir": str(directory / "checkpoints"),

@@ -43,14 +43,14 @@ class Launcher:
 
     def _record(self, job_id: str, status: str, attempt: int, **more: Any) -> JobRecord:
         # As a driver does: it goes on with the failures of the processes before.
-        process = self.directories[job_id].process()
+        process = self.directories[job_id].process.read()
         assert process is not None
         known: dict[str, Any] = {"failures": process.failures, **more}
         return JobRecord(job_id=job_id, status=JobStatus[status], attempt=attempt, **known)
 
     def report(self, job_id: str, status: str, attempt: int = 1, **more: Any) -> None:
         record = self._record(job_id, status, attempt, name="named", **more)
-        self.directories[job_id].write_status(record)
+        self.directories[job_id].status.write(record)
 
     def end(self, job_id: str, status: str, attempt: int = 1, **more: Any) -> None:
         self.say_end(job_id, status, attempt, **more)
@@ -60,7 +60,7 @@ class Launcher:
         self, job_id: str, status: str, attempt: int = 1, *, ended_ms: int = 1, **more: Any
     ) -> None:
         record = self._record(job_id, status, attempt, ended_ms=ended_ms, **more)
-        self.directories[job_id].write_end(record)
+        self.directories[job_id].end.write(record)
 
 
 class World:

@@ -87,7 +87,7 @@ def test_settings_of_the_job_managers_command_line_are_defaults(world: World) ->
     configuration.put("pipeline.name", "from a file", Rank.FILE, "config.yaml")
     dispatcher = world.dispatcher(configuration=configuration)
     job_id = started(world, dispatcher, configuration={"parallelism.default": "5"})
-    stored = world.launcher.directories[job_id].submission()
+    stored = world.launcher.directories[job_id].submission.read()
     assert stored is not None
     # A file is read by the driver itself; the port is not the job's.
     assert stored.configuration == {"parallelism.default": "5", "state.backend.type": "rocksdb"}
@@ -100,13 +100,14 @@ def test_a_command_and_what_becomes_of_it(world: World) -> None:
     trigger = dispatcher.trigger(job_id, command, "a" * 32)
     assert trigger == "a" * 32
     directory = world.launcher.directories[job_id]
-    written = directory.command(trigger)
+    written = directory.command(trigger).read()
     assert written is not None
     assert written == Command(CommandKind.SAVEPOINT, "target", native=True, attempt=1)
     found = dispatcher.operation(job_id, trigger)
     assert found is not None
     assert found.status is OperationStatus.IN_PROGRESS
-    directory.write_result(Operation(trigger, OperationStatus.COMPLETED, "place"))
+    done = Operation(trigger, OperationStatus.COMPLETED, "place")
+    directory.result(trigger).write(done)
     # The same id again is the same operation, also when it is asked for something else.
     assert dispatcher.trigger(job_id, Command(CommandKind.CANCEL), trigger) == trigger
     found = dispatcher.operation(job_id, trigger)
@@ -170,7 +171,7 @@ def test_a_dead_process_is_followed_by_another_with_a_higher_epoch(world: World)
     world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RESTARTING)
     world.launcher.children[job_id, 1].status = -9
     world.wait(lambda: (job_id, 2) in world.launcher.children)
-    process = world.launcher.directories[job_id].process()
+    process = world.launcher.directories[job_id].process.read()
     assert process is not None
     assert (process.attempt, process.leader_epoch) == (2, 2)
     assert "SIGKILL" in str(process.previous_death)
@@ -197,7 +198,7 @@ def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) 
     world.launcher.children[job_id, 1].status = -9
     world.wait(lambda: (job_id, 2) in world.launcher.children)
     assert first.jobs()[0].restarts == 3
-    process = world.launcher.directories[job_id].process()
+    process = world.launcher.directories[job_id].process.read()
     assert process is not None
     assert (process.restarts, process.failures) == (3, FailureMemory(3))
     world.launcher.report(job_id, "RUNNING", 2, failures=process.failures, changed_ms=7)
@@ -207,7 +208,7 @@ def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) 
     second = world.dispatcher()
     world.wait(lambda: (job_id, 3) in world.launcher.children)
     assert second.jobs()[0].restarts == 3
-    process = world.launcher.directories[job_id].process()
+    process = world.launcher.directories[job_id].process.read()
     assert process is not None
     assert "while no job manager looked after it" in str(process.previous_death)
     world.launcher.report(job_id, "RUNNING", 3)
@@ -218,7 +219,7 @@ def test_restarts_and_failures_outlive_processes_and_job_managers(world: World) 
 
 
 def is_clean(world: World, job_id: str) -> bool:
-    record = world.launcher.directories[job_id].job()
+    record = world.launcher.directories[job_id].job.read()
     return record is not None and record.leftover == 0
 
 
@@ -270,7 +271,7 @@ def test_the_programs_own_restart_strategy_counts(world: World) -> None:
         "restart-strategy.fixed-delay.attempts": "1",
         "restart-strategy.fixed-delay.delay": "1 ms",
     }
-    world.launcher.directories[job_id].write_settings(own)
+    world.launcher.directories[job_id].settings.write(own)
     world.launcher.report(job_id, "RUNNING")
     world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.RUNNING)
     world.launcher.children[job_id, 1].status = -9

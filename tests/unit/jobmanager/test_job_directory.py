@@ -35,20 +35,20 @@ def directory(tmp_path: Path) -> JobDirectory:
 
 
 def test_what_is_written_is_read(directory: JobDirectory) -> None:
-    assert directory.job() is None
+    assert directory.job.read() is None
     record = JobRecord(
         job_id=JOB_ID, name="name", submitted_ms=5, timestamps={JobStatus.CREATED: 7}
     )
-    directory.write_job(record)
-    assert directory.job() == record
-    directory.write_job(JobRecord(job_id=JOB_ID, submitted_ms=6))
-    found = directory.job()
+    directory.job.write(record)
+    assert directory.job.read() == record
+    directory.job.write(JobRecord(job_id=JOB_ID, submitted_ms=6))
+    found = directory.job.read()
     assert found is not None
     assert found.submitted_ms == 6
 
 
 def test_files_are_the_users_alone(directory: JobDirectory) -> None:
-    directory.write_job(JobRecord(job_id=JOB_ID, submitted_ms=5))
+    directory.job.write(JobRecord(job_id=JOB_ID, submitted_ms=5))
     directory.write_document("vertices/abc", b"{}")
     for path in (directory.path, directory.documents, directory.documents / "vertices"):
         assert path.stat().st_mode & 0o777 == 0o700
@@ -58,16 +58,16 @@ def test_files_are_the_users_alone(directory: JobDirectory) -> None:
 
 def test_commands_are_found_in_their_order_and_answered(directory: JobDirectory) -> None:
     for number in range(5):
-        directory.write_command(f"{number:032x}", Command(CommandKind.SAVEPOINT, attempt=1))
+        directory.command(f"{number:032x}").write(Command(CommandKind.SAVEPOINT, attempt=1))
     (directory.commands / "notes.txt").write_text("not a command")
     assert directory.command_ids() == [f"{number:032x}" for number in range(5)]
-    assert directory.result(f"{3:032x}") is None
+    assert directory.result(f"{3:032x}").read() is None
     done = Operation(f"{3:032x}", OperationStatus.COMPLETED, "x")
-    directory.write_result(done)
-    assert directory.result(f"{3:032x}") == done
+    directory.result(done.trigger_id).write(done)
+    assert directory.result(f"{3:032x}").read() == done
     directory.forget_command(f"{3:032x}")
-    assert directory.command(f"{3:032x}") is None
-    assert directory.result(f"{3:032x}") is None
+    assert directory.command(f"{3:032x}").read() is None
+    assert directory.result(f"{3:032x}").read() is None
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,10 @@ def test_a_document_name_never_leads_elsewhere(directory: JobDirectory, name: st
 )
 def test_a_trigger_id_never_leads_elsewhere(directory: JobDirectory, trigger_id: str) -> None:
     with pytest.raises(RefusedError, match="32 hexadecimal digits"):
-        directory.command(trigger_id)
+        directory.command(trigger_id).read()
     with pytest.raises(RefusedError):
-        directory.write_result(Operation(trigger_id, OperationStatus.COMPLETED))
+        done = Operation(trigger_id, OperationStatus.COMPLETED)
+        directory.result(trigger_id).write(done)
 
 
 def test_documents_change_their_numbers_when_they_are_written(directory: JobDirectory) -> None:
@@ -128,7 +129,7 @@ def test_documents_change_their_numbers_when_they_are_written(directory: JobDire
 def test_a_damaged_record_is_named(directory: JobDirectory) -> None:
     (directory.path / "job.json").write_text('{"job_id": ')
     with pytest.raises(PenstockError, match=r"job\.json is damaged"):
-        directory.job()
+        directory.job.read()
 
 
 def test_a_reader_sees_whole_files_only(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class Member:
 
     def ended(self, record: JobRecord, status: str) -> JobRecord:
         found = msgspec.structs.replace(record, status=JobStatus[status], ended_ms=19)
-        JobDirectory(self.root / record.job_id).write_job(found)
+        JobDirectory(self.root / record.job_id).job.write(found)
         return found
 
 
@@ -137,8 +137,8 @@ def test_a_successor_fetches_what_its_directory_lacks(pair: tuple[Member, Member
     assert second.dispatcher.story == [(2, {"a": "INITIALIZING"})]
     directory = JobDirectory(second.root / JOB)
     assert directory.package.read_bytes() == b"zip"
-    assert directory.submission() == JobDirectory(first.root / JOB).submission()
-    record = directory.job()
+    assert directory.submission.read() == JobDirectory(first.root / JOB).submission.read()
+    record = directory.job.read()
     assert record is not None
     assert (record.name, record.submitted_ms, record.attempt) == ("words", 7, 0)
 
@@ -148,11 +148,11 @@ def test_one_that_comes_back_goes_on_with_its_own_numbers(pair: tuple[Member, Me
     first.lead(1)
     record = first.submit(JOB)
     running = msgspec.structs.replace(record, status=JobStatus.RUNNING, attempt=4)
-    JobDirectory(first.root / JOB).write_job(running)
+    JobDirectory(first.root / JOB).job.write(running)
     first.step_down(1)
     first.lead(3)
     assert first.dispatcher.story == [(1, {}), "stand by", (3, {"a": "RUNNING"})]
-    again = JobDirectory(first.root / JOB).job()
+    again = JobDirectory(first.root / JOB).job.read()
     assert again is not None
     assert again.attempt == 4
 
@@ -166,7 +166,7 @@ def test_ends_are_noted_for_all(pair: tuple[Member, Member]) -> None:
     assert first.forgotten == [JOB]
     second.lead(2)
     assert second.dispatcher.story == [(2, {"a": "FINISHED"})]
-    known = JobDirectory(second.root / JOB).job()
+    known = JobDirectory(second.root / JOB).job.read()
     assert known is not None
     assert (known.status, known.ended_ms, known.name) == (JobStatus.FINISHED, 19, "words")
 
@@ -180,7 +180,7 @@ def test_a_job_that_was_running_here_and_ended_elsewhere(pair: tuple[Member, Mem
     assert second.forgot.wait(200)
     first.lead(3)
     assert first.dispatcher.story[-1] == (3, {"a": "CANCELED"})
-    known = JobDirectory(first.root / JOB).job()
+    known = JobDirectory(first.root / JOB).job.read()
     assert known is not None
     assert known.status is JobStatus.CANCELED
 
@@ -203,7 +203,7 @@ def test_a_cancellation_reaches_the_successor(pair: tuple[Member, Member]) -> No
     first.submit(JOB)
     first.jobs.request_cancel(JOB, 12)
     second.lead(2)
-    record = JobDirectory(second.root / JOB).job()
+    record = JobDirectory(second.root / JOB).job.read()
     assert record is not None
     assert record.cancel_requested_ms == 12
 
@@ -302,7 +302,7 @@ def test_a_job_whose_submission_is_gone_fails_and_the_others_go_on(
     del storage.files[plan]
     second.lead(2)
     assert second.dispatcher.story == [(2, {"a": "FAILED", "b": "INITIALIZING"})]
-    record = JobDirectory(second.root / JOB).job()
+    record = JobDirectory(second.root / JOB).job.read()
     assert record is not None
     assert "what was submitted is gone" in (record.error or "")
 

@@ -116,7 +116,7 @@ class ClusterJobs:
 
     def _recover(self, epoch: int, job_id: str, entry: JobEntry) -> JobRecord:
         """Brings a job's directory up to date; returns what is known of the job."""
-        record = JobDirectory(self._root / job_id).job()
+        record = JobDirectory(self._root / job_id).job.read()
         if record is None:
             try:
                 stored = self._store.load(job_id, entry)
@@ -136,7 +136,7 @@ class ClusterJobs:
             return record
         if entry.cancel_requested_ms is not None and record.cancel_requested_ms is None:
             record = msgspec.structs.replace(record, cancel_requested_ms=entry.cancel_requested_ms)
-            JobDirectory(self._root / job_id).write_job(record)
+            JobDirectory(self._root / job_id).job.write(record)
         return record
 
     def _given_up(self, epoch: int, job_id: str, error: ObjectMissingError) -> JobRecord:
@@ -153,7 +153,7 @@ class ClusterJobs:
         record = _ended(result, result)
         directory = JobDirectory(self._root / result.job_id)
         directory.create()
-        directory.write_job(record)
+        directory.job.write(record)
         return record
 
     def _end_elsewhere(self, running: set[str]) -> None:
@@ -163,13 +163,13 @@ class ClusterJobs:
                 continue
             result = self._store.results.get(record.job_id)
             if result is not None:
-                JobDirectory(self._root / record.job_id).write_job(_ended(record, result))
+                JobDirectory(self._root / record.job_id).job.write(_ended(record, result))
 
     def _ended_last(self) -> list[JobRecord]:
         """Returns the jobs of the cluster that ended last, also those that ran elsewhere."""
         found = []
         for result in self._store.results.newest(self._history):
-            record = JobDirectory(self._root / result.job_id).job()
+            record = JobDirectory(self._root / result.job_id).job.read()
             found.append(self._blank(result) if record is None else record)
         return found
 
