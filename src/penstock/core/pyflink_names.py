@@ -255,7 +255,7 @@ HOMES: Final[dict[str, str]] = {
     "common.watermark_strategy": (
         "AssignerWithPeriodicWatermarksWrapper TimestampAssigner WatermarkStrategy"
     ),
-    "core.data_types": "DataTypes",
+    "core.types": "DataTypes",
     "core.type_variables": "IN IN1 IN2 K KEY N OUT T V W W2",
     "dataset": "ExecutionEnvironment",
     "datastream.async_retry_strategies": "async_retry_strategies",

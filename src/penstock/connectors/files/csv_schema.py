@@ -13,9 +13,8 @@ from penstock.connectors.formats.csv_rows import (
     CsvRowDeserializationSchema,
     CsvRowSerializationSchema,
 )
-from penstock.core.data_types import DataTypes
 from penstock.core.errors import InputError, ProgramError, UnsupportedError
-from penstock.core.types import TypeInformation, Types
+from penstock.core.types import DataTypes, TypeInformation, Types
 
 if TYPE_CHECKING:
     from penstock.connectors.files.formats import RecordParser
