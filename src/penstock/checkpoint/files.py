@@ -53,8 +53,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.versioned import Outcome, Unknown
 from penstock.files.errors import FilesError
 from penstock.files.memory import MemoryStorage
-from penstock.files.probe import probe_storage
-from penstock.files.urls import Storages
+from penstock.files.urls import Storages, probe_storage
 from penstock.version import __version__
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.fault_points import fault_point
 from penstock.files.contract import Capabilities, Content, Entry, Storage, behind_the_end, check_key
-from penstock.files.disk import Disk, DiskEntry, SystemDisk
+from penstock.files.disk import Disk, DiskEntry
 from penstock.files.errors import (
     CapabilityError,
     ObjectExistsError,
@@ -73,7 +73,7 @@ class LocalStorage(Storage):
     def __init__(self, directory: str, disk: Disk | None = None, real: str | None = None) -> None:
         assert directory.startswith("/"), directory
         self.url = posixpath.normpath(directory)
-        self._disk = disk or SystemDisk()
+        self._disk = disk or Disk()
         self._real = real
         self._links_local_files = True
         # Local files by path, number and time. Where a sync has failed, the kernel would report

@@ -5,6 +5,7 @@ A bucket or host is opened once and then kept. Every storage is asked up to thre
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import posixpath
 import re
@@ -15,14 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.config_file import load_configuration
 from penstock.core.errors import ConfigurationError
-from penstock.files.disk import SystemDisk
-from penstock.files.errors import StorageError
+from penstock.core.versioned import SwapRejectedError
+from penstock.files.contract import Content, Storage
+from penstock.files.disk import Disk
+from penstock.files.errors import CapabilityError, FilesError, ObjectExistsError, StorageError
 from penstock.files.local import LocalStorage
 from penstock.files.wrappers import RetryingStorage, ScopedStorage, StorageCounts
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
-    from penstock.files.contract import Storage
 
     Opener = Callable[[str], Storage]
 
@@ -111,7 +113,7 @@ class Storages:
             return self._roots[root], key
 
     def _open_local(self, path: str) -> Storage:
-        return LocalStorage(path, SystemDisk(private=self._private))
+        return LocalStorage(path, Disk(private=self._private))
 
     def _open(self, scheme: str, url: str, *, writes: bool) -> Storage:
         if scheme in self._openers:
@@ -189,3 +191,63 @@ def split_url(url: str) -> tuple[str, str]:
     if not name or directory.endswith((":/", ":")):
         raise StorageError(f"{url!r} is not the place of a file.")
     return directory or "/", name
+
+
+# A checkpoint directory is tried before a job starts, so that trouble shows at once, with a name.
+#
+# One small file is written, read, written again and deleted. Storage that accepts a second file of
+# the same name, as some S3-compatible servers do that ignore conditions, would let two leaders
+# overwrite each other: it is refused here, not in the night.
+
+
+def probe_storage(
+    storage: Storage, directory: str, probe_id: str, purpose: str = "hold checkpoints"
+) -> None:
+    """Checks that a directory can hold checkpoints, or other files that must not be lost.
+
+    Args:
+        storage: The storage.
+        directory: Key of the directory; it is made.
+        probe_id: Unique over all processes.
+        purpose: What it is for, as the error says it.
+
+    Raises:
+        StorageError: It cannot; the text says why and what to do.
+    """
+    name = f"probe-{probe_id}"
+    key = f"{directory}/{name}" if directory else name
+    try:
+        storage.make_directory(directory)
+        try:
+            _probe(storage, key)
+        finally:
+            for written in (key, f"{key}-swapped"):
+                with contextlib.suppress(FilesError):
+                    storage.delete(written)
+    except FilesError as error:
+        raise StorageError(
+            f"{storage.url_of(directory)} cannot {purpose}: {error} Nothing was started.",
+            retryable=False,
+        ) from error
+
+
+def _probe(storage: Storage, key: str) -> None:
+    first = b"first"
+    storage.put_if_absent(key, Content.of_bytes(first))
+    if storage.read(key) != first:
+        raise StorageError(f"{storage.url_of(key)} does not hold what was written to it.")
+    with contextlib.suppress(ObjectExistsError):
+        storage.put_if_absent(key, Content.of_bytes(b"second"))
+        raise _careless(storage, "accepts a second file of the same name")
+    if storage.capabilities.cas:
+        storage.swap(f"{key}-swapped", first, None)
+        with contextlib.suppress(SwapRejectedError):
+            storage.swap(f"{key}-swapped", b"second", None)
+            raise _careless(storage, "replaces an object that should have been left alone")
+
+
+def _careless(storage: Storage, what: str) -> CapabilityError:
+    return CapabilityError(
+        f"{storage.url} {what}: it ignores conditional requests, and two writers would destroy "
+        "each other's work. Use a server that honours If-None-Match and If-Match."
+    )

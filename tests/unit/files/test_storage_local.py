@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.files.contract import Content
-from penstock.files.disk import SystemDisk
+from penstock.files.disk import Disk
 from penstock.files.errors import (
     CapabilityError,
     ContentError,
@@ -263,7 +263,7 @@ def test_permissions(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "checkpoints/job/shared") == ["a"]
 
 
-class CountingDisk(SystemDisk):
+class CountingDisk(Disk):
     """Counts what makes a write durable, on the machine's own file system."""
 
     def __init__(self) -> None:
@@ -359,7 +359,7 @@ def test_a_leftover_of_a_crash_is_not_in_the_way(tmp_path: Path) -> None:
 
 
 def test_concurrent_removal_of_the_directory(tmp_path: Path) -> None:
-    class Racing(SystemDisk):
+    class Racing(Disk):
         def link(self, existing: str, new: str) -> None:
             os.unlink(existing)
             os.rmdir(os.path.dirname(new))

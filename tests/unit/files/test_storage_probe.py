@@ -10,8 +10,7 @@ from penstock.files.contract import Content
 from penstock.files.errors import StorageError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
-from penstock.files.probe import probe_storage
-from penstock.files.urls import Storages
+from penstock.files.urls import Storages, probe_storage
 from simulated_disk import Fault, FaultyStorage
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.checkpoint.pointer import JobRecords
 from penstock.core.errors import ConfigurationError, PenstockError
 from penstock.core.versioned import VersionedRecord
-from penstock.files.probe import probe_storage
 from penstock.files.records import open_record
-from penstock.files.urls import Storages, canonical_url
+from penstock.files.urls import Storages, canonical_url, probe_storage
 from penstock.jobmanager.high_availability.candidate import LeaderElection
 from penstock.jobmanager.high_availability.election import Election, LeaseTimes, decode_lease
 from penstock.jobmanager.high_availability.job_store import HaJobStore
