@@ -41,7 +41,7 @@ from penstock.spark.homes import (
     warn_of_settings,
 )
 from penstock.spark.losses import SparkMemory, epoch_failure, is_alive
-from penstock.spark.slots import MOST_SLOTS, Broadcasts, SentTask, SlottedLineage, has_one_executor
+from penstock.spark.slots import MOST_SLOTS, Broadcasts, SlottedLineage, has_one_executor
 from penstock.spark.worker_tasks import (
     CLOSING_AT_END_S,
     Attendance,
@@ -77,10 +77,6 @@ _CLOSING_S: Final = 1.0
 """How long close() of functions may take before the job ends without it, cancelled or not."""
 
 
-def _same(partition: int) -> int:
-    return partition
-
-
 class SparkEpochRunner:
     """An `EpochRunner` on a Spark session."""
 
@@ -113,15 +109,12 @@ class SparkEpochRunner:
         if has_one_executor(self._context):
             # As many tasks as run at once.
             self._deal(max(1, self._context.defaultParallelism))
-            if max(map(len, self._tasks)) <= MOST_SLOTS:
-                levels = [[Home("", slot) for slot in range(len(tasks))] for tasks in self._tasks]
-                self._slots = SlottedLineage(self._context, levels, {}, self._broadcasts)
         elif has_fixed_executors(self._context) or program.state.stays:
             warn_of_settings(self._context)
             self._executors = Executors(self._context)
         else:
             # Each subtask is a task.
-            self._deal(sys.maxsize)
+            self._deal(sys.maxsize, anywhere=True)
         self._tag = f"penstock-{program.job_id}-{program.leader_epoch}-{program.attempt}"
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -178,7 +171,8 @@ class SparkEpochRunner:
                 if self._lost:
                     return None
                 self._move_in(plan, executors.known.values())
-            frames = self._frames(plan) if self._slots is None else self._slotted(plan, self._slots)
+            assert self._slots is not None, "made at the start, or once there are executors"
+            frames = self._frames(plan, self._slots)
             context.setInterruptOnCancel(True)
             context.addJobTag(self._tag)
             collected = frames.collect()
@@ -302,11 +296,21 @@ class SparkEpochRunner:
         graph = self._program.graph
         return max(len(level_partitions(graph, level)) for level in range(len(graph.levels)))
 
-    def _deal(self, most_tasks: int) -> None:
-        """Deals the subtasks of each level out to at most that many tasks."""
+    def _deal(self, most_tasks: int, *, anywhere: bool = False) -> None:
+        """Deals the subtasks of each level out to at most that many tasks.
+
+        They have a slot each, unless there are too many, or they may run `anywhere`: then all share
+        one, and Spark runs any task in any of its workers.
+        """
         graph = self._program.graph
         self._tasks = [level_tasks(graph, level, most_tasks) for level in range(len(graph.levels))]
         self._names = [[""] * len(tasks) for tasks in self._tasks]
+        shares = anywhere or max(map(len, self._tasks)) > MOST_SLOTS
+        levels = [
+            [Home("", 0 if shares else slot) for slot in range(len(tasks))] for tasks in self._tasks
+        ]
+        spare = [Home("", 0)] * self._context.defaultParallelism if shares else []
+        self._slots = SlottedLineage(self._context, levels, {}, self._broadcasts, spare)
 
     def _move_in(self, plan: EpochPlan, executors: Collection[Executor]) -> None:
         """Gives subtasks their homes, and each home that has some a task."""
@@ -366,27 +370,13 @@ class SparkEpochRunner:
             parts.append((place, pickle.dumps(part, pickle.HIGHEST_PROTOCOL)))
         return LevelTask(self._broadcast, self._program.cache_key, not level, parts, self._setup)
 
-    def _slotted(self, plan: EpochPlan, slots: SlottedLineage) -> Any:
+    def _frames(self, plan: EpochPlan, slots: SlottedLineage) -> Any:
         return slots.frames(
             [
                 {slot: self._task(plan, level, numbers) for slot, numbers in group.items()}
                 for level, group in enumerate(slots.groups)
             ]
         )
-
-    def _frames(self, plan: EpochPlan) -> Any:
-        """Returns the plain lineage, which lets Spark run any task in any worker."""
-        width = len(self._tasks[0])
-        frames: Any = self._context.parallelize(range(width), width)
-        for level, tasks in enumerate(self._tasks):
-            width = len(tasks)
-            if level:
-                frames = frames.partitionBy(width, _same)
-            task = self._task(plan, level, range(width))
-            is_large = task.size_bytes > self._broadcasts.largest_command
-            sent = SentTask(self._broadcasts.send(task)) if is_large else task
-            frames = frames.mapPartitionsWithIndex(sent)
-        return frames
 
     def close(self) -> None:
         """Closes the functions in the workers, and releases the broadcast."""
@@ -404,18 +394,13 @@ class SparkEpochRunner:
         state = self._program.state
         removes = state if state.stays and self.ends_job else None
         task = Farewell(self._program.cache_key, patience_s, removes)
-        context = self._context
+        assert self._slots is not None, "an epoch has run"
         try:
-            if self._slots is None:
-                tasks = max(context.defaultParallelism, *map(len, self._tasks))
-                seeds: Any = context.parallelize(range(tasks), tasks)
-                tries = seeds.mapPartitionsWithIndex(task).collect()
-            else:
-                lost = set() if self._executors is None else self._executors.gone(self._taken)
-                tries = self._slots.each(dict.fromkeys(self._slots.homes, task), lost).collect()
+            lost = set() if self._executors is None else self._executors.gone(self._taken)
+            tries = self._slots.each(dict.fromkeys(self._slots.homes, task), lost).collect()
         except Exception:
             # The user may stop the session as soon as the job is cancelled.
-            if is_alive(context):
+            if is_alive(self._context):
                 _log.warning("Functions could not be closed on Spark.", exc_info=True)
             return
         if any(tries):

@@ -16,14 +16,19 @@ slots, as many as it has cores); a task runs all subtasks of its home one after 
 2. Each gets a Python stage whose environment names its slot.
 3. Their union is shuffled to the next level. Spark still sees one stage a level.
 
-So the number of RDDs depends on the slots of an executor alone, not on executors or subtasks.
+So the number of RDDs depends on the slots of an executor alone, not on executors or subtasks. Where
+any worker may run any task, because one machine has too many slots or executors come and go with
+the tasks, all tasks share one slot.
 """
 
 from __future__ import annotations
 
 import pickle
 import struct
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import RDD
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
     from penstock.spark.homes import Home
 
 MOST_SLOTS: Final = 16
-"""With more, one machine runs levels the plain way: the work for the RDDs grows with the square."""
+"""With more, the tasks of one machine share a slot: the work for the RDDs grows with the square."""
 
 _SLOT: Final = "PENSTOCK_SLOT"
 
@@ -88,16 +93,6 @@ class Broadcasts:
             self._sent.pop().destroy()
 
 
-class SentTask:
-    """A task that travels in a broadcast; picklable."""
-
-    def __init__(self, task: Broadcast[PartitionTask]) -> None:
-        self._task = task
-
-    def __call__(self, position: int, elements: Iterable[Any]) -> Iterator[tuple[int, Frame]]:
-        return self._task.value(position, elements)
-
-
 class SlottedLineage:
     """Builds the RDDs of an epoch.
 
@@ -110,6 +105,7 @@ class SlottedLineage:
         levels: The home of each task, by level; those of an executor follow each other.
         locations: Names of executors as preferred locations, by id; empty where there is one.
         broadcasts: For large commands.
+        spare: Homes for `each` alone: where tasks share a slot, it may have more workers.
     """
 
     def __init__(
@@ -118,6 +114,7 @@ class SlottedLineage:
         levels: Sequence[Sequence[Home]],
         locations: Mapping[str, str],
         broadcasts: Broadcasts,
+        spare: Sequence[Home] = (),
     ) -> None:
         jvm: Any = context._jvm
         self._context = context
@@ -128,8 +125,8 @@ class SlottedLineage:
         self._partitioners = {width: jvm.PythonPartitioner(width, 0) for width in set(widths)}
         self._widths = widths
         self.homes: dict[int, list[Home]] = {}
-        """All homes, by slot."""
-        for home in sorted({home for homes in levels for home in homes}):
+        """All homes, by slot; one that several tasks of a level share is there for each of them."""
+        for home in sorted(reduce(or_, map(Counter, [*levels, spare])).elements()):
             self.homes.setdefault(home.slot, []).append(home)
         self._locations = {
             slot: [locations.get(home.executor, "") for home in homes]
