@@ -109,7 +109,7 @@ class Engine:
                 "Spark's JVM died, and the program's own session or DataFrames with it, so the job "
                 "cannot be restarted in this process. Run the program again."
             )
-        from penstock.spark.losses import forget
+        from penstock.spark.processes import forget
 
         self._release()
         forget(self.spark)

@@ -208,11 +208,9 @@ class JobListeners:
                     written = report.metrics[operator.uid].records_in
                     sinks[operator.name] = sinks.get(operator.name, 0) + written
         return self._query(job).progress(
+            summary,
             attempt=job.restarts,
             now_ms=now_ms,
-            epoch=summary.epoch,
-            duration_ms=summary.duration_ms,
-            records_read=summary.records_read,
             watermark_ms=digest.watermark_ms,
             sources=sources,
             sinks=sinks,

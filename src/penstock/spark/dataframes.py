@@ -15,7 +15,7 @@ from penstock.connectors.source import Discovery
 from penstock.connectors.spark import SparkSource
 from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.spark.batch_files import BatchFiles, row_format, write_batch
-from penstock.spark.losses import is_alive
+from penstock.spark.processes import is_alive
 from penstock.spark.streaming_feed import StreamingFeed
 
 if TYPE_CHECKING:

@@ -30,7 +30,6 @@ from penstock.runtime.level_task import (
     read_report,
 )
 from penstock.spark.dependencies import WorkerSetup
-from penstock.spark.environments import Look, check, marked, without_penstock
 from penstock.spark.homes import (
     Executor,
     Executors,
@@ -40,7 +39,15 @@ from penstock.spark.homes import (
     homes_of,
     warn_of_settings,
 )
-from penstock.spark.losses import SparkMemory, epoch_failure, is_alive
+from penstock.spark.processes import (
+    Look,
+    SparkMemory,
+    check,
+    epoch_failure,
+    is_alive,
+    marked,
+    without_penstock,
+)
 from penstock.spark.slots import MOST_SLOTS, Broadcasts, SlottedLineage, has_one_executor
 from penstock.spark.worker_tasks import (
     CLOSING_AT_END_S,

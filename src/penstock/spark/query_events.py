@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -16,6 +16,9 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
 )
+
+if TYPE_CHECKING:
+    from penstock.runtime.job_state import EpochSummary
 
 
 class QueryEvents:
@@ -51,12 +54,10 @@ class QueryEvents:
 
     def progress(  # noqa: PLR0913 - the parts of one event
         self,
+        summary: EpochSummary,
         *,
         attempt: int,
         now_ms: int,
-        epoch: int,
-        duration_ms: int,
-        records_read: int,
         watermark_ms: int | None,
         sources: Mapping[str, tuple[int, float]],
         sinks: Mapping[str, int],
@@ -65,26 +66,24 @@ class QueryEvents:
         """An epoch counts.
 
         Args:
+            summary: Of the epoch.
             attempt: Number of the attempt.
             now_ms: Wall time.
-            epoch: Number of the epoch.
-            duration_ms: How long it took.
-            records_read: Over all sources.
             watermark_ms: The lowest watermark, or None.
             sources: By name: records read in this epoch, and records a second of late.
             sinks: By name: records written in this epoch.
             figures: What lies under `observedMetrics["penstock"]`.
         """
-        speed = records_read * 1000 / max(duration_ms, 1)
+        processed_s = max(summary.duration_ms, 1) / 1000
         times = {} if watermark_ms is None else {"watermark": _iso(watermark_ms)}
         progress = {
             "id": str(self._id),
             "runId": str(self._run_id(attempt)),
             "name": self._name,
             "timestamp": _iso(now_ms),
-            "batchId": epoch,
-            "batchDuration": duration_ms,
-            "durationMs": {"triggerExecution": duration_ms},
+            "batchId": summary.epoch,
+            "batchDuration": summary.duration_ms,
+            "durationMs": {"triggerExecution": summary.duration_ms},
             "eventTime": times,
             "stateOperators": [],
             "sources": [
@@ -95,14 +94,14 @@ class QueryEvents:
                     "latestOffset": "",
                     "numInputRows": records,
                     "inputRowsPerSecond": per_second,
-                    "processedRowsPerSecond": records * 1000 / max(duration_ms, 1),
+                    "processedRowsPerSecond": records / processed_s,
                 }
                 for name, (records, per_second) in sources.items()
             ],
             "sink": {"description": ", ".join(sinks), "numOutputRows": sum(sinks.values())},
-            "numInputRows": records_read,
+            "numInputRows": summary.records_read,
             "inputRowsPerSecond": sum(per_second for _, per_second in sources.values()),
-            "processedRowsPerSecond": speed,
+            "processedRowsPerSecond": summary.records_read / processed_s,
             "observedMetrics": {"penstock": dict(figures)},
         }
         return QueryProgressEvent.fromJson({"progress": progress})

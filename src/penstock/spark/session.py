@@ -19,8 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import EnvironmentError_
-from penstock.spark.environments import choose_interpreter, refuse_connect, share_modules
-from penstock.spark.losses import is_alive, start_failure
+from penstock.spark.processes import (
+    choose_interpreter,
+    is_alive,
+    refuse_connect,
+    share_modules,
+    start_failure,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.errors import EnvironmentError_
 from penstock.spark.dependencies import WorkerSetup
-from penstock.spark.environments import (
+from penstock.spark.processes import (
     Found,
     Look,
     check,

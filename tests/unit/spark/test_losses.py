@@ -15,7 +15,7 @@ from penstock.core.errors import (
 )
 from penstock.files.errors import StorageError
 from penstock.job.record import failure_of
-from penstock.spark.losses import SparkMemory, epoch_failure
+from penstock.spark.processes import SparkMemory, epoch_failure
 
 
 class Context:
