@@ -11,8 +11,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from lowering_kit import (
     WINDOWS,
     Record,

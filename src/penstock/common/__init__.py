@@ -2,66 +2,41 @@
 
 from __future__ import annotations
 
-from penstock.common.completable_future import CompletableFuture
-from penstock.common.config_options import ConfigOption, ConfigOptions
-from penstock.common.configuration import Configuration
-from penstock.common.execution_config import ExecutionConfig
-from penstock.common.input_dependency_constraint import InputDependencyConstraint
-from penstock.common.job_client import JobClient
-from penstock.common.job_execution_result import JobExecutionResult
-from penstock.common.job_id import JobID
-from penstock.common.job_status import JobStatus
-from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from penstock.common.completable_future import CompletableFuture as CompletableFuture
+from penstock.common.config_options import (
+    ConfigOption as ConfigOption,
+    ConfigOptions as ConfigOptions,
+)
+from penstock.common.configuration import Configuration as Configuration
+from penstock.common.execution_config import ExecutionConfig as ExecutionConfig
+from penstock.common.input_dependency_constraint import (
+    InputDependencyConstraint as InputDependencyConstraint,
+)
+from penstock.common.job_client import JobClient as JobClient
+from penstock.common.job_execution_result import JobExecutionResult as JobExecutionResult
+from penstock.common.job_id import JobID as JobID
+from penstock.common.job_status import JobStatus as JobStatus
+from penstock.common.restart_strategy import (
+    RestartStrategies as RestartStrategies,
+    RestartStrategyConfiguration as RestartStrategyConfiguration,
+)
 from penstock.common.serialization import (
-    BulkWriterFactory,
-    ByteArraySchema,
-    DeserializationSchema,
-    Encoder,
-    SerializationSchema,
-    SimpleStringSchema,
+    BulkWriterFactory as BulkWriterFactory,
+    ByteArraySchema as ByteArraySchema,
+    DeserializationSchema as DeserializationSchema,
+    Encoder as Encoder,
+    SerializationSchema as SerializationSchema,
+    SimpleStringSchema as SimpleStringSchema,
 )
-from penstock.common.serializer import TypeSerializer
-from penstock.common.time import Duration, Instant, Time
-from penstock.common.typeinfo import TypeInformation, Types
-from penstock.common.types import Row, RowKind
+from penstock.common.serializer import TypeSerializer as TypeSerializer
+from penstock.common.time import Duration as Duration, Instant as Instant, Time as Time
+from penstock.common.typeinfo import TypeInformation as TypeInformation, Types as Types
+from penstock.common.types import Row as Row, RowKind as RowKind
 from penstock.common.watermark_strategy import (
-    TimestampAssigner,
-    WatermarkGenerator,
-    WatermarkStrategy,
+    TimestampAssigner as TimestampAssigner,
+    WatermarkGenerator as WatermarkGenerator,
+    WatermarkStrategy as WatermarkStrategy,
 )
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "AssignerWithPeriodicWatermarksWrapper",
-    "BulkWriterFactory",
-    "ByteArraySchema",
-    "CompletableFuture",
-    "ConfigOption",
-    "ConfigOptions",
-    "Configuration",
-    "DeserializationSchema",
-    "Duration",
-    "Encoder",
-    "ExecutionConfig",
-    "InputDependencyConstraint",
-    "Instant",
-    "JobClient",
-    "JobExecutionResult",
-    "JobID",
-    "JobStatus",
-    "RestartStrategies",
-    "RestartStrategyConfiguration",
-    "Row",
-    "RowKind",
-    "SerializationSchema",
-    "SimpleStringSchema",
-    "Time",
-    "TimestampAssigner",
-    "TypeInformation",
-    "TypeSerializer",
-    "Types",
-    "WatermarkGenerator",
-    "WatermarkStrategy",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__, also="AssignerWithPeriodicWatermarksWrapper")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.job import JobExecutionResult
-from penstock.core.refused_names import names_of
+from penstock.core.job import JobExecutionResult as JobExecutionResult
+from penstock.core.refused_names import facade
 
-__all__ = ["JobExecutionResult"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.job import JobID
-from penstock.core.refused_names import names_of
+from penstock.core.job import JobID as JobID
+from penstock.core.refused_names import facade
 
-__all__ = ["JobID"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

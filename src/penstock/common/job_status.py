@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.job import JobStatus
-from penstock.core.refused_names import names_of
+from penstock.core.job import JobStatus as JobStatus
+from penstock.core.refused_names import facade
 
-__all__ = ["JobStatus"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

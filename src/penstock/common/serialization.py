@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory
-from penstock.connectors.file_sink.encoders import Encoder
+from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory as BulkWriterFactory
+from penstock.connectors.file_sink.encoders import Encoder as Encoder
 from penstock.connectors.serialization import (
-    ByteArraySchema,
-    DeserializationSchema,
-    RowFieldExtractorSchema,
-    SerializationSchema,
-    SimpleStringSchema,
+    ByteArraySchema as ByteArraySchema,
+    DeserializationSchema as DeserializationSchema,
+    RowFieldExtractorSchema as RowFieldExtractorSchema,
+    SerializationSchema as SerializationSchema,
+    SimpleStringSchema as SimpleStringSchema,
 )
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "BulkWriterFactory",
-    "ByteArraySchema",
-    "DeserializationSchema",
-    "Encoder",
-    "RowFieldExtractorSchema",
-    "SerializationSchema",
-    "SimpleStringEncoder",
-    "SimpleStringSchema",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)
 
 
 def SimpleStringEncoder(charset_name: str = "UTF-8") -> Encoder:

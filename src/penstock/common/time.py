@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.refused_names import names_of
-from penstock.core.times import Duration, Instant, Time
+from penstock.core.refused_names import facade
+from penstock.core.times import Duration as Duration, Instant as Instant, Time as Time
 
-__all__ = ["Duration", "Instant", "Time"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 from penstock.core.types import (
-    BasicArrayTypeInfo,
-    BasicType,
-    BasicTypeInfo,
-    DateTypeInfo,
-    InstantTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PickledBytesTypeInfo,
-    PrimitiveArrayTypeInfo,
-    RowTypeInfo,
-    SqlTimeTypeInfo,
-    TimestampTypeInfo,
-    TimeTypeInfo,
-    TupleTypeInfo,
-    TypeInformation,
-    Types,
+    BasicArrayTypeInfo as BasicArrayTypeInfo,
+    BasicType as BasicType,
+    BasicTypeInfo as BasicTypeInfo,
+    DateTypeInfo as DateTypeInfo,
+    InstantTypeInfo as InstantTypeInfo,
+    ListTypeInfo as ListTypeInfo,
+    MapTypeInfo as MapTypeInfo,
+    ObjectArrayTypeInfo as ObjectArrayTypeInfo,
+    PickledBytesTypeInfo as PickledBytesTypeInfo,
+    PrimitiveArrayTypeInfo as PrimitiveArrayTypeInfo,
+    RowTypeInfo as RowTypeInfo,
+    SqlTimeTypeInfo as SqlTimeTypeInfo,
+    TimestampTypeInfo as TimestampTypeInfo,
+    TimeTypeInfo as TimeTypeInfo,
+    TupleTypeInfo as TupleTypeInfo,
+    TypeInformation as TypeInformation,
+    Types as Types,
 )
 
-__all__ = [
-    "BasicArrayTypeInfo",
-    "BasicType",
-    "BasicTypeInfo",
-    "DateTypeInfo",
-    "InstantTypeInfo",
-    "ListTypeInfo",
-    "MapTypeInfo",
-    "ObjectArrayTypeInfo",
-    "PickledBytesTypeInfo",
-    "PrimitiveArrayTypeInfo",
-    "RowTypeInfo",
-    "SqlTimeTypeInfo",
-    "TimeTypeInfo",
-    "TimestampTypeInfo",
-    "TupleTypeInfo",
-    "TypeInformation",
-    "Types",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.refused_names import names_of
-from penstock.core.row import Row, RowKind
+from penstock.core.refused_names import facade
+from penstock.core.row import Row as Row, RowKind as RowKind
 
-__all__ = ["Row", "RowKind"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 from penstock.operators.watermark_strategy import (
-    TimestampAssigner,
-    WatermarkGenerator,
-    WatermarkOutput,
-    WatermarkStrategy,
+    TimestampAssigner as TimestampAssigner,
+    WatermarkGenerator as WatermarkGenerator,
+    WatermarkOutput as WatermarkOutput,
+    WatermarkStrategy as WatermarkStrategy,
 )
 
-__all__ = [
-    "TimestampAssigner",
-    "WatermarkGenerator",
-    "WatermarkOutput",
-    "WatermarkStrategy",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

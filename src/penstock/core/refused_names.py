@@ -7,6 +7,7 @@ or an attribute of it raises an error that says what to use instead.
 """
 
 from __future__ import annotations
+import __future__
 
 import functools
 import sys
@@ -14,7 +15,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from types import ModuleType
+from typing import Any, Final, NoReturn, TypeVar
 
 from penstock.core.errors import UnsupportedError
 from penstock.core.pyflink_names import (
@@ -25,9 +27,6 @@ from penstock.core.pyflink_names import (
     REFUSED_MODULES,
     SUBMODULES,
 )
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 T = TypeVar("T")
 
@@ -59,12 +58,36 @@ def reason(name: str) -> str | None:
 
 
 def names_of(module: str) -> Callable[[str], Any]:
-    """Makes the `__getattr__` of a public module.
+    """Makes the `__getattr__` of a public module; it also says what `import *` takes.
 
-    It also says what `import *` takes. A module that has names of others lists them in `__all__`,
-    as type checkers ask.
+    That is what the module itself defines. A module that has names of others, too, lists all of
+    them in `__all__`.
     """
     return functools.partial(_find, module.removeprefix(_ROOT))
+
+
+def facade(module: str, also: str = "") -> Callable[[str], Any]:
+    """Makes the `__getattr__` of a module all of whose imports are names that it offers.
+
+    It writes them `import Name as Name`, which tells type checkers the same.
+
+    Args:
+        module: Its name.
+        also: Names for `import *` that other modules have.
+    """
+    find = names_of(module)
+
+    def offered(name: str) -> Any:
+        if name != "__all__":
+            return find(name)
+        return [*also.split(), *filter(_is_offered, vars(sys.modules[module]))]
+
+    def _is_offered(name: str) -> bool:
+        value = vars(sys.modules[module])[name]
+        own = value is facade or isinstance(value, ModuleType | __future__._Feature)
+        return not (name.startswith("_") or own)
+
+    return offered
 
 
 def _find(path: str, name: str) -> Any:

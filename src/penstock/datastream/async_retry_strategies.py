@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 from penstock.operators.async_function import (
-    NO_RETRY_STRATEGY,
-    ExponentialBackoffDelayRetryStrategy,
-    FixedDelayRetryStrategy,
-    NoRetryStrategy,
-    RetryPredicate,
+    NO_RETRY_STRATEGY as NO_RETRY_STRATEGY,
+    ExponentialBackoffDelayRetryStrategy as ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy as FixedDelayRetryStrategy,
+    NoRetryStrategy as NoRetryStrategy,
+    RetryPredicate as RetryPredicate,
 )
 
-__all__ = [
-    "NO_RETRY_STRATEGY",
-    "ExponentialBackoffDelayRetryStrategy",
-    "FixedDelayRetryStrategy",
-    "NoRetryStrategy",
-    "RetryPredicate",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.refused_names import names_of
-from penstock.operators.results import OutputTag
+from penstock.core.refused_names import facade
+from penstock.operators.results import OutputTag as OutputTag
 
-__all__ = ["OutputTag"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 from penstock.state.api import (
-    AggregatingState,
-    AppendingState,
-    BroadcastState,
-    ListState,
-    MapState,
-    MergingState,
-    OperatorStateStore,
-    ReadOnlyBroadcastState,
-    ReducingState,
-    State,
-    ValueState,
+    AggregatingState as AggregatingState,
+    AppendingState as AppendingState,
+    BroadcastState as BroadcastState,
+    ListState as ListState,
+    MapState as MapState,
+    MergingState as MergingState,
+    OperatorStateStore as OperatorStateStore,
+    ReadOnlyBroadcastState as ReadOnlyBroadcastState,
+    ReducingState as ReducingState,
+    State as State,
+    ValueState as ValueState,
 )
 from penstock.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    StateTtlConfig,
-    ValueStateDescriptor,
+    AggregatingStateDescriptor as AggregatingStateDescriptor,
+    ListStateDescriptor as ListStateDescriptor,
+    MapStateDescriptor as MapStateDescriptor,
+    ReducingStateDescriptor as ReducingStateDescriptor,
+    StateDescriptor as StateDescriptor,
+    StateTtlConfig as StateTtlConfig,
+    ValueStateDescriptor as ValueStateDescriptor,
 )
 
-__all__ = [
-    "AggregatingState",
-    "AggregatingStateDescriptor",
-    "AppendingState",
-    "BroadcastState",
-    "ListState",
-    "ListStateDescriptor",
-    "MapState",
-    "MapStateDescriptor",
-    "MergingState",
-    "OperatorStateStore",
-    "ReadOnlyBroadcastState",
-    "ReducingState",
-    "ReducingStateDescriptor",
-    "State",
-    "StateDescriptor",
-    "StateTtlConfig",
-    "ValueState",
-    "ValueStateDescriptor",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,85 +2,51 @@
 
 from __future__ import annotations
 
-from penstock.common.serializer import TypeSerializer
-from penstock.core.refused_names import names_of
+from penstock.common.serializer import TypeSerializer as TypeSerializer
+from penstock.core.refused_names import facade
 from penstock.operators.windows.assigners import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    GlobalWindows,
-    MergingWindowAssigner,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-    WindowAssigner,
+    CountSlidingWindowAssigner as CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner as CountTumblingWindowAssigner,
+    DynamicEventTimeSessionWindows as DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows as DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows as EventTimeSessionWindows,
+    GlobalWindows as GlobalWindows,
+    MergingWindowAssigner as MergingWindowAssigner,
+    ProcessingTimeSessionWindows as ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor as SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows as SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows as SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows as TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows as TumblingProcessingTimeWindows,
+    WindowAssigner as WindowAssigner,
 )
 from penstock.operators.windows.evictors import (
-    CountEvictor,
-    DeltaEvictor,
-    Evictor,
-    TimeEvictor,
-    TimestampedValue,
+    CountEvictor as CountEvictor,
+    DeltaEvictor as DeltaEvictor,
+    Evictor as Evictor,
+    TimeEvictor as TimeEvictor,
+    TimestampedValue as TimestampedValue,
 )
 from penstock.operators.windows.triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountTrigger,
-    DeltaTrigger,
-    EventTimeTrigger,
-    NeverTrigger,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-    Trigger,
-    TriggerResult,
+    ContinuousEventTimeTrigger as ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger as ContinuousProcessingTimeTrigger,
+    CountTrigger as CountTrigger,
+    DeltaTrigger as DeltaTrigger,
+    EventTimeTrigger as EventTimeTrigger,
+    NeverTrigger as NeverTrigger,
+    ProcessingTimeTrigger as ProcessingTimeTrigger,
+    PurgingTrigger as PurgingTrigger,
+    Trigger as Trigger,
+    TriggerResult as TriggerResult,
 )
-from penstock.operators.windows.windows import CountWindow, GlobalWindow, TimeWindow, Window
+from penstock.operators.windows.windows import (
+    CountWindow as CountWindow,
+    GlobalWindow as GlobalWindow,
+    TimeWindow as TimeWindow,
+    Window as Window,
+)
 
-__all__ = [
-    "ContinuousEventTimeTrigger",
-    "ContinuousProcessingTimeTrigger",
-    "CountEvictor",
-    "CountSlidingWindowAssigner",
-    "CountTrigger",
-    "CountTumblingWindowAssigner",
-    "CountWindow",
-    "CountWindowSerializer",
-    "DeltaEvictor",
-    "DeltaTrigger",
-    "DynamicEventTimeSessionWindows",
-    "DynamicProcessingTimeSessionWindows",
-    "EventTimeSessionWindows",
-    "EventTimeTrigger",
-    "Evictor",
-    "GlobalWindow",
-    "GlobalWindowSerializer",
-    "GlobalWindows",
-    "MergingWindowAssigner",
-    "NeverTrigger",
-    "ProcessingTimeSessionWindows",
-    "ProcessingTimeTrigger",
-    "PurgingTrigger",
-    "SessionWindowTimeGapExtractor",
-    "SlidingEventTimeWindows",
-    "SlidingProcessingTimeWindows",
-    "TimeEvictor",
-    "TimeWindow",
-    "TimeWindowSerializer",
-    "TimestampedValue",
-    "Trigger",
-    "TriggerResult",
-    "TumblingEventTimeWindows",
-    "TumblingProcessingTimeWindows",
-    "Window",
-    "WindowAssigner",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)
 
 
 class TimeWindowSerializer(TypeSerializer[TimeWindow]):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.core.refused_names import names_of
-from penstock.metrics.metricbase import Counter, Distribution, Meter, Metric, MetricGroup
+from penstock.core.refused_names import facade
+from penstock.metrics.metricbase import (
+    Counter as Counter,
+    Distribution as Distribution,
+    Meter as Meter,
+    Metric as Metric,
+    MetricGroup as MetricGroup,
+)
 
-__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -18,8 +18,7 @@ from checkpoint_samples import (
     own,
     shared,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.checkpoint.codec import METADATA_MAGIC, decode_manifest, encode_manifest
 from penstock.checkpoint.manifest import (

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from checkpoint_samples import JOB, sha256
 from commit_driver import LAYOUT, LIVE, Driver, sweep
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.orphans import find_orphans, referenced_keys

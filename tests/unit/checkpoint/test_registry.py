@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from checkpoint_samples import keyed, manifest, operator, shared
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.checkpoint.deletion import SharedRegistry
 from penstock.checkpoint.errors import CheckpointError

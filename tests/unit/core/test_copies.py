@@ -11,8 +11,7 @@ import uuid
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.core.copies import snapshot, snapshots
 from penstock.core.row import Row, RowKind

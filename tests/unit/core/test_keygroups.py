@@ -12,8 +12,7 @@ import sys
 import zlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import (

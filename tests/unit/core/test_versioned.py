@@ -7,8 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.core.codec import DamagedError, NewerFormatError, seal
 from penstock.core.errors import PenstockError

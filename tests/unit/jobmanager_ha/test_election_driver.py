@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.core.errors import StateError
-from penstock.core.versioned import Cell, VersionedRecord, encode_record
-from penstock.core.versioned import RecordVersion as Version
+from penstock.core.versioned import Cell, RecordVersion as Version, VersionedRecord, encode_record
 from penstock.files.errors import StorageError
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import SwappedRecord

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK

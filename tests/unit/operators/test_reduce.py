@@ -6,8 +6,7 @@ import collections
 import dataclasses
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.row import Row

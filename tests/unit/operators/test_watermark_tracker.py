@@ -6,8 +6,7 @@ import math
 import pickle
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.operators.source_watermarks import WatermarkMerger, WatermarkValve

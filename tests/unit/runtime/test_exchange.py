@@ -9,8 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.keygroups import key_group

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.spark.homes import Executor, Executors, Home, assigned, homes_of, warn_of_settings
 

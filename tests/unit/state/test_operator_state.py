@@ -7,8 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.common.typeinfo import Types
 from penstock.core.errors import ProgramError, StateError

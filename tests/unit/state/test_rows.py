@@ -7,8 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.core.keygroups import key_group
 from penstock.state.plain_serializer import Pickles, pickle_bytes

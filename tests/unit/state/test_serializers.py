@@ -8,8 +8,7 @@ import decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.core.errors import StateError
 from penstock.core.row import Row, RowKind

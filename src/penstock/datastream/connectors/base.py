@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.connectors.sink import DeliveryGuarantee, Sink
-from penstock.connectors.source import Source
-from penstock.core.refused_names import names_of
+from penstock.connectors.sink import DeliveryGuarantee as DeliveryGuarantee, Sink as Sink
+from penstock.connectors.source import Source as Source
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "DeliveryGuarantee",
-    "Sink",
-    "Source",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

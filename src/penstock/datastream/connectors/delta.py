@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.connectors.lake.sinks import DeltaSink
-from penstock.connectors.lake.source import DeltaSource
-from penstock.core.refused_names import names_of
+from penstock.connectors.lake.sinks import DeltaSink as DeltaSink
+from penstock.connectors.lake.source import DeltaSource as DeltaSource
+from penstock.core.refused_names import facade
 
-__all__ = ["DeltaSink", "DeltaSource"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from penstock.connectors.web.elasticsearch import (
-    Elasticsearch6SinkBuilder,
-    Elasticsearch7SinkBuilder,
-    ElasticsearchEmitter,
-    ElasticsearchSink,
-    ElasticsearchSinkBuilderBase,
-    FlushBackoffType,
+    Elasticsearch6SinkBuilder as Elasticsearch6SinkBuilder,
+    Elasticsearch7SinkBuilder as Elasticsearch7SinkBuilder,
+    ElasticsearchEmitter as ElasticsearchEmitter,
+    ElasticsearchSink as ElasticsearchSink,
+    ElasticsearchSinkBuilderBase as ElasticsearchSinkBuilderBase,
+    FlushBackoffType as FlushBackoffType,
 )
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "Elasticsearch6SinkBuilder",
-    "Elasticsearch7SinkBuilder",
-    "ElasticsearchEmitter",
-    "ElasticsearchSink",
-    "ElasticsearchSinkBuilderBase",
-    "FlushBackoffType",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

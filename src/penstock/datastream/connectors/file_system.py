@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory
-from penstock.connectors.file_sink.encoders import Encoder
+from penstock.connectors.file_sink.bulk_outputs import BulkWriterFactory as BulkWriterFactory
+from penstock.connectors.file_sink.encoders import Encoder as Encoder
 from penstock.connectors.file_sink.rolling import (
-    BucketAssigner,
-    DefaultRollingPolicy,
-    OnCheckpointRollingPolicy,
-    OutputFileConfig,
-    RollingPolicy,
+    BucketAssigner as BucketAssigner,
+    DefaultRollingPolicy as DefaultRollingPolicy,
+    OnCheckpointRollingPolicy as OnCheckpointRollingPolicy,
+    OutputFileConfig as OutputFileConfig,
+    RollingPolicy as RollingPolicy,
 )
 from penstock.connectors.file_sink.sink import (
-    FileCompactor,
-    FileCompactStrategy,
-    FileSink,
-    StreamingFileSink,
+    FileCompactor as FileCompactor,
+    FileCompactStrategy as FileCompactStrategy,
+    FileSink as FileSink,
+    StreamingFileSink as StreamingFileSink,
 )
-from penstock.connectors.files.formats import BulkFormat, StreamFormat
+from penstock.connectors.files.formats import BulkFormat as BulkFormat, StreamFormat as StreamFormat
 from penstock.connectors.files.source import (
-    FileEnumeratorProvider,
-    FileSource,
-    FileSourceBuilder,
-    FileSplitAssignerProvider,
+    FileEnumeratorProvider as FileEnumeratorProvider,
+    FileSource as FileSource,
+    FileSourceBuilder as FileSourceBuilder,
+    FileSplitAssignerProvider as FileSplitAssignerProvider,
 )
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "BucketAssigner",
-    "BulkFormat",
-    "BulkWriterFactory",
-    "DefaultRollingPolicy",
-    "Encoder",
-    "FileCompactStrategy",
-    "FileCompactor",
-    "FileEnumeratorProvider",
-    "FileSink",
-    "FileSource",
-    "FileSourceBuilder",
-    "FileSplitAssignerProvider",
-    "OnCheckpointRollingPolicy",
-    "OutputFileConfig",
-    "RollingPolicy",
-    "StreamFormat",
-    "StreamingFileSink",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.connectors.hybrid import HybridSource, HybridSourceBuilder
-from penstock.core.refused_names import names_of
+from penstock.connectors.hybrid import (
+    HybridSource as HybridSource,
+    HybridSourceBuilder as HybridSourceBuilder,
+)
+from penstock.core.refused_names import facade
 
-__all__ = ["HybridSource", "HybridSourceBuilder"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.connectors.lake.sinks import IcebergSink
-from penstock.connectors.lake.source import IcebergSource
-from penstock.core.refused_names import names_of
+from penstock.connectors.lake.sinks import IcebergSink as IcebergSink
+from penstock.connectors.lake.source import IcebergSource as IcebergSource
+from penstock.core.refused_names import facade
 
-__all__ = ["IcebergSink", "IcebergSource"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

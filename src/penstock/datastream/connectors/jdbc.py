@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.connectors.jdbc.client import JdbcConnectionOptions
-from penstock.connectors.jdbc.sink import JdbcSink
-from penstock.connectors.jdbc.source import JdbcSource, JdbcSourceBuilder
-from penstock.connectors.jdbc.writing import JdbcExecutionOptions
-from penstock.core.refused_names import names_of
+from penstock.connectors.jdbc.client import JdbcConnectionOptions as JdbcConnectionOptions
+from penstock.connectors.jdbc.sink import JdbcSink as JdbcSink
+from penstock.connectors.jdbc.source import (
+    JdbcSource as JdbcSource,
+    JdbcSourceBuilder as JdbcSourceBuilder,
+)
+from penstock.connectors.jdbc.writing import JdbcExecutionOptions as JdbcExecutionOptions
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "JdbcConnectionOptions",
-    "JdbcExecutionOptions",
-    "JdbcSink",
-    "JdbcSource",
-    "JdbcSourceBuilder",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

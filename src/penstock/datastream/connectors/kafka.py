@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from penstock.connectors.kafka.offsets import (
-    KafkaOffsetResetStrategy,
-    KafkaOffsetsInitializer,
-    KafkaTopicPartition,
+    KafkaOffsetResetStrategy as KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer as KafkaOffsetsInitializer,
+    KafkaTopicPartition as KafkaTopicPartition,
 )
 from penstock.connectors.kafka.older import (
-    FlinkKafkaConsumer,
-    FlinkKafkaConsumerBase,
-    FlinkKafkaProducer,
-    FlinkKafkaProducerBase,
-    Semantic,
+    FlinkKafkaConsumer as FlinkKafkaConsumer,
+    FlinkKafkaConsumerBase as FlinkKafkaConsumerBase,
+    FlinkKafkaProducer as FlinkKafkaProducer,
+    FlinkKafkaProducerBase as FlinkKafkaProducerBase,
+    Semantic as Semantic,
 )
-from penstock.connectors.kafka.records import KafkaRecord, KafkaRecordDeserializationSchema
+from penstock.connectors.kafka.records import (
+    KafkaRecord as KafkaRecord,
+    KafkaRecordDeserializationSchema as KafkaRecordDeserializationSchema,
+)
 from penstock.connectors.kafka.serializers import (
-    KafkaPartitioner,
-    KafkaProducerRecord,
-    KafkaRecordSerializationSchema,
-    KafkaRecordSerializationSchemaBuilder,
-    KafkaSinkContext,
-    KafkaTopicSelector,
+    KafkaPartitioner as KafkaPartitioner,
+    KafkaProducerRecord as KafkaProducerRecord,
+    KafkaRecordSerializationSchema as KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder as KafkaRecordSerializationSchemaBuilder,
+    KafkaSinkContext as KafkaSinkContext,
+    KafkaTopicSelector as KafkaTopicSelector,
 )
-from penstock.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
-from penstock.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
-from penstock.core.refused_names import names_of
+from penstock.connectors.kafka.sink import (
+    KafkaSink as KafkaSink,
+    KafkaSinkBuilder as KafkaSinkBuilder,
+)
+from penstock.connectors.kafka.source import (
+    KafkaSource as KafkaSource,
+    KafkaSourceBuilder as KafkaSourceBuilder,
+)
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "FlinkKafkaConsumer",
-    "FlinkKafkaConsumerBase",
-    "FlinkKafkaProducer",
-    "FlinkKafkaProducerBase",
-    "KafkaOffsetResetStrategy",
-    "KafkaOffsetsInitializer",
-    "KafkaPartitioner",
-    "KafkaProducerRecord",
-    "KafkaRecord",
-    "KafkaRecordDeserializationSchema",
-    "KafkaRecordSerializationSchema",
-    "KafkaRecordSerializationSchemaBuilder",
-    "KafkaSink",
-    "KafkaSinkBuilder",
-    "KafkaSinkContext",
-    "KafkaSource",
-    "KafkaSourceBuilder",
-    "KafkaTopicPartition",
-    "KafkaTopicSelector",
-    "Semantic",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connectors.generator import NumberSequenceSource
-from penstock.core.refused_names import names_of
+from penstock.connectors.generator import NumberSequenceSource as NumberSequenceSource
+from penstock.core.refused_names import facade
 
-__all__ = ["NumberSequenceSource"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

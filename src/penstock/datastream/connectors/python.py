@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.connectors.custom import PythonSource, Timestamped, Watermark
-from penstock.connectors.demo_events import DemoEventSource
-from penstock.connectors.generator import DataGeneratorSource
-from penstock.connectors.spark import SparkSink
-from penstock.connectors.user_sink import PythonSink, SinkContext, SinkFunction
+from penstock.connectors.custom import (
+    PythonSource as PythonSource,
+    Timestamped as Timestamped,
+    Watermark as Watermark,
+)
+from penstock.connectors.demo_events import DemoEventSource as DemoEventSource
+from penstock.connectors.generator import DataGeneratorSource as DataGeneratorSource
+from penstock.connectors.spark import SparkSink as SparkSink
+from penstock.connectors.user_sink import (
+    PythonSink as PythonSink,
+    SinkContext as SinkContext,
+    SinkFunction as SinkFunction,
+)
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "DataGeneratorSource",
-    "DemoEventSource",
-    "PythonSink",
-    "PythonSource",
-    "SinkContext",
-    "SinkFunction",
-    "SparkSink",
-    "Timestamped",
-    "Watermark",
-]
+__getattr__ = facade(__name__)

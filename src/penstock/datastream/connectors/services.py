@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connectors.web.services import HttpSink, RedisSink
+from penstock.connectors.web.services import HttpSink as HttpSink, RedisSink as RedisSink
+from penstock.core.refused_names import facade
 
-__all__ = ["HttpSink", "RedisSink"]
+__getattr__ = facade(__name__)

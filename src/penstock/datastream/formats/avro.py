@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from penstock.connectors.file_sink.bulk_outputs import AvroBulkWriters
-from penstock.connectors.files.block_formats import AvroFormat, AvroInputFormat
+from penstock.connectors.file_sink.bulk_outputs import AvroBulkWriters as AvroBulkWriters
+from penstock.connectors.files.block_formats import (
+    AvroFormat as AvroFormat,
+    AvroInputFormat as AvroInputFormat,
+)
 from penstock.connectors.formats.avro_rows import (
-    AvroRowDeserializationSchema,
-    AvroRowSerializationSchema,
-    AvroSchema,
-    GenericRecordAvroTypeInfo,
+    AvroRowDeserializationSchema as AvroRowDeserializationSchema,
+    AvroRowSerializationSchema as AvroRowSerializationSchema,
+    AvroSchema as AvroSchema,
+    GenericRecordAvroTypeInfo as GenericRecordAvroTypeInfo,
 )
 from penstock.connectors.formats.schema_registry import (
-    ConfluentRegistryAvroDeserializationSchema,
-    ConfluentRegistryAvroSerializationSchema,
+    ConfluentRegistryAvroDeserializationSchema as ConfluentRegistryAvroDeserializationSchema,
+    ConfluentRegistryAvroSerializationSchema as ConfluentRegistryAvroSerializationSchema,
 )
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "AvroBulkWriters",
-    "AvroFormat",
-    "AvroInputFormat",
-    "AvroRowDeserializationSchema",
-    "AvroRowSerializationSchema",
-    "AvroSchema",
-    "ConfluentRegistryAvroDeserializationSchema",
-    "ConfluentRegistryAvroSerializationSchema",
-    "GenericRecordAvroTypeInfo",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

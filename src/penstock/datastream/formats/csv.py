@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from penstock.connectors.files.csv_schema import (
-    CsvBulkWriters,
-    CsvReaderFormat,
-    CsvSchema,
-    CsvSchemaBuilder,
+    CsvBulkWriters as CsvBulkWriters,
+    CsvReaderFormat as CsvReaderFormat,
+    CsvSchema as CsvSchema,
+    CsvSchemaBuilder as CsvSchemaBuilder,
 )
 from penstock.connectors.formats.csv_rows import (
-    CsvRowDeserializationSchema,
-    CsvRowSerializationSchema,
+    CsvRowDeserializationSchema as CsvRowDeserializationSchema,
+    CsvRowSerializationSchema as CsvRowSerializationSchema,
 )
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "CsvBulkWriters",
-    "CsvReaderFormat",
-    "CsvRowDeserializationSchema",
-    "CsvRowSerializationSchema",
-    "CsvSchema",
-    "CsvSchemaBuilder",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.connectors.formats.json_output import JsonRowSerializationSchema
-from penstock.connectors.formats.json_rows import JsonRowDeserializationSchema
-from penstock.core.refused_names import names_of
+from penstock.connectors.formats.json_output import (
+    JsonRowSerializationSchema as JsonRowSerializationSchema,
+)
+from penstock.connectors.formats.json_rows import (
+    JsonRowDeserializationSchema as JsonRowDeserializationSchema,
+)
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "JsonRowDeserializationSchema",
-    "JsonRowSerializationSchema",
-]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

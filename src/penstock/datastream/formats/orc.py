@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.connectors.file_sink.bulk_outputs import OrcBulkWriters
-from penstock.connectors.files.block_formats import OrcFormat
-from penstock.core.refused_names import names_of
+from penstock.connectors.file_sink.bulk_outputs import OrcBulkWriters as OrcBulkWriters
+from penstock.connectors.files.block_formats import OrcFormat as OrcFormat
+from penstock.core.refused_names import facade
 
-__all__ = ["OrcBulkWriters", "OrcFormat"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.connectors.file_sink.bulk_outputs import ParquetBulkWriters
-from penstock.connectors.files.parquet_format import ParquetColumnarRowInputFormat
-from penstock.core.refused_names import names_of
+from penstock.connectors.file_sink.bulk_outputs import ParquetBulkWriters as ParquetBulkWriters
+from penstock.connectors.files.parquet_format import (
+    ParquetColumnarRowInputFormat as ParquetColumnarRowInputFormat,
+)
+from penstock.core.refused_names import facade
 
-__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
-
-__getattr__ = names_of(__name__)
+__getattr__ = facade(__name__)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from penstock.connectors.formats.protobuf_rows import (
-    ProtobufRowDeserializationSchema,
-    ProtobufRowSerializationSchema,
-    ProtobufSchema,
+    ProtobufRowDeserializationSchema as ProtobufRowDeserializationSchema,
+    ProtobufRowSerializationSchema as ProtobufRowSerializationSchema,
+    ProtobufSchema as ProtobufSchema,
 )
+from penstock.core.refused_names import facade
 
-__all__ = [
-    "ProtobufRowDeserializationSchema",
-    "ProtobufRowSerializationSchema",
-    "ProtobufSchema",
-]
+__getattr__ = facade(__name__)

@@ -6,8 +6,7 @@ import functools
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from window_driver import Driver
 
 from penstock.core.errors import PenstockError, ProgramError

@@ -6,8 +6,7 @@ import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from window_model import aligned
 
 from penstock.core.errors import ProgramError
