@@ -187,8 +187,8 @@ def test_source_module(path: Path) -> None:
 def test_public_module_lists_its_names(path: Path) -> None:
     """`__all__` has no name twice; that it is sorted is ruff's RUF022.
 
-    What a module itself defines is public without a list; a facade writes `import Name as Name`, and
-    for other names of others mypy wants one.
+    What a module itself defines is public without a list, and what a facade imports as
+    `Name as Name`; for other names of others mypy wants one.
     """
     assignments = [
         node.value

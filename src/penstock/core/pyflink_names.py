@@ -17,7 +17,8 @@ _CODECS: Final = (
 _INTERNAL: Final = "it is internal to PyFlink; operators are internal here too"
 _LATENCY: Final = "latency is in the metrics of each epoch; see /metrics"
 _NOT_KEPT: Final = (
-    "results are not kept for later jobs; write them with a FileSink and read them again"
+    "results are not kept for later jobs; write the stream with sink_to(FileSink...) and read it "
+    "again with a FileSource"
 )
 _BUILDER: Final = "call for_row_format() or for_bulk_format(), which return the builder"
 _NO_TABLES: Final = (

@@ -6,12 +6,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from penstock.core.errors import ProgramError, UnsupportedError
-from penstock.core.refused_names import names_of
+from penstock.core.refused_names import earlier_keywords, names_of
 from penstock.core.times import Duration, to_millis
 from penstock.datastream.checkpoint_storage import CheckpointStorage, storage_of
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from penstock.datastream.missing_methods import earlier_keywords
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import Hints, earlier_keywords
 from penstock.core.times import to_millis
 from penstock.datastream.callables import as_process_join_function, key_groups
-from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.windowed_stream import WindowSettings
 from penstock.operators.adapters import as_instance
 from penstock.operators.functions import (

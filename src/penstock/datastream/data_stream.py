@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from penstock.core.errors import ProgramError
-from penstock.core.refused_names import names_of
+from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.refused_names import earlier_keywords, names_of, refuses_methods
 from penstock.core.types import TypeInformation, checked_type
 from penstock.datastream.callables import (
     as_keyed_process_function,
@@ -28,7 +28,6 @@ from penstock.datastream.connected_streams import (
     IntervalJoinedStreams,
     JoinedStreams,
 )
-from penstock.datastream.missing_methods import RefusedMethods, earlier_keywords
 from penstock.datastream.sinks import CloseableIterator, EndOfStream
 from penstock.datastream.stream_view import DataStreamSink, FieldAggregates, PartitionedStream
 from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
@@ -76,7 +75,8 @@ __all__ = [
 __getattr__ = names_of(__name__)
 
 
-class DataStream(RefusedMethods, PartitionedStream, EndOfStream):
+@refuses_methods
+class DataStream(PartitionedStream, EndOfStream):
     """A stream of records."""
 
     # ---- one record at a time ----
@@ -333,6 +333,13 @@ class DataStream(RefusedMethods, PartitionedStream, EndOfStream):
             [3, 7]
         """
         return AllWindowedStream(self, window_assigner)
+
+    def iterate(self, *_: Any, **__: Any) -> NoReturn:
+        raise UnsupportedError(
+            "iterate() feeds results back into a stream; Flink 2 has dropped it, and Penstock has "
+            "never had it. Keep what goes round in keyed state and step on with timers, or write "
+            "it where a source of the job reads it again, such as a watched directory."
+        )
 
     # ---- for the other classes of this package ----
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from penstock.core.errors import ProgramError, UnsupportedError
+from penstock.core.refused_names import Hints, earlier_keywords
 from penstock.core.times import to_millis
 from penstock.datastream.checkpoint_config import CheckpointConfig, checked_enum
 from penstock.datastream.execution_mode import RuntimeExecutionMode, TimeCharacteristic
-from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.program import (
     Program,
     checked_max_parallelism,

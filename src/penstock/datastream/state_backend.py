@@ -6,13 +6,12 @@ from enum import Enum
 from typing import ClassVar, Final
 
 from penstock.core.errors import ProgramError
-from penstock.core.refused_names import names_of, refuses_methods
+from penstock.core.refused_names import earlier_keywords, names_of, refuses_methods
 from penstock.datastream.checkpoint_storage import (
     AsSettings,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
-from penstock.datastream.missing_methods import earlier_keywords
 
 __getattr__ = names_of(__name__)
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import Hints
 from penstock.core.times import to_millis
 from penstock.core.types import TypeInformation, Types
-from penstock.datastream.missing_methods import Hints
 from penstock.datastream.notebook import graph_svg
 from penstock.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.graph.nodes import (

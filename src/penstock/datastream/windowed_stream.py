@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from penstock.core.errors import ProgramError
+from penstock.core.refused_names import Hints, earlier_keywords
 from penstock.core.times import to_millis
 from penstock.core.types import TypeInformation, Types
 from penstock.datastream.callables import (
@@ -15,7 +16,6 @@ from penstock.datastream.callables import (
     as_window_function,
     one_key,
 )
-from penstock.datastream.missing_methods import Hints, earlier_keywords
 from penstock.datastream.stream_view import FieldAggregates
 from penstock.graph.nodes import KeyGroups
 from penstock.operators.results import OutputTag, as_output_tag
