@@ -196,8 +196,7 @@ class ExecutionConfig:
         self, restart_strategy_configuration: RestartStrategyConfiguration
     ) -> ExecutionConfig:
         """Says what happens after a failure, as the environment's method of that name does."""
-        for key, value in restart_strategy_configuration.settings.items():
-            self._configuration.set(key, value)
+        restart_strategy_configuration.put_into(self._configuration)
         return self
 
     def __eq__(self, other: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.configuration import AsSettings
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of
 from penstock.core.times import format_millis, to_millis
@@ -17,21 +18,15 @@ __getattr__ = names_of(__name__)
 _PREFIX = "restart-strategy."
 
 
-class RestartStrategyConfiguration:
+class RestartStrategyConfiguration(AsSettings):
     """A restart strategy as the settings that it stands for."""
 
     def __init__(self, description: str, settings: dict[str, str]) -> None:
+        super().__init__(settings)
         self._description = description
-        self.settings = settings
 
     def get_description(self) -> str:
         return self._description
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.settings == self.settings
-
-    def __hash__(self) -> int:
-        return hash(tuple(sorted(self.settings.items())))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._description})"

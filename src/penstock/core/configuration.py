@@ -286,6 +286,26 @@ class Configuration:
         return f"Configuration({', '.join(pairs)})"
 
 
+class AsSettings:
+    """Something that a program says, as the settings that it stands for."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.settings = settings
+
+    def put_into(self, configuration: Configuration) -> None:
+        for key, value in self.settings.items():
+            configuration.set(key, value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.settings == self.settings
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.settings.items())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.settings})"
+
+
 def _rank(setting: Setting) -> Rank:
     return setting.rank
 

@@ -171,8 +171,7 @@ class CheckpointConfig:
                 f"set_checkpoint_storage() takes a CheckpointStorage, not {storage!r}; for a "
                 "directory use set_checkpoint_storage_dir()."
             )
-        for key, value in storage.settings.items():
-            self._configuration.set(key, value)
+        storage.put_into(self._configuration)
         return self
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from penstock.core.configuration import AsSettings
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import names_of
 
@@ -14,22 +15,6 @@ __getattr__ = names_of(__name__)
 
 _PREFIX: Final = "execution.checkpointing."
 _MAX_STATE: Final = "penstock.checkpoint.max-state-size"
-
-
-class AsSettings:
-    """Something as the settings that it stands for."""
-
-    def __init__(self, settings: dict[str, str]) -> None:
-        self.settings = settings
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.settings == self.settings
-
-    def __hash__(self) -> int:
-        return hash(tuple(sorted(self.settings.items())))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.settings})"
 
 
 class CheckpointStorage(AsSettings):

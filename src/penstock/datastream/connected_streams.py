@@ -44,7 +44,7 @@ from penstock.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
     from penstock.core.types import TypeInformation
-    from penstock.datastream.data_stream import DataStream, KeyedStream
+    from penstock.datastream.data_stream import DataStream
     from penstock.operators.functions import ProcessJoinFunction
     from penstock.operators.windows.assigners import WindowAssigner
 
@@ -69,7 +69,23 @@ class BroadcastStream:
         return f"BroadcastStream({self.input_stream!r}, states: {names})"
 
 
-class BroadcastConnectedStream:
+class _TwoStreams:
+    """Two streams that one operator will take; each step to it returns the next one."""
+
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        self._first = first
+        self._second = second
+
+    def _then(self, name: str, spec: Any, output_type: Any, **settings: Any) -> DataStream:
+        """Appends the operator and returns its output."""
+        inputs = self._first._inputs + self._second._second_inputs()
+        return self._first._append(name, spec, inputs, output_type, **settings)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._first!r}, {self._second!r})"
+
+
+class BroadcastConnectedStream(_TwoStreams):
     """A stream, keyed or not, beside a broadcast one."""
 
     def __init__(
@@ -78,6 +94,7 @@ class BroadcastConnectedStream:
         broadcast_stream: BroadcastStream,
         broadcast_state_descriptors: Sequence[MapStateDescriptor],
     ) -> None:
+        super().__init__(non_broadcast_stream, broadcast_stream.input_stream)
         self.non_broadcast_stream = non_broadcast_stream
         self.broadcast_stream = broadcast_stream
         self.broadcast_state_descriptors = list(broadcast_state_descriptors)
@@ -122,19 +139,15 @@ class BroadcastConnectedStream:
         spec = BroadcastProcessSpec(func, descriptors)
         return self._then("Co-Process-Broadcast", spec, output_type)
 
-    def _then(self, name: str, spec: Any, output_type: Any) -> DataStream:
-        stream = self.non_broadcast_stream
-        inputs = stream._inputs + self.broadcast_stream.input_stream._second_inputs()
-        return stream._append(name, spec, inputs, output_type)
-
     def __repr__(self) -> str:
         return f"BroadcastConnectedStream({self.non_broadcast_stream!r}, {self.broadcast_stream!r})"
 
 
-class ConnectedStreams(Hints):
+class ConnectedStreams(_TwoStreams, Hints):
     """Two streams whose operator keeps one state for both."""
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        super().__init__(stream1, stream2)
         self.stream1 = stream1
         self.stream2 = stream2
 
@@ -237,13 +250,6 @@ class ConnectedStreams(Hints):
             )
         return first
 
-    def _then(self, name: str, spec: Any, output_type: Any) -> DataStream:
-        inputs = self.stream1._inputs + self.stream2._second_inputs()
-        return self.stream1._append(name, spec, inputs, output_type)
-
-    def __repr__(self) -> str:
-        return f"ConnectedStreams({self.stream1!r}, {self.stream2!r})"
-
 
 class _WithKeys(KeyedCoProcessFunction):
     """A `CoProcessFunction` on keyed streams."""
@@ -284,25 +290,10 @@ class _WithKeysAndState(_WithKeys, CheckpointedFunction):
 # first.join(second).where(key).equal_to(key).window(assigner).apply(function)
 
 
-class _Pair:
-    """Two streams on their way to a join or a co-group; each step returns the next one."""
-
-    _is_join = True
-
-    def __init__(self, first: DataStream, second: DataStream, *, is_join: bool) -> None:
-        self._first = first
-        self._second = second
-        self._is_join = is_join
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._first!r}, {self._second!r})"
-
-
-class JoinedStreams(_Pair):
+class JoinedStreams(_TwoStreams):
     """Two streams whose records are paired."""
 
-    def __init__(self, first: DataStream, second: DataStream) -> None:
-        super().__init__(first, second, is_join=self._is_join)
+    _is_join = True
 
     def where(self, key_selector: Any, key_type: TypeInformation | None = None) -> PairedByOneKey:
         """Sets the key of the first stream."""
@@ -314,6 +305,14 @@ class CoGroupedStreams(JoinedStreams):
     """Two streams whose records are grouped."""
 
     _is_join = False
+
+
+class _Pair(_TwoStreams):
+    """Two streams on their way to a join or a co-group."""
+
+    def __init__(self, first: DataStream, second: DataStream, *, is_join: bool) -> None:
+        super().__init__(first, second)
+        self._is_join = is_join
 
 
 class PairedByOneKey(_Pair):
@@ -333,12 +332,12 @@ class PairedByKeys(_Pair):
         return WindowedPairs(self, window_assigner)
 
 
-class WindowedPairs(WindowSettings):
+class WindowedPairs(_Pair, WindowSettings):
     """Two streams with keys and windows."""
 
     def __init__(self, pair: PairedByKeys, window_assigner: WindowAssigner) -> None:
-        super().__init__(window_assigner)
-        self._first, self._second, self._is_join = pair._first, pair._second, pair._is_join
+        _Pair.__init__(self, pair._first, pair._second, is_join=pair._is_join)
+        WindowSettings.__init__(self, window_assigner)
 
     def apply(
         self,
@@ -354,13 +353,8 @@ class WindowedPairs(WindowSettings):
         """
         spec = self._window_spec(PairContents(), self._pair_function(function))
         name = "Join" if self._is_join else "CoGroup"
-        return self._first._append(
-            f"{name}-{self._window_name}",
-            spec,
-            self._first._inputs + self._second._second_inputs(),
-            output_type,
-            description=self._describe(name, function),
-        )
+        description = self._describe(name, function)
+        return self._then(f"{name}-{self._window_name}", spec, output_type, description=description)
 
     def _pair_function(self, function: Any) -> PairFunction:
         if not self._is_join:
@@ -370,12 +364,8 @@ class WindowedPairs(WindowSettings):
         return JoinPairs(function)
 
 
-class IntervalJoinedStreams:
+class IntervalJoinedStreams(_TwoStreams):
     """Two keyed streams; `between` comes next."""
-
-    def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
-        self._left = left
-        self._right = right
 
     def between(self, lower_bound: Any, upper_bound: Any) -> IntervalBounds:
         """Sets the bounds of `right time - left time`, both inclusive; spans or milliseconds."""
@@ -386,7 +376,7 @@ class IntervalJoinedStreams:
                 f"between() got the lower bound {lower_ms} ms above the upper bound {upper_ms} ms; "
                 "swap them."
             )
-        return IntervalBounds(self._left, self._right, lower_ms, upper_ms)
+        return IntervalBounds(self._first, self._second, lower_ms, upper_ms)
 
     def in_event_time(self) -> IntervalJoinedStreams:
         """Changes nothing: interval joins are by event time."""
@@ -399,12 +389,11 @@ class IntervalJoinedStreams:
         )
 
 
-class IntervalBounds:
+class IntervalBounds(_TwoStreams):
     """Two keyed streams and the bounds between their records."""
 
-    def __init__(self, left: KeyedStream, right: KeyedStream, lower_ms: int, upper_ms: int) -> None:
-        self._left = left
-        self._right = right
+    def __init__(self, left: DataStream, right: DataStream, lower_ms: int, upper_ms: int) -> None:
+        super().__init__(left, right)
         self._lower_ms = lower_ms
         self._upper_ms = upper_ms
         self._lower_inclusive = True
@@ -447,5 +436,4 @@ class IntervalBounds:
             self._left_late_tag,
             self._right_late_tag,
         )
-        inputs = self._left._inputs + self._right._second_inputs()
-        return self._left._append("Interval Join", spec, inputs, output_type)
+        return self._then("Interval Join", spec, output_type)

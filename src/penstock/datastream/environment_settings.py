@@ -347,8 +347,7 @@ class EnvironmentSettings(Hints):
                 f"set_state_backend() takes a StateBackend, not {state_backend!r:.80}. Use "
                 "HashMapStateBackend() or EmbeddedRocksDBStateBackend()."
             )
-        for key, value in state_backend.settings.items():
-            self._configuration.set(key, value)
+        state_backend.put_into(self._configuration)
         return self
 
     def get_state_backend(self) -> StateBackend:
@@ -398,8 +397,7 @@ class EnvironmentSettings(Hints):
                 f"set_restart_strategy() takes one of RestartStrategies, not "
                 f"{restart_strategy!r:.80}."
             )
-        for key, value in restart_strategy.settings.items():
-            self._configuration.set(key, value)
+        restart_strategy.put_into(self._configuration)
         return self
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar, Final
 
+from penstock.core.configuration import AsSettings
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import earlier_keywords, names_of, refuses_methods
 from penstock.datastream.checkpoint_storage import (
-    AsSettings,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )

@@ -100,8 +100,10 @@ class WindowSettings(Hints):
         self._late_data_output_tag = as_output_tag(output_tag)
         return self
 
+    _is_all: ClassVar[bool] = False
+
     def _window_spec(
-        self, contents: ContentsSpec | None = None, function: Any = None, *, is_all: bool = False
+        self, contents: ContentsSpec | None = None, function: Any = None
     ) -> WindowSpec:
         """Returns the operator; called after every setting, so that errors come at their line."""
         return WindowSpec(
@@ -112,7 +114,7 @@ class WindowSettings(Hints):
             late_tag=self._late_data_output_tag,
             contents=contents or Buffer(),
             function=function,
-            is_all=is_all,
+            is_all=self._is_all,
         )
 
     @property
@@ -269,7 +271,19 @@ class _WindowedStream(WindowSettings, FieldAggregates):
     def _append(
         self, contents: ContentsSpec, function: Any, output_type: Any, shown: Any
     ) -> DataStream:
-        raise NotImplementedError
+        stream = self._stream
+        settings: dict[str, Any] = {}
+        if self._is_all:
+            stream = stream._repartition(KeyGroups(one_key))
+            settings = {"parallelism": 1, "is_parallel": False}
+        return stream._append(
+            self._window_name,
+            self._window_spec(contents, function),
+            stream._inputs,
+            output_type,
+            description=self._describe("AllWindow" if self._is_all else "Window", shown),
+            **settings,
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._window_assigner!r} over {self._stream!r})"
@@ -284,37 +298,13 @@ class WindowedStream(_WindowedStream):
     def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner) -> None:
         super().__init__(keyed_stream, window_assigner)
 
-    def _append(
-        self, contents: ContentsSpec, function: Any, output_type: Any, shown: Any
-    ) -> DataStream:
-        return self._stream._append(
-            self._window_name,
-            self._window_spec(contents, function),
-            self._stream._inputs,
-            output_type,
-            description=self._describe("Window", shown),
-        )
-
 
 class AllWindowedStream(_WindowedStream):
     """Windows over all records; they run in one subtask."""
 
     _as_window_function = staticmethod(as_all_window_function)
     _as_process_window_function = staticmethod(as_process_all_window_function)
-
-    def _append(
-        self, contents: ContentsSpec, function: Any, output_type: Any, shown: Any
-    ) -> DataStream:
-        one_subtask = self._stream._repartition(KeyGroups(one_key))
-        return self._stream._append(
-            self._window_name,
-            self._window_spec(contents, function, is_all=True),
-            one_subtask._inputs,
-            output_type,
-            description=self._describe("AllWindow", shown),
-            parallelism=1,
-            is_parallel=False,
-        )
+    _is_all = True
 
 
 def function_name(function: Any) -> str:
