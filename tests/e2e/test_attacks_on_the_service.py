@@ -20,7 +20,7 @@ from service_kit import Manager
 
 from penstock.cli.report import NoManagerError
 from penstock.cli.rest_client import RestClient
-from penstock.rest.token_file import CHALLENGE_HEADER, PROOF_HEADER, find_token, proof, token_path
+from penstock.rest.trust import CHALLENGE_HEADER, PROOF_HEADER, find_token, proof, token_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from penstock.cli.report import NoManagerError, RequestFailedError
 from penstock.core.times import jittered
-from penstock.rest.token_file import TLS_ADVICE as TLS_IN_CLEAR, has_proved, is_loopback
+from penstock.rest.trust import TLS_ADVICE as TLS_IN_CLEAR, has_proved, is_loopback
 
 LEADER_HEADER: Final = "X-Penstock-Leader"
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024

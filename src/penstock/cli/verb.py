@@ -27,8 +27,7 @@ from penstock.core.config_file import load_configuration
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import PenstockError
 from penstock.core.options import canonical_key, remark
-from penstock.core.tls import client_context, rest_scheme
-from penstock.rest.token_file import find_token
+from penstock.rest.trust import client_context, find_token, rest_scheme
 
 _YARN: Final = (
     "is for YARN sessions of Flink; jobs run on any Spark master here: set "

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from penstock.core.errors import ConfigurationError, EnvironmentError_, install_extra
 from penstock.core.redaction import SecretlessFormatter
 from penstock.core.times import SystemClock
-from penstock.core.tls import rest_scheme
 from penstock.files.urls import canonical_url
 from penstock.inspection.pages import SnapshotPages
 from penstock.job.application import Application, job_id_of
@@ -40,7 +39,7 @@ from penstock.jobmanager.high_availability.coordination import open_high_availab
 from penstock.jobmanager.job_intake import DirectoryLock
 from penstock.jobmanager.processes import DriverLauncher
 from penstock.launch.local import address_for_people
-from penstock.rest.token_file import TLS_ADVICE, is_loopback
+from penstock.rest.trust import TLS_ADVICE, is_loopback, rest_scheme
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration

@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlsplit
 
 from starlette.exceptions import HTTPException
 
-from penstock.rest.token_file import CHALLENGE_HEADER, PROOF_HEADER, PROOF_PATH, proof
+from penstock.rest.trust import CHALLENGE_HEADER, PROOF_HEADER, PROOF_PATH, proof
 
 if TYPE_CHECKING:
     from penstock.rest.settings import RestSettings

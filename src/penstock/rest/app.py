@@ -20,8 +20,7 @@ from penstock.rest import (
     routes_submission,
 )
 from penstock.rest.access import Guard
-from penstock.rest.context import RestContext, install_errors
-from penstock.rest.event_hub import EventHub
+from penstock.rest.context import EventHub, RestContext, install_errors
 from penstock.rest.leader import ToLeader
 from penstock.version import __version__
 

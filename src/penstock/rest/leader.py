@@ -16,9 +16,8 @@ from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from penstock.core.tls import client_context
 from penstock.rest.context import LEADER_HEADER, problem
-from penstock.rest.token_file import TLS_ADVICE, has_proved, is_loopback
+from penstock.rest.trust import TLS_ADVICE, client_context, has_proved, is_loopback
 
 if TYPE_CHECKING:
     from penstock.jobmanager.dispatching import Dispatcher

@@ -18,13 +18,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.core.errors import ConfigurationError
 from penstock.rest.app import create_app
-from penstock.rest.token_file import remove_token, token_path, write_token
+from penstock.rest.trust import remove_token, token_path, write_token
 
 if TYPE_CHECKING:
     import asyncio
 
     from penstock.jobmanager.dispatching import Dispatcher
-    from penstock.rest.event_hub import EventHub
+    from penstock.rest.context import EventHub
     from penstock.rest.settings import RestSettings
 
 _log = logging.getLogger("penstock.rest")

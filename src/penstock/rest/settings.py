@@ -9,8 +9,7 @@ from typing import Any, Final, Protocol
 
 from penstock.core.configuration import Configuration
 from penstock.core.errors import ConfigurationError
-from penstock.core.tls import server_files
-from penstock.rest.token_file import is_loopback, read_token
+from penstock.rest.trust import is_loopback, read_token, server_files
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_PACKAGE_BYTES: Final = 256 * 1024 * 1024

@@ -27,7 +27,7 @@ from penstock.datastream.connectors.kafka import (
     KafkaSource,
 )
 from penstock.launch import local
-from penstock.rest.token_file import find_token
+from penstock.rest.trust import find_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

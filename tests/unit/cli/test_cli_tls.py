@@ -11,11 +11,11 @@ from command_line import penstock
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
 from penstock.core.times import SystemClock
-from penstock.core.tls import server_files
 from penstock.jobmanager.dispatcher import DispatcherSettings, JobDispatcher
 from penstock.jobmanager.processes import DriverLauncher
 from penstock.rest.server import open_server
 from penstock.rest.settings import rest_settings
+from penstock.rest.trust import server_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from penstock.common import Configuration
 from penstock.core.errors import ConfigurationError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.launch import local
-from penstock.rest.token_file import find_token
+from penstock.rest.trust import find_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.core.errors import ConfigurationError
-from penstock.rest.token_file import (
+from penstock.rest.trust import (
     find_token,
     is_loopback,
     read_token,

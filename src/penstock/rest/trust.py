@@ -1,4 +1,4 @@
-"""The manager's token: where it lies, and whom it is shown to.
+"""How clients and the job manager trust each other: its token, and TLS.
 
 1. `penstock jobmanager` makes a token at its start, in a file that only its own user can read;
    commands of that user find it by the port. A token file that is configured counts for any place.
@@ -7,6 +7,8 @@
 3. The proof is an HMAC of the token over the client's random challenge and the port that is bound,
    so a process cannot have it answered by a job manager on another port. Client and server use the
    connection of the proof for the request: no other process can take that over.
+
+4. TLS is from PEM files in `security.ssl.rest.*`.
 
 The standard library is enough for this, so the command line can import it.
 """
@@ -17,6 +19,7 @@ import contextlib
 import hmac
 import os
 import secrets
+import ssl
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,6 +29,8 @@ from penstock.files.private import make_private, replace_file
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
+
+    from penstock.core.configuration import Configuration
 
 MIN_CHARACTERS: Final = 16
 CHALLENGE_HEADER: Final = "X-Penstock-Challenge"
@@ -179,3 +184,63 @@ def _check_directory(directory: Path) -> None:
             "place for the token of the REST interface. Remove it, or set XDG_RUNTIME_DIR."
         )
     directory.chmod(0o700)
+
+
+_TLS: Final = "security.ssl.rest."
+_CERTIFICATE: Final = f"{_TLS}certificate"
+_KEY: Final = f"{_TLS}private-key"
+_AUTHORITY: Final = f"{_TLS}ca-certificate"
+
+
+def rest_scheme(configuration: Configuration) -> str:
+    """Returns `https` when the REST interface speaks TLS, else `http`."""
+    return "https" if configuration.get_boolean(f"{_TLS}enabled") else "http"
+
+
+def server_files(configuration: Configuration) -> tuple[str, str] | None:
+    """Returns the files of certificate chain and private key; None without TLS.
+
+    Raises:
+        ConfigurationError: They are not set, cannot be read, or do not fit together.
+    """
+    if rest_scheme(configuration) == "http":
+        return None
+    certificate = configuration.get_string(_CERTIFICATE)
+    key = configuration.get_string(_KEY)
+    if not (certificate and key):
+        raise ConfigurationError(
+            f"{_TLS}enabled is true, and {_KEY if certificate else _CERTIFICATE} is not set. "
+            f"Name the PEM files of the certificate and of its key in {_CERTIFICATE} and {_KEY}."
+        )
+    try:
+        # An empty password, since OpenSSL would ask the terminal for one.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, lambda: b"")
+    except OSError as error:
+        raise ConfigurationError(
+            f"TLS cannot be served with {certificate} and {key}: {_reason(error)}. Both must be "
+            "PEM files that this user may read, the key without a password and that of the "
+            "certificate."
+        ) from None
+    return certificate, key
+
+
+def client_context(configuration: Configuration) -> ssl.SSLContext:
+    """Returns whom a client trusts: one authority, or the certificate itself, or the system's.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
+    """
+    authority = configuration.get_string(_AUTHORITY) or configuration.get_string(_CERTIFICATE)
+    try:
+        return ssl.create_default_context(cafile=authority or None)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{_AUTHORITY} is {authority}, which cannot be used: {_reason(error)}. It must be a "
+            "PEM file."
+        ) from None
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "it is no PEM").replace("_", " ").lower()
+    return error.strerror or str(error)
