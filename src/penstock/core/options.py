@@ -8,7 +8,7 @@ a misspelt one is found by its nearest match.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 KINDS: Final = ("string", "integer", "float", "boolean", "duration", "size", "list", "map", "enum")
@@ -68,32 +68,7 @@ _CHECKPOINTING: Final = (
         "20 kb",
         ("state.storage.fs.memory-threshold", "state.backend.fs.memory-threshold"),
     ),
-    Option(
-        _CP + "write-buffer-size",
-        "size",
-        "4096",
-        ("state.storage.fs.write-buffer-size", "state.backend.fs.write-buffer-size"),
-        note="Penstock chooses how much it writes at once",
-    ),
     Option(_CP + "incremental", "boolean", "false", ("state.backend.incremental",)),
-    Option(
-        _CP + "snapshot-compression",
-        "boolean",
-        "false",
-        note="state files are compressed by their own format",
-    ),
-    Option(
-        _CP + "local-backup.enabled",
-        "boolean",
-        "false",
-        ("state.backend.local-recovery",),
-        note=_ALWAYS_LOCAL,
-    ),
-    Option(
-        _CP + "local-backup.dirs",
-        deprecated=("taskmanager.state.local.root-dirs",),
-        note=_ALWAYS_LOCAL,
-    ),
     Option(_CP + "interval-during-backlog", "duration"),
     Option(
         _CP + "checkpoints-after-tasks-finish",
@@ -101,45 +76,12 @@ _CHECKPOINTING: Final = (
         "true",
         (_CP + "checkpoints-after-tasks-finish.enabled",),
     ),
-    Option(
-        _CP + "cleaner.parallel-mode",
-        "boolean",
-        "true",
-        ("state.checkpoint.cleaner.parallel-mode",),
-        note="Penstock chooses how many files it deletes at once",
-    ),
-    Option(_CP + "unaligned.enabled", "boolean", "false", (_CP + "unaligned",), note=_ALIGNED),
-    Option(_CP + "unaligned.forced", "boolean", "false", note=_ALIGNED),
-    Option(
-        _CP + "aligned-checkpoint-timeout",
-        "duration",
-        "0 ms",
-        (_CP + "alignment-timeout",),
-        note=_ALIGNED,
-    ),
 )
 
 _STATE: Final = (
     Option("state.backend.type", "enum", "hashmap", ("state.backend",), ("hashmap", "rocksdb")),
     Option("state.backend.rocksdb.localdir", deprecated=("state.backend.rocksdb.checkpointdir",)),
-    Option(
-        "state.backend.rocksdb.checkpoint.transfer.thread.num",
-        "integer",
-        "4",
-        note="Penstock chooses how many files travel at once",
-    ),
     Option("state.backend.rocksdb.memory.fixed-per-slot", "size"),
-    Option(
-        "state.backend.rocksdb.predefined-options",
-        default="DEFAULT",
-        note="RocksDB is tuned by Penstock itself",
-    ),
-    Option(
-        "state.changelog.enabled",
-        "boolean",
-        "false",
-        note="changes are logged per epoch already; the setting changes nothing",
-    ),
     Option(_RECOVERY + "path", deprecated=("execution.savepoint.path",)),
     Option(
         _RECOVERY + "ignore-unclaimed-state",
@@ -154,16 +96,9 @@ _STATE: Final = (
         ("execution.savepoint-restore-mode",),
         ("CLAIM", "NO_CLAIM", "LEGACY"),
     ),
-    Option(_RECOVERY + "from-local", "boolean", "false", note=_ALWAYS_LOCAL),
     Option("penstock.state.allow-pickle", "boolean", "true"),
     Option("penstock.state.local.shared", "boolean"),
     Option("penstock.checkpoint.orphan-ttl", "duration", "24 h"),
-    Option(
-        "penstock.checkpoint.max-state-size",
-        "size",
-        "5 mb",
-        note="the memory of the process is the bound of what `JobManagerCheckpointStorage` keeps",
-    ),
 )
 
 _PIPELINE: Final = (
@@ -173,40 +108,11 @@ _PIPELINE: Final = (
     Option(
         "pipeline.operator-chaining.enabled", "boolean", "true", ("pipeline.operator-chaining",)
     ),
-    Option(
-        "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
-        "boolean",
-        "true",
-        note="operators are chained when no record has to travel between them",
-    ),
-    Option(
-        "pipeline.auto-watermark-interval",
-        "duration",
-        "200 ms",
-        note="watermarks follow every batch of records; generators of your own are asked once "
-        "per epoch",
-    ),
     Option("pipeline.auto-generate-uids", "boolean", "true"),
     Option("pipeline.global-job-parameters", "map"),
     Option("pipeline.object-reuse", "boolean", "false"),
     Option(
         "execution.runtime-mode", "enum", "STREAMING", choices=("STREAMING", "BATCH", "AUTOMATIC")
-    ),
-    Option(
-        "execution.attached",
-        "boolean",
-        "false",
-        note="execute() waits for the job, execute_async() does not",
-    ),
-    Option(
-        "execution.shutdown-on-attached-exit", "boolean", "false", note="give -sae to penstock run"
-    ),
-    Option(
-        "execution.buffer-timeout.interval",
-        "duration",
-        "100 ms",
-        ("execution.buffer-timeout",),
-        note="records travel once per epoch; penstock.epoch.target-duration bounds their delay",
     ),
     Option("penstock.epoch.interval", "duration", "0 ms"),
     Option("penstock.epoch.target-duration", "duration", "1 s"),
@@ -267,13 +173,6 @@ _CLUSTER: Final = (
         )
     ),
     Option("penstock.high-availability.lease-timeout", "duration", "15 s"),
-    Option(
-        _HA + "jobmanager.port",
-        "string",
-        "0",
-        ("recovery.jobmanager.port",),
-        note="job managers have no port of their own beside that of REST; set rest.bind-port",
-    ),
     Option("rest.address", default="localhost", deprecated=("jobmanager.rpc.address",)),
     Option("rest.bind-address", default="127.0.0.1"),
     Option("rest.port", "integer", "8081", ("jobmanager.web.port", "web.port")),
@@ -286,26 +185,7 @@ _CLUSTER: Final = (
     Option("web.cancel.enable", "boolean", "true"),
     Option("web.checkpoints.history", "integer", "10", ("jobmanager.web.checkpoints.history",)),
     Option("web.refresh-interval", "duration", "3 s", ("jobmanager.web.refresh-interval",)),
-    Option("web.exception-history-size", "integer", "16", note="the last 16 failures are kept"),
-    Option(
-        "jobmanager.archive.fs.dir", note="ended jobs are kept in penstock.jobmanager.directory"
-    ),
-    Option(
-        "heartbeat.interval",
-        "duration",
-        "10 s",
-        note=_EXECUTORS + "spark.executor.heartbeatInterval instead",
-    ),
-    Option(
-        "heartbeat.timeout", "duration", "50 s", note=_EXECUTORS + "spark.network.timeout instead"
-    ),
     Option("task.cancellation.timeout", "duration", "3 min"),
-    Option(
-        "task.cancellation.interval",
-        "duration",
-        "30 s",
-        note="a cancelled job is interrupted at once, and again until it ends",
-    ),
     Option("io.tmp.dirs", deprecated=("taskmanager.tmp.dirs",)),
     Option("penstock.spark.master", default="local[*]"),
     Option("penstock.spark.share-classes", "boolean", "true"),
@@ -348,11 +228,93 @@ _STORAGE: Final = (
     Option("azure.endpoint"),
 )
 
+_SILENT: Final[dict[str, tuple[Option, ...]]] = {
+    "Penstock chooses how much it writes at once": (
+        Option(
+            _CP + "write-buffer-size",
+            "size",
+            "4096",
+            ("state.storage.fs.write-buffer-size", "state.backend.fs.write-buffer-size"),
+        ),
+    ),
+    "state files are compressed by their own format": (
+        Option(_CP + "snapshot-compression", "boolean", "false"),
+    ),
+    _ALWAYS_LOCAL: (
+        Option(_CP + "local-backup.enabled", "boolean", "false", ("state.backend.local-recovery",)),
+        Option(_CP + "local-backup.dirs", deprecated=("taskmanager.state.local.root-dirs",)),
+        Option(_RECOVERY + "from-local", "boolean", "false"),
+    ),
+    "Penstock chooses how many files it deletes at once": (
+        Option(
+            _CP + "cleaner.parallel-mode",
+            "boolean",
+            "true",
+            ("state.checkpoint.cleaner.parallel-mode",),
+        ),
+    ),
+    _ALIGNED: (
+        Option(_CP + "unaligned.enabled", "boolean", "false", (_CP + "unaligned",)),
+        Option(_CP + "unaligned.forced", "boolean", "false"),
+        Option(
+            _CP + "aligned-checkpoint-timeout", "duration", "0 ms", (_CP + "alignment-timeout",)
+        ),
+    ),
+    "Penstock chooses how many files travel at once": (
+        Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "integer", "4"),
+    ),
+    "RocksDB is tuned by Penstock itself": (
+        Option("state.backend.rocksdb.predefined-options", default="DEFAULT"),
+    ),
+    "changes are logged per epoch already; the setting changes nothing": (
+        Option("state.changelog.enabled", "boolean", "false"),
+    ),
+    "the memory of the process is the bound of what `JobManagerCheckpointStorage` keeps": (
+        Option("penstock.checkpoint.max-state-size", "size", "5 mb"),
+    ),
+    "operators are chained when no record has to travel between them": (
+        Option(
+            "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
+            "boolean",
+            "true",
+        ),
+    ),
+    "watermarks follow every batch of records; generators of your own are asked once per epoch": (
+        Option("pipeline.auto-watermark-interval", "duration", "200 ms"),
+    ),
+    "execute() waits for the job, execute_async() does not": (
+        Option("execution.attached", "boolean", "false"),
+    ),
+    "give -sae to penstock run": (
+        Option("execution.shutdown-on-attached-exit", "boolean", "false"),
+    ),
+    "records travel once per epoch; penstock.epoch.target-duration bounds their delay": (
+        Option(
+            "execution.buffer-timeout.interval", "duration", "100 ms", ("execution.buffer-timeout",)
+        ),
+    ),
+    "job managers have no port of their own beside that of REST; set rest.bind-port": (
+        Option(_HA + "jobmanager.port", "string", "0", ("recovery.jobmanager.port",)),
+    ),
+    "the last 16 failures are kept": (Option("web.exception-history-size", "integer", "16"),),
+    "ended jobs are kept in penstock.jobmanager.directory": (Option("jobmanager.archive.fs.dir"),),
+    _EXECUTORS + "spark.executor.heartbeatInterval instead": (
+        Option("heartbeat.interval", "duration", "10 s"),
+    ),
+    _EXECUTORS + "spark.network.timeout instead": (
+        Option("heartbeat.timeout", "duration", "50 s"),
+    ),
+    "a cancelled job is interrupted at once, and again until it ends": (
+        Option("task.cancellation.interval", "duration", "30 s"),
+    ),
+}
+"""Settings that change nothing, by the reason."""
+
 OPTIONS: Final = {
     option.key: option
     for group in (_CHECKPOINTING, _STATE, _STORAGE, _PIPELINE, _RESTARTS, _CLUSTER)
     for option in group
-}
+} | {option.key: replace(option, note=note) for note, group in _SILENT.items() for option in group}
 """Every setting by its key."""
 
 DEPRECATED: Final = {old: option for option in OPTIONS.values() for old in option.deprecated}
