@@ -329,6 +329,19 @@ def import_path(file: str) -> str:
     return str(path if is_archive or holds_modules else path.parent)
 
 
+def checked_number(value: int, what: str, least: int, most: int | None = None) -> int:
+    """Returns a whole number within bounds that a program has set.
+
+    Raises:
+        ProgramError: It is none; the text says what was set.
+    """
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if is_number and value >= least and (most is None or value <= most):
+        return value
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+    raise ProgramError(f"{what} was set to {value!r}; it must be a whole number {bounds}.")
+
+
 def to_text(value: Any) -> str:
     """Returns a value as a configuration file would hold it."""
     if isinstance(value, bool):

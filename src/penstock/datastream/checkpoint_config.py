@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+from penstock.core.configuration import checked_number
 from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.refused_names import earlier_keywords, names_of
 from penstock.core.times import Duration, to_millis
@@ -50,12 +51,7 @@ class CheckpointConfig:
         return self._set(key, f"{millis} ms")
 
     def _set_number(self, key: str, value: int, least: int) -> CheckpointConfig:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ProgramError(
-                f"{_PREFIX}{key} was set to {value!r}; it must be a whole number of at least "
-                f"{least}."
-            )
-        return self._set(key, value)
+        return self._set(key, checked_number(value, _PREFIX + key, least))
 
     # ---- whether, how often, how long ----
 

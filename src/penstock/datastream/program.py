@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.source import Boundedness
 from penstock.connectors.spark import SparkSource
+from penstock.core.configuration import checked_number
 from penstock.core.errors import ProgramError
 from penstock.core.keygroups import LIMIT_MAX_PARALLELISM
 from penstock.core.times import MAX_TIMESTAMP
@@ -35,8 +35,6 @@ from penstock.state.descriptors import ValueStateDescriptor
 
 if TYPE_CHECKING:
     from penstock.operators.runtime_context import RuntimeContext
-
-_UID_HASH = re.compile(r"[0-9a-f]{32}")
 
 
 class Program:
@@ -99,46 +97,6 @@ class Program:
         self.nodes = {}
         self.executed()
 
-    def set_uid(self, node_id: int, uid: str) -> None:
-        """Names the state of a node."""
-        checked_text(uid, "a uid")
-        for other in self.pending().values():
-            if other.uid == uid and other.node_id != node_id:
-                raise ProgramError(
-                    f"uid '{uid}' is already that of operator '{other.name}'; a uid names the "
-                    f"state of exactly one operator. Give '{self.nodes[node_id].name}' another."
-                )
-        self.change(node_id, uid=uid)
-
-    def set_uid_hash(self, node_id: int, uid_hash: str) -> None:
-        """Names the state of a node by the hash that a log of an older job shows."""
-        if not isinstance(uid_hash, str) or not _UID_HASH.fullmatch(uid_hash.lower()):
-            raise ProgramError(
-                f"a uid hash has 32 hexadecimal digits, but got {uid_hash!r}. For a name of your "
-                'own use .uid("...").'
-            )
-        self.change(node_id, uid_hash=uid_hash.lower())
-
-    def set_parallelism(self, node_id: int, parallelism: int) -> None:
-        """Sets the number of subtasks; -1 goes back to the environment's."""
-        node = self.nodes[node_id]
-        if parallelism == -1 and not isinstance(parallelism, bool):
-            self.change(node_id, parallelism=None)
-            return
-        checked_parallelism(parallelism, f"the parallelism of '{node.name}'")
-        if not node.is_parallel and parallelism != 1:
-            raise ProgramError(
-                f"the parallelism of '{node.name}' was set to {parallelism}, but it cannot run in "
-                "parallel; it must stay 1. For windows, key_by(...).window(...) runs in parallel."
-            )
-        self.change(node_id, parallelism=parallelism)
-
-    def set_max_parallelism(self, node_id: int, max_parallelism: int) -> None:
-        """Sets the number of key groups."""
-        name = self.nodes[node_id].name
-        checked_max_parallelism(max_parallelism, f"the max parallelism of '{name}'")
-        self.change(node_id, max_parallelism=max_parallelism)
-
 
 def checked_text(text: str, what: str) -> str:
     """Returns a name or uid that is a text and not empty."""
@@ -149,25 +107,12 @@ def checked_text(text: str, what: str) -> str:
 
 def checked_parallelism(parallelism: int, what: str) -> int:
     """Returns a parallelism of at least 1."""
-    if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
-        raise ProgramError(
-            f"{what} was set to {parallelism!r}; it must be a whole number of at least 1."
-        )
-    return parallelism
+    return checked_number(parallelism, what, 1)
 
 
 def checked_max_parallelism(max_parallelism: int, what: str) -> int:
     """Returns a max parallelism within Flink's limits."""
-    if (
-        isinstance(max_parallelism, bool)
-        or not isinstance(max_parallelism, int)
-        or not 1 <= max_parallelism <= LIMIT_MAX_PARALLELISM
-    ):
-        raise ProgramError(
-            f"{what} was set to {max_parallelism!r}; it must be a whole number from 1 to "
-            f"{LIMIT_MAX_PARALLELISM}."
-        )
-    return max_parallelism
+    return checked_number(max_parallelism, what, 1, LIMIT_MAX_PARALLELISM)
 
 
 # `RuntimeExecutionMode.BATCH`: the results of bounded input, without what led to them.

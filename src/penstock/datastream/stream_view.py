@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import Hints
 from penstock.core.times import to_millis
 from penstock.core.types import TypeInformation, Types
 from penstock.datastream.notebook import graph_svg
+from penstock.datastream.program import (
+    checked_max_parallelism,
+    checked_parallelism,
+    checked_text,
+)
 from penstock.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.graph.nodes import (
     Chaining,
@@ -35,6 +41,9 @@ if TYPE_CHECKING:
     from penstock.datastream.data_stream import DataStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.operators.functions import KeySelector, Partitioner
+
+
+_UID_HASH: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class NodeSettings:
@@ -70,9 +79,7 @@ class NodeSettings:
             >>> env.from_collection([1]).map(str).name("to text").get_name()
             'to text'
         """
-        if not isinstance(name, str) or not name.strip():
-            raise ProgramError(f"a name is a text that is not empty, but got {name!r}.")
-        return self._change(name=name)
+        return self._change(name=checked_text(name, "a name"))
 
     def uid(self, uid: str) -> Self:
         """Names the operator's state in checkpoints and savepoints; set it on everything stateful.
@@ -82,8 +89,15 @@ class NodeSettings:
         Example:
             >>> counts = env.from_collection([1]).key_by(abs).sum().uid("counts")
         """
-        self._environment._program.set_uid(self._own_node_id(), uid)
-        return self
+        checked_text(uid, "a uid")
+        node = self._node
+        for other in self._environment._program.pending().values():
+            if other.uid == uid and other.node_id != node.node_id:
+                raise ProgramError(
+                    f"uid '{uid}' is already that of operator '{other.name}'; a uid names the "
+                    f"state of exactly one operator. Give '{node.name}' another."
+                )
+        return self._change(uid=uid)
 
     def set_uid_hash(self, uid_hash: str) -> Self:
         """Names the operator's state by the hash that an earlier job logged; a last resort.
@@ -92,17 +106,29 @@ class NodeSettings:
             >>> hashed = "2e588ce1c86a9d46e2e85186773ce4fd"
             >>> counts = env.from_collection([1]).key_by(abs).sum().set_uid_hash(hashed)
         """
-        self._environment._program.set_uid_hash(self._own_node_id(), uid_hash)
-        return self
+        if not isinstance(uid_hash, str) or not _UID_HASH.fullmatch(uid_hash.lower()):
+            raise ProgramError(
+                f"a uid hash has 32 hexadecimal digits, but got {uid_hash!r}. For a name of your "
+                'own use .uid("...").'
+            )
+        return self._change(uid_hash=uid_hash.lower())
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Sets the number of subtasks of this operator.
+        """Sets the number of subtasks of this operator; -1 goes back to the environment's.
 
         Example:
             >>> parallel = env.from_collection([1]).rebalance().map(str).set_parallelism(2)
         """
-        self._environment._program.set_parallelism(self._own_node_id(), parallelism)
-        return self
+        node = self._node
+        if parallelism == -1 and not isinstance(parallelism, bool):
+            return self._change(parallelism=None)
+        checked_parallelism(parallelism, f"the parallelism of '{node.name}'")
+        if not node.is_parallel and parallelism != 1:
+            raise ProgramError(
+                f"the parallelism of '{node.name}' was set to {parallelism}, but it cannot run in "
+                "parallel; it must stay 1. For windows, key_by(...).window(...) runs in parallel."
+            )
+        return self._change(parallelism=parallelism)
 
     def set_description(self, description: str) -> Self:
         """Sets the longer text that the plan shows.
@@ -153,8 +179,8 @@ class StreamSettings(NodeSettings):
         Example:
             >>> counts = env.from_collection([1]).key_by(abs).sum().set_max_parallelism(64)
         """
-        self._environment._program.set_max_parallelism(self._own_node_id(), max_parallelism)
-        return self
+        checked_max_parallelism(max_parallelism, f"the max parallelism of '{self._node.name}'")
+        return self._change(max_parallelism=max_parallelism)
 
     def force_non_parallel(self) -> Self:
         """Fixes parallelism and max parallelism of this operator at 1.
