@@ -302,9 +302,9 @@ class JobDispatcher(Dispatcher):
             with self._lock:
                 if not self._is_known(job):
                     return
-                ending = job.look(self._random())
-            if ending is not None:
-                if ending.status.is_globally_terminal_state():
+                has_ended = job.look(self._random())
+            if has_ended:
+                if job.status.is_globally_terminal_state():
                     self._clean_ups.begin(job, lambda: self._note_end(job))
                 self._forget_surplus()
             self._troubles.pop(job.job_id, None)

@@ -15,6 +15,7 @@ import msgspec
 from penstock.checkpoint.snapshot_load import load_snapshot
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError, PenstockError, ProgramError, StateError
+from penstock.core.job import JobStatus
 from penstock.files.errors import FilesError
 from penstock.files.private import make_durable, make_private, replace_file
 from penstock.files.urls import Storages
@@ -67,7 +68,13 @@ def first_record(submission: Submission, job_id: str, now_ms: int) -> JobRecord:
     """Returns what is known of a job when it is submitted."""
     name = submission.program or submission.module or ""
     shown = submission.configuration.get("pipeline.name") or PurePosixPath(name).stem
-    return JobRecord(job_id=job_id, name=shown, submitted_ms=now_ms, changed_ms=now_ms)
+    return JobRecord(
+        job_id=job_id,
+        name=shown,
+        submitted_ms=now_ms,
+        changed_ms=now_ms,
+        timestamps={JobStatus.INITIALIZING: now_ms},
+    )
 
 
 def store(root: Path, record: JobRecord, submission: Submission, package: bytes) -> None:

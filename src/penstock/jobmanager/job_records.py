@@ -63,7 +63,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submitted_ms: int = 0  # Time of the submission.
     status: JobStatus = JobStatus.INITIALIZING
     changed_ms: int = 0  # Time of the last change of status.
-    timestamps: dict[JobStatus, int] = {}  # When each state was last entered.
+    timestamps: dict[JobStatus, int] = {}  # When each state was last entered, in that order.
     ended_ms: int | None = None  # Time of the end.
     error: str | None = None  # Why it failed, for people; the user's frames first.
     error_type: str | None = None  # Name of the exception.

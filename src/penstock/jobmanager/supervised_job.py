@@ -6,10 +6,10 @@ directory say, asks the supervisor what follows, does it, and remembers it in th
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,16 +25,15 @@ from penstock.jobmanager.job_records import (
     ProcessRecord,
     RefusedError,
     counted,
-    restarted,
 )
 from penstock.jobmanager.processes import Child, Launcher, exit_text
 from penstock.jobmanager.restart_strategies import RestartStrategy, restart_strategy
 
 if TYPE_CHECKING:
     from penstock.core.times import Clock
+    from penstock.jobmanager.job_directory import RecordFile
 
 _log = logging.getLogger("penstock.jobmanager")
-_UNSEEN: Final = "The job's process ended while no job manager looked after it."
 
 
 class SupervisedJob:
@@ -60,40 +59,33 @@ class SupervisedJob:
         configuration: Configuration,
     ) -> None:
         self.directory = directory
-        self.record = record
         self._launcher = launcher
         self._clock = clock
         self._attempt_epoch = attempt_epoch
         self._configuration = configuration
         self._child: Child | None = None
-        self._wall_ahead_ms = clock.wall_ms() - clock.monotonic_ms()
         # Of a job that has ended before us, for lists.
         self._status: JobRecord | None = directory.status.read()
-        # Its process may be dead when we first look.
-        self._death: str | None = _UNSEEN if record.attempt else None
         self._kill_reason: str | None = None
         self._is_settled = False
-        self._supervisor = self._supervised(record.status)
-        self._supervisor.has_ended = record.status.is_globally_terminal_state()
+        self._stored = record
+        self._supervisor = supervision.JobSupervisor(
+            record,
+            strategy=self._strategy,
+            cancellation_timeout_ms=self._cancellation_timeout_ms,
+            wall_ahead_ms=clock.wall_ms() - clock.monotonic_ms(),
+        )
 
     def recover(self) -> None:
         """The job was there before this job manager, or this leadership."""
         if not self.has_ended:
-            self._supervisor = self._supervised(JobStatus.RECONCILING, is_recovered=True)
-
-    def _supervised(
-        self, status: JobStatus, *, is_recovered: bool = False
-    ) -> supervision.JobSupervisor:
-        return supervision.JobSupervisor(
-            supervision.JobLifeCycle(self._clock.wall_ms(), status),
-            attempt=self.record.attempt,
-            strategy=self._strategy,
-            cancellation_timeout_ms=self._cancellation_timeout_ms,
-            cancel_requested=self.record.cancel_requested_ms is not None,
-            is_recovered=is_recovered,
-        )
+            self._supervisor.recover(self._clock.wall_ms())
 
     # -- what is known --------------------------------------------------------------------------
+
+    @property
+    def record(self) -> JobRecord:
+        return self._supervisor.record
 
     @property
     def job_id(self) -> str:
@@ -101,7 +93,7 @@ class SupervisedJob:
 
     @property
     def status(self) -> JobStatus:
-        return self._supervisor.life.status
+        return self.record.status
 
     @property
     def has_ended(self) -> bool:
@@ -125,7 +117,6 @@ class SupervisedJob:
         said = self._status
         return msgspec.structs.replace(
             counted(self.record, said),
-            status=self.status,
             tasks={} if said is None else said.tasks,
             last_checkpoint_ms=None if said is None else said.last_checkpoint_ms,
         )
@@ -150,7 +141,7 @@ class SupervisedJob:
                 "job. Ask again when it runs."
             )
         self.directory.make_room()
-        asked = msgspec.structs.replace(command, attempt=self._supervisor.attempt)
+        asked = msgspec.structs.replace(command, attempt=self.record.attempt)
         self.directory.command(trigger_id).write(asked)
 
     def operation(self, trigger_id: str) -> Operation | None:
@@ -160,31 +151,40 @@ class SupervisedJob:
         """Written first and durably: a later job manager must not start the job again."""
         if self.record.cancel_requested_ms is None:
             now_ms = self._clock.wall_ms()
-            self._save(msgspec.structs.replace(self.record, cancel_requested_ms=now_ms))
-        self._supervisor.cancel()
+            self._change(cancel_requested_ms=now_ms)
 
     # -- called by the dispatcher's thread ------------------------------------------------------
 
-    def look(self, random: float) -> supervision.Ending | None:
-        """Does what is due; returns how the job ended, in the look that sees it end."""
-        seen = self._observe()
-        now_ms = self._clock.wall_ms()
-        restarts = self._supervisor.process_restarts
-        instructions = self._supervisor.observe(seen, self._clock.monotonic_ms(), now_ms, random)
-        ending = None
+    def look(self, random: float) -> bool:
+        """Does what is due; says whether the job ended, in the look that sees it end."""
+        # Where its record cannot be stored, nothing has happened, and the next look decides again.
+        before, supervisor = self._supervisor, copy.copy(self._supervisor)
+        times_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
+        instructions = supervisor.observe(self._observe(), *times_ms, random)
+        self._store(supervisor.record)
+        self._supervisor = supervisor
+        if supervisor.death not in {None, before.death}:
+            _log.warning("Job %s restarts: %s", self.job_id, supervisor.death)
         for instruction in instructions:
-            ending = self._obey(instruction) or ending
-        self._note(now_ms, ending, has_died=self._supervisor.process_restarts > restarts)
-        return ending
+            self._obey(instruction)
+        if supervisor.has_ended and not before.has_ended:
+            if self.status is JobStatus.FAILED:
+                _log.error("Job %s has failed: %s", self.job_id, self.record.error)
+            else:
+                _log.info("Job %s is %s.", self.job_id, self.status.name)
+            return True
+        bound_file(self.directory.log)
+        bound_file(self.directory.output)
+        return False
 
     def clean_up_begins(self) -> int:
         """Returns the epoch in which to remove what its processes left: each try has its own."""
         tries = self.record.leftover
-        self._save(msgspec.structs.replace(self.record, leftover=tries + 1))
+        self._change(leftover=tries + 1)
         return self._attempt_epoch(self.record.attempt + tries)
 
     def clean_up_ends(self) -> None:
-        self._save(msgspec.structs.replace(self.record, leftover=0))
+        self._change(leftover=0)
 
     def kill(self) -> None:
         """Kills the process, if one lives: the leadership of this job manager is over."""
@@ -197,22 +197,17 @@ class SupervisedJob:
             processes.kill(found)
 
     def _observe(self) -> supervision.Observation:
-        attempt = self._supervisor.attempt
         is_alive = self._is_alive()
         # After the question whether it lives: the last thing that it does is to say how it ended.
-        end = self.directory.end.read()
-        status = self.directory.status.read()
-        if status is not None and status.attempt == attempt:
-            self._status = status
-        ending = None
-        if end is not None and end.attempt == attempt and attempt > 0:
-            ending = supervision.Ending(end.status, end.error, end.error_type, end.ended_ms)
-        found = supervision.Observation(is_alive, ending=ending, died_how=self._died_how())
-        if status is None or status.attempt != attempt:
-            return found
-        return dataclasses.replace(
-            found, reported=status.status, reported_ms=status.changed_ms, restarts=status.restarts
-        )
+        end = self._said(self.directory.end)
+        said = self._said(self.directory.status)
+        self._status = said or self._status
+        return supervision.Observation(is_alive, said, end, self._died_how())
+
+    def _said(self, file: RecordFile[JobRecord]) -> JobRecord | None:
+        """Returns what the present attempt says in a file."""
+        said = file.read()
+        return said if said is not None and said.attempt == self.record.attempt > 0 else None
 
     def _is_alive(self) -> bool:
         if self._child is not None:
@@ -226,85 +221,46 @@ class SupervisedJob:
             return f"because it was killed: {self._kill_reason}"
         return "" if status is None else exit_text(status)
 
-    def _obey(self, instruction: supervision.Instruction) -> supervision.Ending | None:
+    def _obey(self, instruction: supervision.Instruction) -> None:
         match instruction:
-            case supervision.StartDriver(attempt):
-                self._start(attempt)
+            case supervision.StartDriver(previous_death):
+                self._start(previous_death)
             case supervision.KillDriver(reason):
                 _log.warning("The process of job %s is killed: %s.", self.job_id, reason)
                 self._kill_reason = reason
                 self.kill()
-            case supervision.EndJob(ending):
-                self._log_end(ending)
-                return ending
-        return None
 
-    def _start(self, attempt: int) -> None:
+    def _start(self, previous_death: str | None) -> None:
         # The group of the last one may have members left, and an adopted one may live.
         self.kill()
         self._kill_reason = None
-        record = counted(self.record, self._status)
         self._status = None
-        death, self._death = self._death, None
+        record = self.record
         process = ProcessRecord(
-            attempt=attempt,
-            leader_epoch=self._attempt_epoch(attempt),
-            previous_death=death,
+            attempt=record.attempt,
+            leader_epoch=self._attempt_epoch(record.attempt),
+            previous_death=previous_death,
             restarts=record.restarts,
             failures=record.failures,
         )
-        # Known before the process is: a successor of ours must not give the number again.
-        self._save(msgspec.structs.replace(record, attempt=attempt))
         self.directory.process.write(process)
         submission = self.directory.submission.read()
         configuration = {} if submission is None else submission.configuration
         self._child = self._launcher.start(
-            self.directory, attempt, configuration.get("python.client.executable")
+            self.directory, record.attempt, configuration.get("python.client.executable")
         )
-        _log.info("Job %s: attempt %d starts.", self.job_id, attempt)
+        _log.info("Job %s: attempt %d starts.", self.job_id, record.attempt)
 
-    def _note(self, now_ms: int, ending: supervision.Ending | None, *, has_died: bool) -> None:
-        record, life, asked = self.record, self._supervisor.life, self._supervisor.strategy
-        if has_died and asked is not None:
-            failures = asked.memory.moved(self._wall_ahead_ms)
-            record = restarted(record, self._status, failures)
-        if has_died:
-            self._death = f"The job's process ended {self._died_how() or 'without a word'}."
-            _log.warning("Job %s restarts: %s", self.job_id, self._death)
-        changed = record.status is not life.status
-        known = record.timestamps
-        entered = {status: max(at, known.get(status, 0)) for status, at in life.entered.items()}
-        said = self._status
-        noted = msgspec.structs.replace(
-            record,
-            name=record.name if said is None else said.name or record.name,
-            status=life.status,
-            changed_ms=entered[life.status] if changed else record.changed_ms,
-            timestamps=known | entered,
-        )
-        if ending is not None:
-            ended_ms = ending.ended_ms or now_ms
-            noted = msgspec.structs.replace(
-                noted,
-                ended_ms=ended_ms,
-                leftover=int(ending.is_left_to_us and record.attempt > 0),
-                error=ending.error,
-                error_type=ending.error_type,
-            )
-        if noted != self.record:
-            self._save(noted)
-        bound_file(self.directory.log)
-        bound_file(self.directory.output)
+    def _store(self, record: JobRecord) -> None:
+        """Writes a record down before anything is done: a successor of ours must know of it."""
+        if record != self._stored:
+            self.directory.job.write(record)
+            self._stored = record
 
-    def _save(self, record: JobRecord) -> None:
-        self.directory.job.write(record)
-        self.record = record
-
-    def _log_end(self, ending: supervision.Ending) -> None:
-        if ending.status is JobStatus.FAILED:
-            _log.error("Job %s has failed: %s", self.job_id, ending.error)
-        else:
-            _log.info("Job %s is %s.", self.job_id, self.status.name)
+    def _change(self, **changes: Any) -> None:
+        record = msgspec.structs.replace(self.record, **changes)
+        self._store(record)
+        self._supervisor.record = record
 
     # -- what the job manager itself must know of the job's settings ------------------------------
 
@@ -326,9 +282,7 @@ class SupervisedJob:
         """Makes the strategy that follows the death of a process."""
         configuration = self._settings()
         is_checkpointing = configuration.read("execution.checkpointing.interval") is not None
-        strategy = restart_strategy(configuration, checkpointing=is_checkpointing)
-        strategy.memory = counted(self.record, self._status).failures.moved(-self._wall_ahead_ms)
-        return strategy
+        return restart_strategy(configuration, checkpointing=is_checkpointing)
 
     def _cancellation_timeout_ms(self) -> int:
         """Returns how long a cancellation may take before the process is killed."""

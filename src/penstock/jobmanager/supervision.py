@@ -1,7 +1,8 @@
 """Decides about one job: when its driver process is started, killed, or done. Pure.
 
 It is asked again and again what follows from what is seen: whether the process lives, what its
-driver says, what is to be done with the job. It holds no clock, process or file.
+driver says, what is to be done with the job. It takes the job's record from state to state, and
+holds no clock, process or file.
 
     process gone without an end    restart strategy: start again after a delay, or give up
     end FINISHED, FAILED           the job has ended so
@@ -18,25 +19,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from penstock.core.job import JobStatus
+from penstock.jobmanager.job_records import JobRecord, counted, restarted
 from penstock.jobmanager.restart_strategies import GiveUp, RestartStrategy
 
 KILL_AFTER_END_MS: Final = 30_000
 """How long a process may live on after it has said how its job ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How an attempt ended, as its driver says."""
-
-    status: JobStatus  # FINISHED, CANCELED, FAILED or SUSPENDED.
-    error: str | None = None  # What people read.
-    error_type: str | None = None  # Name of the exception.
-    ended_ms: int | None = None  # Wall time; None for now.
-    # Whether the process could not clean up, as it is dead, or did so for another ending.
-    is_left_to_us: bool = False
+_UNSEEN: Final = "The job's process ended while no job manager looked after it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +37,16 @@ class Observation:
     """What is seen of the present attempt."""
 
     is_alive: bool  # Whether its process lives.
-    # Status that its driver reports; None before it has said anything.
-    reported: JobStatus | None = None
-    reported_ms: int = 0  # Wall time since which that is so.
-    restarts: int = 0  # Restarts that the driver made itself.
-    ending: Ending | None = None  # How the attempt ended; None while the driver has not said so.
+    said: JobRecord | None = None  # The job as its driver said last; None before it said anything.
+    end: JobRecord | None = None  # How the attempt ended; None while the driver has not said so.
     died_how: str = ""  # For people: signal or exit status of a process that is gone.
 
 
 @dataclass(frozen=True, slots=True)
 class StartDriver:
-    """Start the process of this attempt."""
+    """Start the process of the attempt that the record names."""
 
-    attempt: int
+    previous_death: str | None  # How the process before it died, if one did.
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,58 +56,53 @@ class KillDriver:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndJob:
-    """The job has ended for good, or for this job manager."""
-
-    ending: Ending
-
-
-Instruction = StartDriver | KillDriver | EndJob
+Instruction = StartDriver | KillDriver
 
 
 class JobSupervisor:
     """Supervises one job.
 
     Args:
-        life: State of the job; changed here and nowhere else.
-        attempt: The last attempt that was started; 0 before the first.
+        record: What is known of the job.
         strategy: Makes the restart strategy when a process has died: the program's own settings
-            are known by then, and the failures that its driver has seen.
+            are known by then.
         cancellation_timeout_ms: Gives the time that a driver has to obey a cancellation.
-        cancel_requested: Whether a cancellation was asked for before, perhaps of another manager.
-        is_recovered: Whether the job was found by a job manager that has just started. A process
-            that died meanwhile is no failure of the job, so its restart strategy is not asked.
+        wall_ahead_ms: By how much wall time is ahead of the clock of delays.
+
+    Attributes:
+        record: As it became; to be kept before anything is done.
+        has_ended: Whether the job has ended, for good or for this job manager.
+        death: How the last process died, until the next one starts.
     """
 
-    def __init__(  # noqa: PLR0913 - what is known of a job at the start
+    def __init__(
         self,
-        life: JobLifeCycle,
+        record: JobRecord,
         *,
-        attempt: int = 0,
         strategy: Callable[[], RestartStrategy],
         cancellation_timeout_ms: Callable[[], int],
-        cancel_requested: bool = False,
-        is_recovered: bool = False,
+        wall_ahead_ms: int = 0,
     ) -> None:
-        self.life = life
-        self.attempt = attempt
-        self.cancel_requested = cancel_requested
-        self.has_ended = False
-        self.process_restarts = 0
-        self.strategy: RestartStrategy | None = None
-        """The one that was asked last."""
+        self.record = record
+        self.has_ended = record.status.is_globally_terminal_state()
+        # It may be dead when we first look.
+        self.death: str | None = _UNSEEN if record.attempt else None
         self._make_strategy = strategy
         self._timeout_ms = cancellation_timeout_ms
+        self._wall_ahead_ms = wall_ahead_ms
         self._cancelling_since_ms: int | None = None
         self._ended_since_ms: int | None = None
         self._start_at_ms: int | None = None
-        self._is_recovered = is_recovered
+        self._is_recovered = False
         self._seen_restarts = 0
 
-    def cancel(self) -> None:
-        """The job is to end; nothing takes that back."""
-        self.cancel_requested = True
+    def recover(self, wall_ms: int) -> None:
+        """The job was found by a job manager that has just started, or has just come to lead.
+
+        A process that died meanwhile is no failure of the job: no restart strategy is asked.
+        """
+        self._is_recovered = True
+        self.record = _in_state(self.record, JobStatus.RECONCILING, wall_ms)
 
     def observe(
         self, seen: Observation, monotonic_ms: int, wall_ms: int, random: float
@@ -130,12 +115,15 @@ class JobSupervisor:
             wall_ms: Time for people.
             random: From 0 to 1, for the jitter of delays.
         """
+        if seen.said is not None and seen.said.name:
+            self.record = replace(self.record, name=seen.said.name)
         if self.has_ended:
             return self._lingering(seen, monotonic_ms)
-        if self.cancel_requested:
+        if self.record.cancel_requested_ms is not None:
             return self._cancelling(seen, monotonic_ms, wall_ms)
-        if seen.ending is not None:
-            return self._ended(seen.ending, monotonic_ms, wall_ms)
+        if seen.end is not None:
+            self._ended(seen.end, monotonic_ms, wall_ms)
+            return []
         return self._going_on(seen, monotonic_ms, wall_ms, random)
 
     # -- one function per case ------------------------------------------------------------------
@@ -144,68 +132,88 @@ class JobSupervisor:
         self, seen: Observation, monotonic_ms: int, wall_ms: int, random: float
     ) -> list[Instruction]:
         is_recovered, self._is_recovered = self._is_recovered, False
-        if self.attempt == 0 or (is_recovered and not seen.is_alive):
-            return self._start(wall_ms)
+        if self.record.attempt == 0 or (is_recovered and not seen.is_alive):
+            return self._start(seen, wall_ms)
         if self._start_at_ms is not None:
-            return self._start(wall_ms) if monotonic_ms >= self._start_at_ms else []
-        if not seen.is_alive:
-            return self._died(seen, monotonic_ms, wall_ms, random)
-        self._follow(seen, wall_ms)
+            return self._start(seen, wall_ms) if monotonic_ms >= self._start_at_ms else []
+        if seen.is_alive:
+            self._follow(seen.said, wall_ms)
+        else:
+            self._died(seen, monotonic_ms, wall_ms, random)
         return []
 
-    def _start(self, wall_ms: int) -> list[Instruction]:
+    def _start(self, seen: Observation, wall_ms: int) -> list[Instruction]:
+        death, self.death = self.death, None
         self._start_at_ms = None
         self._seen_restarts = 0
-        self.attempt += 1
-        self.enter(JobStatus.CREATED, wall_ms)
-        return [StartDriver(self.attempt)]
+        record = counted(self.record, seen.said)
+        self.record = replace(record, attempt=record.attempt + 1)
+        self._enter(JobStatus.CREATED, wall_ms)
+        return [StartDriver(death)]
 
-    def _follow(self, seen: Observation, wall_ms: int) -> None:
+    def _follow(self, said: JobRecord | None, wall_ms: int) -> None:
         """Moves to what the driver reports, through the states in between."""
-        if self.life.status is JobStatus.RECONCILING:
+        if said is None:
+            return
+        if self.record.status is JobStatus.RECONCILING:
             # It ran on without a job manager, so what it reports has been so for a while.
-            self._seen_restarts = seen.restarts
-            wall_ms = seen.reported_ms or wall_ms
-        if seen.restarts > self._seen_restarts and seen.reported is not JobStatus.RESTARTING:
+            self._seen_restarts = said.restarts
+            wall_ms = said.changed_ms or wall_ms
+        if said.restarts > self._seen_restarts and said.status is not JobStatus.RESTARTING:
             # It happened between two looks.
-            self.enter(JobStatus.RESTARTING, wall_ms)
-        self._seen_restarts = max(seen.restarts, self._seen_restarts)
-        if seen.reported in (JobStatus.RUNNING, JobStatus.RESTARTING):
-            self.enter(seen.reported, wall_ms)
+            self._enter(JobStatus.RESTARTING, wall_ms)
+        self._seen_restarts = max(said.restarts, self._seen_restarts)
+        if said.status in (JobStatus.RUNNING, JobStatus.RESTARTING):
+            self._enter(said.status, wall_ms)
 
-    def _died(
-        self, seen: Observation, monotonic_ms: int, wall_ms: int, random: float
-    ) -> list[Instruction]:
-        how = f"the job's process ended {seen.died_how or 'without a word'}"
-        self.strategy = self._make_strategy()
-        self.enter(JobStatus.FAILING, wall_ms)
-        decision = self.strategy.failed(monotonic_ms, random)
+    def _died(self, seen: Observation, monotonic_ms: int, wall_ms: int, random: float) -> None:
+        how = f"job's process ended {seen.died_how or 'without a word'}"
+        strategy = self._make_strategy()
+        failures = counted(self.record, seen.said).failures
+        strategy.memory = failures.moved(-self._wall_ahead_ms)
+        self._enter(JobStatus.FAILING, wall_ms)
+        decision = strategy.failed(monotonic_ms, random)
         if isinstance(decision, GiveUp):
-            error = f"{how}; the job is not started again: {decision.reason}."
-            ending = Ending(JobStatus.FAILED, error, "JobExecutionError", is_left_to_us=True)
-            return self._ended(ending, monotonic_ms, wall_ms)
-        self.enter(JobStatus.RESTARTING, wall_ms)
-        self.process_restarts += 1
+            error = f"the {how}; the job is not started again: {decision.reason}."
+            self._end(
+                JobStatus.FAILED,
+                monotonic_ms,
+                wall_ms,
+                error=error,
+                error_type="JobExecutionError",
+                leftover=1,
+            )
+            return
+        self._enter(JobStatus.RESTARTING, wall_ms)
+        self.record = restarted(self.record, seen.said, strategy.memory.moved(self._wall_ahead_ms))
+        self.death = f"The {how}."
         self._start_at_ms = monotonic_ms + decision.delay_ms
-        return []
 
-    def _ended(self, ending: Ending, monotonic_ms: int, wall_ms: int) -> list[Instruction]:
-        self.enter(ending.status, ending.ended_ms or wall_ms)
+    def _ended(self, end: JobRecord, monotonic_ms: int, wall_ms: int) -> None:
+        """The job ends as its driver says."""
+        ended_ms = end.ended_ms or wall_ms
+        error, error_type = end.error, end.error_type
+        self._end(end.status, monotonic_ms, ended_ms, error=error, error_type=error_type)
+
+    def _end(self, status: JobStatus, monotonic_ms: int, ended_ms: int, **known: Any) -> None:
+        self._enter(status, ended_ms)
+        self.record = replace(self.record, ended_ms=ended_ms, **known)
         self.has_ended = True
         self._ended_since_ms = monotonic_ms
-        return [EndJob(ending)]
 
     def _cancelling(self, seen: Observation, monotonic_ms: int, wall_ms: int) -> list[Instruction]:
         if self._cancelling_since_ms is None:
             self._cancelling_since_ms = monotonic_ms
-        if seen.ending is not None and seen.ending.status is JobStatus.SUSPENDED:
-            return self._ended(seen.ending, monotonic_ms, wall_ms)
-        if self.life.status is not JobStatus.CANCELLING:
-            self.enter(JobStatus.CANCELLING, wall_ms)
-        if seen.ending is not None or not seen.is_alive:
-            has_cleaned = seen.ending is not None and seen.ending.status is JobStatus.CANCELED
-            ending = Ending(JobStatus.CANCELED, is_left_to_us=not has_cleaned)
-            return self._ended(ending, monotonic_ms, wall_ms)
+        if seen.end is not None and seen.end.status is JobStatus.SUSPENDED:
+            self._ended(seen.end, monotonic_ms, wall_ms)
+            return []
+        self._enter(JobStatus.CANCELLING, wall_ms)
+        if seen.end is not None or not seen.is_alive:
+            # A dead process could not clean up, and one that ended otherwise did not.
+            has_cleaned = seen.end is not None and seen.end.status is JobStatus.CANCELED
+            is_left = self.record.attempt > 0 and not has_cleaned
+            self._end(JobStatus.CANCELED, monotonic_ms, wall_ms, leftover=int(is_left))
+            return []
         timeout_ms = self._timeout_ms()
         if monotonic_ms - self._cancelling_since_ms >= timeout_ms:
             return [
@@ -220,10 +228,10 @@ class JobSupervisor:
             return []
         return [KillDriver("its job has ended, and the process has not")]
 
-    def enter(self, target: JobStatus, wall_ms: int) -> None:
+    def _enter(self, target: JobStatus, wall_ms: int) -> None:
         """Goes to a state on the shortest legal way; stays when there is none."""
-        for status in path_to(self.life.status, target):
-            self.life.move(status, wall_ms)
+        for status in path_to(self.record.status, target):
+            self.record = _in_state(self.record, status, wall_ms)
 
 
 def path_to(start: JobStatus, target: JobStatus) -> list[JobStatus]:
@@ -258,37 +266,8 @@ TRANSITIONS: Final = {
 """Every legal change."""
 
 
-class IllegalTransitionError(AssertionError):
-    """A bug: the job was to go from one state to another that cannot follow."""
-
-
-class JobLifeCycle:
-    """State of one job on one job manager, with the time of every entry."""
-
-    def __init__(self, now_ms: int, status: JobStatus = JobStatus.INITIALIZING) -> None:
-        self.status = status
-        self.entered: dict[JobStatus, int] = {status: now_ms}
-        self._history: list[tuple[int, JobStatus]] = [(now_ms, status)]
-
-    def may_move(self, status: JobStatus) -> bool:
-        """Whether `status` may follow; lets a cancellation that came too late be refused."""
-        return status in TRANSITIONS[self.status]
-
-    def move(self, status: JobStatus, now_ms: int) -> None:
-        """Enters a state.
-
-        Raises:
-            IllegalTransitionError: It cannot follow the present one.
-        """
-        if not self.may_move(status):
-            legal = ", ".join(sorted(each.name for each in TRANSITIONS[self.status])) or "none"
-            raise IllegalTransitionError(
-                f"a job cannot go from {self.status.name} to {status.name}; from "
-                f"{self.status.name} it may go to: {legal}."
-            )
-        self.status = status
-        self.entered[status] = now_ms
-        self._history.append((now_ms, status))
-
-    def story(self) -> list[str]:
-        return [f"{time_ms} {status.name}" for time_ms, status in self._history]
+def _in_state(record: JobRecord, status: JobStatus, wall_ms: int) -> JobRecord:
+    others = {each: at for each, at in record.timestamps.items() if each is not status}
+    entered_ms = max(wall_ms, record.timestamps.get(status, 0))
+    timestamps = {**others, status: entered_ms}
+    return replace(record, status=status, changed_ms=entered_ms, timestamps=timestamps)

@@ -14,7 +14,9 @@ from dispatcher_world import World, package, started, submit
 from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ProgramError
 from penstock.core.job import JobStatus
+from penstock.jobmanager import job_directory
 from penstock.jobmanager.dispatching import NotLeaderError, UnknownJobError
+from penstock.jobmanager.job_directory import JobDirectory
 from penstock.jobmanager.job_records import (
     Command,
     CommandKind,
@@ -131,6 +133,32 @@ def test_a_command_that_cannot_be_written_is_refused(
     assert dispatcher.jobs()[0].status is JobStatus.RUNNING
     dispatcher.trigger(job_id, Command(CommandKind.CANCEL))
     world.wait(lambda: dispatcher.jobs()[0].status is JobStatus.CANCELLING)
+
+
+def test_an_end_that_cannot_be_written_at_first_is_written_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dispatcher = world.dispatcher()
+    job_id = started(world, dispatcher)
+    replace_file, refused = job_directory.replace_file, threading.Event()
+
+    def full(path: Path, data: bytes, **options: bool) -> None:
+        if path.name == "job.json":
+            refused.set()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace_file(path, data, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(job_directory, "replace_file", full)
+        world.launcher.children[job_id, 1].status = -9
+        assert refused.wait(60)
+        assert dispatcher.jobs()[0].status is JobStatus.RUNNING
+    # Also what follows from the end comes then: the clean-up.
+    world.wait(lambda: (job_id, "FAILED", 2) in world.cleaned)
+    record = JobDirectory(world.directory / "jobs" / job_id).job.read()
+    assert record is not None
+    assert record.ended_ms is not None
+    assert "signal 9" in str(record.error)
 
 
 def test_commands_that_are_not_obeyed_before_the_end_have_failed(world: World) -> None:
