@@ -239,13 +239,20 @@ class AsyncWaitLogic(FunctionLogic):
     async def _call_in_time(self, value: Any) -> Any:
         if self._timeout_s is None:
             return await self._call(value)
-        call = asyncio.ensure_future(self._call(value))
+        call = asyncio.ensure_future(self._call_apart(value))
         done, _ = await asyncio.wait({call}, timeout=self._timeout_s)
         if done:
             return call.result()
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         return self.function.timeout(value)
+
+    async def _call_apart(self, value: Any) -> Any:
+        """Calls as a task of its own, out of which these two would end the loop for all calls."""
+        try:
+            return await self._call(value)
+        except (KeyboardInterrupt, SystemExit) as error:
+            raise RuntimeError(f"the asynchronous call raised {error!r}") from error
 
     async def _call(self, value: Any) -> Any:
         attempts = 1

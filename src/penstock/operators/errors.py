@@ -14,7 +14,7 @@ import concurrent.futures._base
 import operator
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import penstock
@@ -81,6 +81,25 @@ class user_code:
             if self._records is not None:
                 record = failing_record(self._values, self._records)
             raise function_error(error, self._context, record, self._what, self._before) from error
+
+
+def results_of(
+    function: Callable[[Any], Any], values: Sequence[Any], records: Iterator[Any]
+) -> list[Any]:
+    """Returns what a user's function returns for each of `values`, at the speed of `map`.
+
+    Args:
+        function: The function.
+        values: The records of a batch.
+        records: An iterator over them, which `user_code` looks at if the function raises.
+    """
+    results = list(map(function, records))
+    while len(results) < len(values):
+        # `map` takes a StopIteration of the function, such as of a `next()` without a default, for
+        # the end, and would lose the rest in silence. The same call outside of it raises.
+        results.append(function(values[len(results)]))
+        results += map(function, records)
+    return results
 
 
 def failing_record(values: Sequence[Any], records: Iterator[Any]) -> str | None:

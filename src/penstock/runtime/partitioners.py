@@ -27,7 +27,7 @@ from penstock.graph.nodes import (
     Rescale,
     Shuffle,
 )
-from penstock.operators.errors import user_code
+from penstock.operators.errors import results_of, user_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -233,7 +233,7 @@ class ByKeyGroup(ByFunction):
         records = iter(batch.values)
         with user_code(self._name, batch.values, records, before="the key selector"):
             try:
-                keys = list(map(self._selector, records))
+                keys = results_of(self._selector, batch.values, records)
             except (TypeError, LookupError) as error:
                 if isinstance(self._selector, operator.itemgetter):
                     raise _no_such_field(self._selector, error) from None

@@ -298,14 +298,15 @@ def test_a_failed_call_fails_an_epoch(harness: Make) -> None:
         operator.wait_for(1)
 
 
+@pytest.mark.parametrize("timeout_ms", [0, 60_000])
 @pytest.mark.parametrize("raised", [asyncio.CancelledError, SystemExit, KeyboardInterrupt])
-def test_no_exception_is_lost(harness: Make, raised: type[BaseException]) -> None:
+def test_no_exception_is_lost(harness: Make, raised: type[BaseException], timeout_ms: int) -> None:
     class Leaves(AsyncFunction):
         async def async_invoke(self, value: int) -> list[int]:
             raise raised
 
     with pytest.raises(UserFunctionError, match=f"raised {raised.__name__}"):
-        harness(Leaves()).process_all(1)
+        harness(Leaves(), timeout_ms).process_all(1)
 
 
 def test_close_cancels_and_then_closes_the_function(harness: Make) -> None:

@@ -317,7 +317,7 @@ class _StringEncoder:
         try:
             text = "\n".join(values)
         except TypeError:
-            text = "\n".join(map(self._text, values))
+            text = "\n".join([self._text(value) for value in values])
         return (text + "\n").encode(self._charset)
 
     def with_text(self, text: Callable[[Any], str]) -> _StringEncoder:

@@ -254,7 +254,7 @@ class _Reader(SourceReader):
         shared = tuple(each[0] for each in cursor.description[1:])
         values: list[Any] = [Row.of_names(shared, row[1:]) for row in rows]
         if self._settings.extractor is not None:
-            values = list(map(self._settings.extractor, values))
+            values = [self._settings.extractor(value) for value in values]
         return ReadResult(
             values,
             _stored(rows[-1][0]),

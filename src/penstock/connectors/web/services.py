@@ -150,7 +150,8 @@ class RedisSink(DirectSink):
         return BatchWriter(self.client().send, _PIPELINE, self._commands)
 
     def _commands(self, values: list[Any]) -> list[Command]:
-        return [found for found in map(self._command, values) if found is not None]
+        commands = [self._command(value) for value in values]
+        return [found for found in commands if found is not None]
 
 
 class _RedisAddress:

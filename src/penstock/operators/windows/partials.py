@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.records import Batch, ColumnBatch, ColumnName, NotColumnar
 from penstock.core.times import NO_TIMESTAMP
-from penstock.operators.errors import user_code
+from penstock.operators.errors import results_of, user_code
 from penstock.operators.logic import OperatorContext, OperatorLogic, OperatorSpec
 from penstock.operators.windows.aggregates import (
     AvgAggregate,
@@ -349,7 +349,7 @@ class PartialAggregator:
             raise missing_timestamp(assigner, values[timestamps.index(NO_TIMESTAMP)])
         records = iter(values)
         with user_code(self._spec.name, values, records, before="the key selector"):
-            keys = list(map(self._spec.selector, records))
+            keys = results_of(self._spec.selector, values, records)
         split: dict[int, dict[Any, list[Any]]] = {}
         newest: Counter[tuple[int, Any]] = Counter()
         for value, timestamp, key in zip(values, timestamps, keys, strict=True):
