@@ -86,8 +86,15 @@ def newest_of(batch: ColumnBatch) -> int:
 CHECK_INTERVAL_MS: Final = 200
 """Flink's `pipeline.auto-watermark-interval`: how soon after a record idleness is looked for."""
 
-_SECONDS_OF_THIS_CENTURY: Final = range(1_000_000_000, 4_000_000_000)
-"""As milliseconds they are days in January 1970, where no events are."""
+_OTHER_UNITS: Final = {
+    range(1_000_000_000 * per_second, 4_000_000_000 * per_second): (when, unit, cure)
+    for per_second, when, unit, cure in (
+        (1, "in January 1970", "seconds", "Multiply by 1000"),
+        (10**6, "after the year 30,000", "microseconds", "Divide by 1000 (// 1000)"),
+        (10**9, "after the year 30,000", "nanoseconds", "Divide by a million (// 1_000_000)"),
+    )
+}
+"""Times of this century in units that timestamps do not have; no events are where they lie."""
 
 _log = logging.getLogger("penstock.timestamps")
 
@@ -159,8 +166,9 @@ class WatermarkTracker:
                 stamp if type(stamp) is int else self._as_int(stamp, value)
                 for stamp, value in zip(assigned, values, strict=True)
             ]
-        if assigned and assigned[0] in _SECONDS_OF_THIS_CENTURY:
-            _warn_of_seconds(self._name)
+        for unusual in _OTHER_UNITS:
+            if assigned and assigned[0] in unusual:
+                _warn_of_unit(self._name, *_OTHER_UNITS[unusual])
         return assigned
 
     def _as_int(self, stamp: Any, value: Any) -> int:
@@ -381,9 +389,12 @@ def set_attributes(thing: Any, state: Any) -> None:
 
 
 @functools.cache  # Once in each process.
-def _warn_of_seconds(name: str) -> None:
+def _warn_of_unit(name: str, when: str, unit: str, cure: str) -> None:
     _log.warning(
-        "timestamps of '%s' lie in January 1970: they look like seconds, but are milliseconds. "
-        "Multiply by 1000 in the timestamp assigner.",
+        "timestamps of '%s' lie %s: they look like %s, but are milliseconds. %s in the timestamp "
+        "assigner.",
         name,
+        when,
+        unit,
+        cure,
     )

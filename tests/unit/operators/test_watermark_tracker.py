@@ -300,13 +300,22 @@ def test_a_changed_strategy_never_goes_back():
 
 
 @pytest.mark.parametrize(
-    ("stamp", "is_warned"),
-    [(1_700_000_000, True), (1_700_000_000_000, False), (0, False), (2**70, False)],
+    ("stamp", "unit"),
+    [
+        (1_700_000_000, "like seconds,"),
+        (1_700_000_000_000, None),
+        (1_700_000_000_000_000, "like microseconds,"),
+        (1_700_000_000_000_000_000, "like nanoseconds,"),
+        (0, None),
+        (2**62, None),
+        (2**70, None),
+    ],
 )
-def test_timestamps_in_seconds_are_warned_of_once(stamp, is_warned, caplog):
+def test_timestamps_in_other_units_are_warned_of_once(stamp, unit, caplog):
     caplog.set_level("WARNING", "penstock")
     name = f"orders of {stamp}"  # Once in each process and operator.
     strategy = WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, _: value)
     for _ in range(2):
         assert WatermarkTracker(strategy, name).assign([stamp], None) == [stamp]
-    assert [name in record.getMessage() for record in caplog.records] == [True] * is_warned
+    warned = [record.getMessage() for record in caplog.records if name in record.getMessage()]
+    assert [unit in text for text in warned] == ([] if unit is None else [True])
