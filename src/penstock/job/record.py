@@ -361,7 +361,9 @@ def in_one_line(error: BaseException) -> str:
     """Returns what went wrong and where, without frames."""
     if "\n" not in str(error):
         return str(error)
-    lines = [line for line in str(error).splitlines() if line and not line.startswith(" ")]
+    # The lines of an exception group begin with a bar.
+    told = [line.removeprefix("  | ") for line in str(error).splitlines()]
+    lines = [line for line in told if line and not line.startswith(" ")]
     place = next((line for line in lines if line.startswith("in operator")), "")
     what = next((line for line in lines if not line.startswith("Traceback")), type(error).__name__)
     record = getattr(error, "record", None)

@@ -22,7 +22,7 @@ from penstock.core.errors import (
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
 from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
-from penstock.job.record import FailuresInARow
+from penstock.job.record import FailuresInARow, in_one_line
 
 
 def environment() -> StreamExecutionEnvironment:
@@ -148,6 +148,19 @@ def test_the_line_of_a_restart_has_the_cause() -> None:
         "record 7."
     )
     assert rest == story
+
+
+def test_the_line_of_a_group_of_exceptions_has_its_name() -> None:
+    def both(value: int) -> None:
+        raise ExceptionGroup("both", [ValueError("a"), KeyError("b")])
+
+    env = StreamExecutionEnvironment.get_execution_environment(
+        Configuration().set_string("penstock.spark.master", "in-process")
+    )
+    env.from_collection([7]).map(both).print()
+    with pytest.raises(UserFunctionError) as caught:
+        env.execute()
+    assert in_one_line(caught.value).startswith("ExceptionGroup: both (2 sub-exceptions), in oper")
 
 
 def test_other_failures_in_a_row_are_compared_without_their_epoch() -> None:
