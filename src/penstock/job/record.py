@@ -366,6 +366,10 @@ def in_one_line(error: BaseException) -> str:
     lines = [line for line in told if line and not line.startswith(" ")]
     place = next((line for line in lines if line.startswith("in operator")), "")
     what = next((line for line in lines if not line.startswith("Traceback")), type(error).__name__)
+    listed = str(error).partition(what)[2].strip().splitlines()
+    if what.endswith(":") and listed:
+        more = f" And {len(listed) - 1} more" if len(listed) > 1 else ""
+        what = f"{what} {listed[0].strip().removeprefix('- ')}{more}"
     record = getattr(error, "record", None)
     about = "" if record is None else f", record {record}"
     return f"{what.rstrip('.')}{', ' if place else ''}{place}{about}."
