@@ -85,7 +85,8 @@ class OverdueEpoch:
             "checkpoint and no output."
         )
         if not self.tasks:
-            return f"{head} No task says that it is overdue itself: Spark may lack free cores."
+            why = "without checkpoints a sink may still commit, or Spark may lack free cores"
+            return f"{head} No task says that it is overdue itself: {why}."
         return "\n".join([head, *(task.describe() for task in self.tasks)])
 
 
