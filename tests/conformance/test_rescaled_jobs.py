@@ -10,8 +10,9 @@ from recovery_kit import Faults, environment, same
 from restore_kit import Numbers, Remember, Tap, Visible, build, cancel, counts, run_to, wait_for
 
 from penstock.checkpoint.files import CheckpointFiles
-from penstock.common import JobStatus
+from penstock.common import JobStatus, Time, WatermarkStrategy
 from penstock.core.errors import PenstockError
+from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.files.errors import FilesError
 from penstock.job.start import set_launcher, start_job
 from penstock.snapshots import SavepointReader
@@ -46,6 +47,25 @@ def test_a_job_is_rescaled_again_and_again(tmp_path: Path, backend: str) -> None
     # A rescale is no failure.
     assert client._job.restarts == 0
     assert client._job.facts().failures == ()
+    cancel(client)
+
+
+def test_event_time_goes_on_when_one_subtask_becomes_two(tmp_path: Path) -> None:
+    """Each goes on with the watermarks of its own splits; those of another's would stand still."""
+    env = environment(tmp_path, 2)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+        lambda value, _: value
+    )
+    numbers = env.from_source(Numbers(), strategy, "numbers").key_by(lambda value: 0)
+    tens = numbers.window(TumblingEventTimeWindows.of(Time.milliseconds(10))).reduce(max)
+    tens.map(lambda newest: (newest,)).add_sink(Visible("out"))
+    client = env.execute_async()
+    for parallelism, end in ((1, 100), (2, 200), (2, 300)):
+        Tap.limit = end
+        complete = [(newest,) for newest in range(9, end - 10, 10)]
+        wait_for(lambda: len(Visible.all()) >= len(complete), f"{end} records")  # noqa: B023
+        same(Visible.all(), complete)
+        client.rescale(parallelism).result(200)
     cancel(client)
 
 

@@ -415,7 +415,7 @@ class Subtask:
             if context.timers is not None:
                 context.timers.restore_watermark(logic.watermark)
             same = self._index if len(saved) == self._stage.parallelism else None
-            if len(saved) == 1:
+            if len(saved) == 1 and not is_restored:
                 logic.restore(saved[0].logic)
             elif same is not None:
                 logic.watermark = saved[same].watermark
