@@ -361,18 +361,14 @@ def in_one_line(error: BaseException) -> str:
     """Returns what went wrong and where, without frames."""
     if "\n" not in str(error):
         return str(error)
-    # The lines of an exception group begin with a bar.
-    told = [line.removeprefix("  | ") for line in str(error).splitlines()]
-    lines = [line for line in told if line and not line.startswith(" ")]
+    text = str(error).replace("\n  | ", "\n")  # Lines of an exception group.
+    lines = [line for line in text.splitlines() if line and not line.startswith(" ")]
     place = next((line for line in lines if line.startswith("in operator")), "")
     what = next((line for line in lines if not line.startswith("Traceback")), type(error).__name__)
-    listed = str(error).partition(what)[2].strip().splitlines()
-    if what.endswith(":") and listed:
-        more = f" And {len(listed) - 1} more" if len(listed) > 1 else ""
-        what = f"{what} {listed[0].strip().removeprefix('- ')}{more}"
+    reason = text.partition(f"{what}\n  - ")[2].partition("\n")[0]
+    what = f"{what} {reason}".strip().rstrip(".") + (f", {place}" if place else "")
     record = getattr(error, "record", None)
-    about = "" if record is None else f", record {record}"
-    return f"{what.rstrip('.')}{', ' if place else ''}{place}{about}."
+    return f"{what}{'' if record is None else f', record {record}'}."
 
 
 class FailuresInARow:

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 import penstock.demo
+from penstock.common import Configuration, Time, WatermarkStrategy
 from penstock.core.errors import RECORD_CHARACTERS, ProgramError, UserFunctionError, shorten
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.job.start import run_program
 from penstock.operators.errors import describe_exception, user_code
 from penstock.operators.functions import KeyedProcessFunction, MapFunction
@@ -142,6 +145,25 @@ def test_a_stray_stop_iteration_does_not_end_the_batch_in_silence(spec):
         OneOperatorHarness(spec).process(1, 2, 3)
     assert caught.value.cause_type == "StopIteration"
     assert caught.value.record == "2"
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda keyed: keyed.sum(),
+        lambda keyed: keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(10))).sum(),
+    ],
+)
+def test_a_stop_iteration_of_a_key_selector_loses_no_records(compute):
+    env = StreamExecutionEnvironment.get_execution_environment(
+        Configuration().set_string("penstock.spark.master", "in-process")
+    )
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v: v)
+    numbers = env.from_collection([1, 2, 3, 4]).assign_timestamps_and_watermarks(strategy)
+    compute(numbers.key_by(lambda value: next(iter(range(value, 3))))).print()
+    with pytest.raises(UserFunctionError, match="in the key selector") as caught:
+        env.execute()
+    assert (caught.value.cause_type, caught.value.record) == ("StopIteration", "3")
 
 
 def test_no_iterable_is_answered_with_a_hint():
