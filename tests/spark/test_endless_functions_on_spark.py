@@ -158,22 +158,34 @@ def test_a_worker_whose_close_does_not_return_is_killed(tmp_path: Path) -> None:
     assert not names(tmp_path, "closed-")
 
 
-def test_a_commit_that_does_not_return_is_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["begun", "not-begun"])
+def test_a_commit_that_does_not_return_is_ended(tmp_path: Path, *, late: bool) -> None:
     """What it does on Spark would go on for ever, with cores that the next job wants."""
     stay = endless("asleep")
 
-    def save(rows: Any, epoch: int) -> None:
+    def endlessly(row: Any) -> None:
         (tmp_path / "reached").touch()
-        rows.foreach(lambda row: stay())
+        stay()
+
+    def save(rows: Any, epoch: int) -> None:
+        (tmp_path / "saving").touch()
+        if late:
+            wait_for((tmp_path / "cancelled").exists, "the job was not cancelled")
+        # The files behind the rows go with the job.
+        rows.sparkSession.sparkContext.parallelize([1]).foreach(endlessly)
 
     env = environment()
     env.from_collection([1, 2, 3]).to_spark(save)
     client = env.execute_async()
     job: Any = client._job
-    wait_for(lambda: job.result.done() or names(tmp_path, "reached"), "nothing was committed")
+    sign = "saving" if late else "reached"
+    wait_for(lambda: job.result.done() or names(tmp_path, sign), "nothing was committed")
     client.cancel()
     futures.wait([job.result], SECONDS)
     assert client.get_job_status().result() is JobStatus.CANCELED
+    (tmp_path / "cancelled").touch()
+    if late:
+        wait_for((tmp_path / "reached").exists, "the commit began nothing")
     context = SparkContext.getOrCreate()
     wait_for(lambda: not context.statusTracker().getActiveJobsIds(), "a job of Spark's goes on")
 

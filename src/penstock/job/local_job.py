@@ -119,6 +119,7 @@ class LocalJob(Job):
         self._resources.end_commits()
         self._resources.close(JobStatus.CANCELED)
         self._ended(JobStatus.CANCELED)
+        self._resources.end_commits(self._thread)
 
     def suspend(self) -> bool:
         """Stops here and leaves everything to the next process: nothing is deleted or committed.

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.service import CheckpointService
@@ -34,6 +34,8 @@ from penstock.runtime.sinks import SinkCommits
 from penstock.runtime.state_files import HeldFiles, StateFiles
 
 if TYPE_CHECKING:
+    import threading
+
     from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint
     from penstock.core.times import Clock
     from penstock.graph.job_graph import JobGraph
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.job")
 _RESTORE = fault_span("job.restore")
+_AGAIN_S: Final = 1.0
 
 
 class JobResources:
@@ -213,11 +216,17 @@ class JobResources:
             self._admission.max_records,
         )
 
-    def end_commits(self) -> None:
-        """Ends Spark jobs that still commit output of a job that has ended without them."""
-        if self.engine.spark is not None:
+    def end_commits(self, left_behind: threading.Thread | None = None) -> None:
+        """Ends Spark jobs that still commit output of a job that has ended without them.
+
+        Those that the job's thread begins only then end, too, as long as it goes on.
+        """
+        while self.engine.spark is not None:
             with contextlib.suppress(Exception):
                 self.engine.spark.sparkContext.cancelJobsWithTag(commit_tag(self._job_id))
+            if left_behind is None or not left_behind.is_alive():
+                return
+            left_behind.join(_AGAIN_S)
 
     def close(self, status: JobStatus) -> None:
         """Lets go of everything, now that the job has ended so."""
