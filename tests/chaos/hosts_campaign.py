@@ -75,8 +75,6 @@ class HostsRun:
             "execution__checkpointing__data-inline-threshold": rng.choice(["0", "1 kb"]),
             "execution__checkpointing__num-retained": rng.choice(["1", "2"]),
             "execution__checkpointing__tolerable-failed-checkpoints": "20",
-            # Input is paced by checkpoints; what is left after the faults is read at once.
-            "penstock__epoch__max-records": "20000",
             "restart-strategy__type": "fixed-delay",
             "restart-strategy__fixed-delay__attempts": "1000",
             "restart-strategy__fixed-delay__delay": "100 ms",

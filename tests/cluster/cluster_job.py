@@ -28,6 +28,7 @@ from penstock.datastream.connectors import PythonSource
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.job.start import set_launcher, start_job
+from penstock.spark.session import LIGHT_JVM
 
 JOB_ID = "c0ffee" + 26 * "0"
 KEYS = 2_000
@@ -152,9 +153,11 @@ def main(end: int, master: str, address: str, endpoint: str, more: str) -> None:
         "penstock.spark.conf.spark.driver.host": address,
         "penstock.spark.conf.spark.driver.bindAddress": address,
         "penstock.spark.conf.spark.driver.memory": "512m",
+        "penstock.spark.conf.spark.driver.extraJavaOptions": LIGHT_JVM,
         "penstock.spark.conf.spark.executor.memory": "512m",
         "penstock.spark.conf.spark.executor.cores": "1",
-        "penstock.epoch.max-records": str(EPOCH),
+        # The tap paces epochs; what is left after the faults is read in a few.
+        "penstock.epoch.max-records": str(20 * EPOCH),
         "execution.checkpointing.interval": "100 ms",
         "execution.checkpointing.incremental": "true",
         "execution.checkpointing.data-inline-threshold": "0",

@@ -103,10 +103,7 @@ class Manager:
     def submit(self, spark: SparkCluster, *options: str, **settings: str) -> str:
         """Starts the job; returns its id."""
         # The input has to last while commands run.
-        pace = {
-            "execution.checkpointing.interval": "500 ms",
-            "penstock.epoch.max-records": "20000",
-        }
+        pace = {"execution.checkpointing.interval": "500 ms"}
         more = json.dumps(pace | settings)
         program = [str(PROGRAM), str(RECORDS), spark.master, "own", self._hosts.endpoint, more]
         return self.run("run", "-d", "-q", *options, *program).split()[-1]

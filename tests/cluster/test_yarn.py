@@ -18,6 +18,8 @@ import pyspark
 import pytest
 from yarn import YarnCluster, missing
 
+from penstock.spark.session import LIGHT_JVM
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -33,6 +35,10 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.driver.memory": "512m",
     "spark.yarn.am.memory": "512m",
+    "spark.driver.extraJavaOptions": LIGHT_JVM,
+    "spark.executor.extraJavaOptions": LIGHT_JVM,
+    "spark.yarn.am.extraJavaOptions": LIGHT_JVM,
+    "spark.yarn.scheduler.heartbeat.interval-ms": "200",
     "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
     "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
 }

@@ -79,6 +79,7 @@ class YarnCluster:
             "nodemanager.vmem-check-enabled": "false",
             "nodemanager.disk-health-checker.enable": "false",
             "scheduler.minimum-allocation-mb": "128",
+            "resourcemanager.nodemanagers.heartbeat-interval-ms": "100",
             "resourcemanager.scheduler.class": (
                 f"{_SERVER}.resourcemanager.scheduler.fifo.FifoScheduler"
             ),
