@@ -12,7 +12,7 @@ import pytest
 
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.manifest import ChunkCodec, ManifestKind
-from penstock.checkpoint.pointer import CheckpointIdCounter, PointerRecord
+from penstock.checkpoint.pointer import CheckpointIdCounter, JobPointer
 from penstock.checkpoint.snapshot_load import load_completed, load_snapshot, verify_snapshot
 from penstock.files.contract import Content
 from penstock.files.memory import MemoryStorage
@@ -139,14 +139,15 @@ def test_all_files_are_whole(storages: Storages, storage: MemoryStorage) -> None
 
 def test_pointer_and_counter(storages: Storages, storage: MemoryStorage) -> None:
     record = open_record(storage, f"{JOB}/pointer")
-    found = PointerRecord(record, 3, lambda: "new").read()
-    assert found.version is not None
-    assert (found.version.version, found.version.leader_epoch) == (2, 2)
-    assert found.version.holds("first")
-    (entry,), (old,) = found.pointer.completed, found.pointer.subsumed
+    version = record.read()
+    assert version is not None
+    assert (version.version, version.leader_epoch) == (2, 2)
+    assert version.holds("first")
+    pointer = JobPointer(record, 3, lambda: "new").read()
+    (entry,), (old,) = pointer.completed, pointer.subsumed
     assert (entry.checkpoint_id, entry.is_savepoint, entry.is_owned) == (3, False, True)
     assert (old.checkpoint_id, old.is_savepoint, old.is_owned) == (2, True, False)
-    (loaded,) = load_completed(storages, found.pointer)
+    (loaded,) = load_completed(storages, pointer)
     assert loaded.manifest.checkpoint_id == 3
     assert loaded.entry(is_owned=True) == entry
     counter = CheckpointIdCounter(open_record(storage, f"{JOB}/counter"), 3, lambda: "new")

@@ -10,9 +10,9 @@ from sim_work import SWEEP_MS, StorageWork
 
 from penstock.checkpoint.coordination import events, instructions
 from penstock.checkpoint.deletion import SharedRegistry
+from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.settings import ClaimMode
 from penstock.core.job import JobStatus
-from penstock.core.versioned import Committed, Rejected
 from penstock.files.errors import FilesError
 
 if TYPE_CHECKING:
@@ -45,20 +45,14 @@ class SimDriver(StorageWork):
     def boot(self) -> None:
         """Takes over, reads the pointer, restores; storage faults only make it come again."""
         try:
-            outcome = self.pointer.take_over()
-            if isinstance(outcome, Rejected) and outcome.fenced:
-                self.alive = False
-                return
-            found = self.pointer.read()
-            event = self._found(found.pointer)
+            event = self._found(self.pointer.take_over())
             last_id = self.counter.last()
+        except FencedError:
+            self.alive = False
+            return
         except FilesError:
             self.world.at(REBOOT_MS, self, self.boot)
             return
-        if not isinstance(outcome, Committed):
-            self.world.at(REBOOT_MS, self, self.boot)
-            return
-        self.last_read = found.pointer, found.version
         manifests = [checkpoint.details for checkpoint in event.checkpoints]
         unclaimed = manifests[-1].unclaimed_up_to if manifests else 0
         if event.claim_mode in (ClaimMode.NO_CLAIM, ClaimMode.LEGACY):

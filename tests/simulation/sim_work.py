@@ -7,7 +7,7 @@ two steps. Publication, ids, registry and the decision of the sweep are the real
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sim_checks import ViolatedError
 from sim_job import Job, Manifest, plan_upload
@@ -20,8 +20,8 @@ from penstock.checkpoint.deletion import SharedRegistry
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.orphans import find_orphans
 from penstock.checkpoint.paths import CheckpointLayout
-from penstock.checkpoint.pointer import CheckpointIdCounter, Pointer, PointerEntry, PointerRecord
-from penstock.core.versioned import Committed, Outcome, Rejected, Unknown, VersionedRecord
+from penstock.checkpoint.pointer import CheckpointIdCounter, JobPointer, Pointer, PointerEntry
+from penstock.core.versioned import Committed, Outcome, Rejected, VersionedRecord
 from penstock.files.errors import FilesError, UnknownOutcomeError
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ class StorageWork:
         self.settings = world.draw_settings()
         self.coordinator = CheckpointCoordinator(self.settings)
         self.job: Job | None = None
-        self.pointer = PointerRecord(
-            VersionedRecord(SimRecord(world.store, "pointer")), leader_epoch, self._write_id
-        )
+        self.pointer = self._new_pointer()
         self.counter = CheckpointIdCounter(
             VersionedRecord(SimRecord(world.store, "counter")), leader_epoch, self._write_id
         )
-        self.last_read: tuple[Pointer, Any] = (Pointer(), None)
         self.registry = SharedRegistry()
         self._writes = 0
         self._aborted: set[int] = set()
         self._plans: dict[int, Manifest] = {}
         self._private: dict[int, list[str]] = {}
-        self._unknown: tuple[Pointer, Unknown] | None = None
+
+    def _new_pointer(self) -> JobPointer:
+        record = VersionedRecord(SimRecord(self.world.store, "pointer"))
+        return JobPointer(record, self.leader_epoch, self._write_id)
 
     def handle(self, event: events.Event) -> None:
         """Hands an event to the coordinator and obeys."""
@@ -167,42 +167,33 @@ class StorageWork:
 
     def _publish(self, order: instructions.Publish) -> None:
         number = order.checkpoint_id
-        pointer, version = self.last_read
-        pointer = pointer.changed(
-            map(_entry, order.retained),
-            dropped=map(_entry, order.dropped),
-            forgotten=order.forgotten,
-        )
+
+        def change(known: Pointer) -> Pointer:
+            return known.changed(
+                map(_entry, order.retained),
+                dropped=map(_entry, order.dropped),
+                forgotten=order.forgotten,
+            )
 
         def work() -> events.Event:
             try:
-                outcome = self.pointer.publish(pointer, version)
+                outcome = self.pointer.publish(change)
             except FilesError as error:
                 return events.PublicationFailed(number, str(error))
-            return self._published(number, pointer, outcome)
+            return self._published(number, outcome)
 
         self.work(work)
 
     def _re_read_pointer(self, order: instructions.ReReadPointer) -> None:
-        assert self._unknown is not None
-        pointer, unknown = self._unknown
+        number = order.checkpoint_id
+        self.work(lambda: self._published(number, self.pointer.settle()))
 
-        def work() -> events.Event:
-            outcome = self.pointer.settle(unknown)
-            return self._published(order.checkpoint_id, pointer, outcome)
-
-        self.work(work)
-
-    def _published(self, number: int, pointer: Pointer, outcome: Outcome) -> events.Event:
-        self._unknown = None
+    def _published(self, number: int, outcome: Outcome) -> events.Event:
         if isinstance(outcome, Committed):
-            self.last_read = pointer, outcome.current
-            if number:
-                self.registry = self.registry.registered(self._plans[number])  # type: ignore[arg-type]
+            self.registry = self.registry.registered(self._plans[number])  # type: ignore[arg-type]
             return events.Published(number)
         if isinstance(outcome, Rejected):
             return events.PublicationRejected(number, "rejected")
-        self._unknown = pointer, outcome
         return events.PublicationUnknown(number, outcome.reason)
 
     def _commit_sinks(self, order: instructions.CommitSinks) -> None:
@@ -238,10 +229,10 @@ class StorageWork:
         failure = ""
         for path in paths:
             try:
-                current = self.pointer.read().version
-                if current is not None and current.leader_epoch > self.leader_epoch:
-                    return events.LeadershipLost("another leader")
+                self.pointer.confirm_lead()
                 self.world.store.delete(path, self.leader_epoch)
+            except FencedError as error:
+                return events.LeadershipLost(str(error))
             except FilesError as error:
                 failure = str(error)
         if failure:
@@ -283,7 +274,7 @@ class StorageWork:
     def _sweep_found(self, entries: list[Entry], current_id: int) -> None:
         with contextlib.suppress(FilesError):
             named: set[str] = set()
-            for entry in self.pointer.read().pointer.completed:
+            for entry in self._new_pointer().read().completed:
                 manifest = self.checkpoint(entry).details
                 assert isinstance(manifest, Manifest)
                 named.update((manifest.metadata, *manifest.files))
@@ -312,21 +303,14 @@ class StorageWork:
 
     def _remove_pointers(self, order: instructions.RemovePointers) -> None:
         def work() -> events.Event:
-            if self._unknown is None:
-                pointer, version = self.last_read
-                pointer = pointer.subsuming(set(order.checkpoint_ids))
-                try:
-                    outcome = self.pointer.publish(pointer, version)
-                except FilesError as error:
-                    return events.PointerRemovalUnknown(str(error))
-            else:
-                pointer, unknown = self._unknown
-                outcome = self.pointer.settle(unknown)
-            answer = self._published(0, pointer, outcome)
-            if isinstance(answer, events.Published):
+            try:
+                outcome = self.pointer.end(order.checkpoint_ids)
+            except FilesError as error:
+                return events.PointerRemovalUnknown(str(error))
+            if outcome is None or isinstance(outcome, Committed):
                 return events.PointersRemoved()
-            if isinstance(answer, events.PublicationRejected):
-                return events.LeadershipLost("rejected")
+            if isinstance(outcome, Rejected) and outcome.fenced:
+                return events.LeadershipLost("another leader")
             return events.PointerRemovalUnknown("no reply")
 
         self.work(work)

@@ -144,7 +144,7 @@ def execute(  # noqa: PLR0911, PLR0912 - one case for each instruction
         case instructions.Publish(checkpoint_id):
             return _publish(checkpoint_id, files, lambda: files.publish(instruction))
         case instructions.ReReadPointer(checkpoint_id):
-            return _publish(checkpoint_id, files, files.settle_publication, is_open=True)
+            return _publish(checkpoint_id, files, files.pointer.settle, is_open=True)
         case instructions.CommitSinks():
             return _commit_sinks(instruction, sinks)
         case instructions.NotifyCompleted(checkpoint):

@@ -32,8 +32,6 @@ from penstock.checkpoint.pointer import (
     CheckpointIdCounter,
     JobPointer,
     JobRecords,
-    PointerRecord,
-    fence,
     open_records,
 )
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
@@ -50,7 +48,6 @@ from penstock.checkpoint.uploads import (
     write_metadata,
 )
 from penstock.core.errors import PenstockError
-from penstock.core.versioned import Outcome, Unknown
 from penstock.files.errors import FilesError
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages, probe_storage
@@ -65,6 +62,7 @@ if TYPE_CHECKING:
     from penstock.checkpoint.snapshot_load import LoadedSnapshot
     from penstock.checkpoint.upload_plan import ContentKey
     from penstock.core.times import Clock
+    from penstock.core.versioned import Outcome
 
 _UPLOAD_THREADS: Final = 4
 
@@ -113,11 +111,9 @@ class CheckpointFiles:
         self._preparing: Future[None] | None = None
         self._unprepared: list[str] = []
         pointer, counter = open_records(job.records, self._storage, self._layout)
-        record = PointerRecord(pointer, job.leader_epoch, _new_id)
-        self.confirm_lead = record.confirm_lead
-        self.pointer = JobPointer(
-            record, job.job_id, lambda: self._storage.make_directory(self._layout.pointer)
-        )
+        self.pointer = JobPointer(pointer, job.leader_epoch, _new_id)
+        self.pointer.job_id = job.job_id
+        self.confirm_lead = self.pointer.confirm_lead
         self._counter = CheckpointIdCounter(counter, job.leader_epoch, _new_id)
         # Files of two writers never meet under one name, whatever becomes of the first.
         self._writer_id = _new_id()[:12]
@@ -125,7 +121,6 @@ class CheckpointFiles:
         """Those of checkpoints under way, whose shared files must not be deleted meanwhile."""
         self.metadata_under_way: dict[int, instructions.WriteMetadata] = {}
         self._publishing: instructions.Publish | None = None
-        self._unknown: Unknown | None = None
         self.registry = SharedRegistry()
         self._aborted: set[int] = set()
         self.orphans = OrphanSweep(
@@ -274,18 +269,10 @@ class CheckpointFiles:
                 unclaimed_up_to=max(self.registry.unclaimed_up_to, current.unclaimed_up_to),
             )
 
+        if self._publishing is None:
+            self._storage.make_directory(self._layout.pointer)
         self._publishing = instruction
-        return self._noted(self.pointer.publish(change))
-
-    def settle_publication(self) -> Outcome:
-        """Asks for the outcome of the publication that got no reply."""
-        assert self._unknown is not None
-        return self._noted(self.pointer.settle(self._unknown))
-
-    def _noted(self, outcome: Outcome) -> Outcome:
-        if isinstance(outcome, Unknown):
-            self._unknown = outcome
-        return outcome
+        return self.pointer.publish(change)
 
     def register_published(self) -> None:
         """Notes which shared files the published checkpoint uses."""
@@ -342,8 +329,9 @@ class CheckpointFiles:
     def take_over(self) -> tuple[Pointer, int]:
         """Locks lower leader epochs out; returns the pointer and the highest id reserved."""
         self._storage.make_directory(self._layout.counter)
-        fence(self._counter.take_over, self._counter.place)
-        return self.pointer.take_over(), self._counter.last()
+        last_id = self._counter.take_over()
+        self._storage.make_directory(self._layout.pointer)
+        return self.pointer.take_over(), last_id
 
     def discard(self, number: int) -> None:
         """Removes what is private to an aborted checkpoint or savepoint."""

@@ -9,7 +9,6 @@ files are gone, so a successor finishes a deletion that its predecessor began.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -96,44 +95,63 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(left, ended_job=job_id, ended_status=status)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPointer:
-    """A pointer, and the version of the record that said so."""
-
-    pointer: Pointer
-    version: RecordVersion | None
-
-
-@dataclass(frozen=True, slots=True)
 class _LeadersRecord:
-    """A record of one job that its leader writes."""
+    """A record of one job that its leader writes.
 
-    _record: VersionedRecord
-    _leader_epoch: int  # Epoch in which the caller leads.
-    _new_write_id: Callable[[], str]  # Gives ids that are never used twice.
+    Args:
+        record: The record.
+        leader_epoch: Epoch in which the caller leads.
+        new_write_id: Gives ids that are never used twice.
+    """
+
+    def __init__(
+        self, record: VersionedRecord, leader_epoch: int, new_write_id: Callable[[], str]
+    ) -> None:
+        self._record = record
+        self._leader_epoch = leader_epoch
+        self._new_write_id = new_write_id
 
     @property
     def place(self) -> str:
         return self._record.place
 
+    def _fence(self, initial: bytes = b"") -> None:
+        def take_over() -> Outcome:
+            return self._record.fence(
+                leader_epoch=self._leader_epoch, write_id=self._new_write_id(), initial=initial
+            )
 
-class PointerRecord(_LeadersRecord):
-    """Reads and publishes the pointer of one job."""
+        fence(take_over, self.place)
 
-    def take_over(self) -> Outcome:
-        """Locks older leaders out; the first thing that a new leader does."""
-        return self._record.fence(
-            leader_epoch=self._leader_epoch,
-            write_id=self._new_write_id(),
-            initial=msgspec.msgpack.encode(Pointer()),
-        )
 
-    def read(self) -> ReadPointer:
+class JobPointer(_LeadersRecord):
+    """The pointer of one job as its leader follows it: read once, then known from its own changes.
+
+    Attributes:
+        job_id: Of the job that ends here, once it does.
+        ending: How it ends.
+    """
+
+    job_id = ""
+    ending = ""
+    _known: RecordVersion | None = None
+    _is_known = False
+    _unknown: Unknown | None = None
+
+    def take_over(self) -> Pointer:
+        """Locks older leaders out, the first thing that a new leader does; returns what it says."""
+        self._fence(msgspec.msgpack.encode(Pointer()))
+        return self.read()
+
+    def read(self) -> Pointer:
         """Returns what the record says; an empty pointer before the first write."""
-        version = self._record.read()
-        if version is None:
-            return ReadPointer(Pointer(), None)
-        return ReadPointer(decode_pointer(version, self.place), version)
+        self._known, self._is_known = self._record.read(), True
+        return self.known
+
+    @property
+    def known(self) -> Pointer:
+        """What the record says, as far as is known."""
+        return Pointer() if self._known is None else decode_pointer(self._known, self.place)
 
     def confirm_lead(self) -> None:
         """Asked before each deletion: a slow former leader must not delete what others may use.
@@ -148,91 +166,48 @@ class PointerRecord(_LeadersRecord):
                 f"epoch {self._leader_epoch} is over: nothing is deleted."
             )
 
-    def publish(self, pointer: Pointer, expected: RecordVersion | None) -> Outcome:
-        """P7: makes `pointer` the truth, if the record still is `expected`. The only commit point.
+    def publish(self, change: Callable[[Pointer], Pointer]) -> Outcome:
+        """P7: makes a change the truth, if the record still is as known. The only commit point.
 
         Returns:
             Committed: It counts. Rejected: it does not; with `fenced` another leader is at work.
             Unknown: call `settle` until known; delete, trigger and abort nothing until then.
         """
+        if not self._is_known:
+            self.read()
+        pointer = change(self.known)
         data = msgspec.msgpack.encode(pointer)
         # Read before it is written: a pointer that cannot be read would stop every recovery.
         assert msgspec.msgpack.decode(data, type=Pointer) == pointer
-        return self._record.compare_and_set(
-            expected, data, leader_epoch=self._leader_epoch, write_id=self._new_write_id()
+        return self._settled(
+            self._record.compare_and_set(
+                self._known, data, leader_epoch=self._leader_epoch, write_id=self._new_write_id()
+            )
         )
 
-    def settle(self, unknown: Unknown) -> Outcome:
-        """Asks for the outcome of an earlier `publish`."""
-        return self._record.settle(unknown)
-
-
-class JobPointer:
-    """The pointer as the job's process follows it: read once, then known from its own changes.
-
-    Args:
-        record: Where it is kept.
-        job_id: 32 hex digits.
-        make_directory: Makes the directory that the record lies in.
-
-    Attributes:
-        ending: How the job ends, once it does.
-    """
-
-    def __init__(
-        self, record: PointerRecord, job_id: str, make_directory: Callable[[], None]
-    ) -> None:
-        self._record = record
-        self._job_id = job_id
-        self._make_directory = make_directory
-        self._known: ReadPointer | None = None
-        self.ending = ""
-
-    @property
-    def place(self) -> str:
-        return self._record.place
-
-    def take_over(self) -> Pointer:
-        """Locks lower leader epochs out; returns what the pointer says."""
-        self._make_directory()
-        fence(self._record.take_over, self._record.place)
-        self._known = self._record.read()
-        return self._known.pointer
-
-    def publish(self, change: Callable[[Pointer], Pointer]) -> Outcome:
-        """Makes the pointer say something else: the commit point."""
-        if self._known is None:
-            self._make_directory()
-            self._known = self._record.read()
-        known = self._known
-        return self._settled(self._record.publish(change(known.pointer), known.version))
-
-    def settle(self, unknown: Unknown) -> Outcome:
-        """Asks for the outcome of a publication without a reply."""
-        return self._settled(self._record.settle(unknown))
+    def settle(self) -> Outcome:
+        """Asks for the outcome of the publication that got no reply."""
+        assert self._unknown is not None, "every publication has an outcome"
+        return self._settled(self._record.settle(self._unknown))
 
     def end(self, checkpoint_ids: tuple[int, ...]) -> Outcome | None:
         """Makes the pointer name none of these; None when it never named anything."""
+        if not self._is_known:
+            self.read()
         if self._known is None:
-            self._known = self._record.read()
-        known = self._known
-        if known.version is None:
             return None
-        pointer = known.pointer.ended(checkpoint_ids, self._job_id, self.ending)
-        outcome = self._record.publish(pointer, known.version)
+        outcome = self.publish(lambda known: known.ended(checkpoint_ids, self.job_id, self.ending))
         if isinstance(outcome, Unknown):
-            outcome = self._record.settle(outcome)
-        if not isinstance(outcome, Committed):
-            # It is tried again, from what the record says then.
-            self._known = None
-        return self._settled(outcome)
+            outcome = self.settle()
+        # What did not happen is tried again, from what the record says then.
+        self._is_known = isinstance(outcome, Committed)
+        return outcome
 
     def _settled(self, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Committed):
-            # What cannot be read now is read before the next change: this one has happened.
-            self._known = None
-            with contextlib.suppress(PenstockError):
-                self._known = self._record.read()
+            self._known = outcome.current
+        elif isinstance(outcome, Unknown):
+            self._unknown = outcome
         return outcome
 
 
@@ -320,9 +295,10 @@ def open_records(
 class CheckpointIdCounter(_LeadersRecord):
     """P0: reserves ids. A reserved id is used up, whatever becomes of its checkpoint."""
 
-    def take_over(self) -> Outcome:
-        """Locks older leaders out; the highest id stays."""
-        return self._record.fence(leader_epoch=self._leader_epoch, write_id=self._new_write_id())
+    def take_over(self) -> int:
+        """Locks older leaders out; returns the highest id, which stays."""
+        self._fence()
+        return self.last()
 
     def last(self) -> int:
         """Returns the highest id that was ever reserved; 0 before the first."""

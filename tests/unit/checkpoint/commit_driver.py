@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
 from checkpoint_samples import JOB, LocalFiles, ids, job_snapshot, manifest
 
 from penstock.checkpoint.deletion import (
@@ -21,7 +20,7 @@ from penstock.checkpoint.deletion import (
 from penstock.checkpoint.errors import CheckpointError, FencedError
 from penstock.checkpoint.orphans import OrphanSweep
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.pointer import CheckpointIdCounter, Pointer, PointerRecord, ReadPointer
+from penstock.checkpoint.pointer import CheckpointIdCounter, JobPointer, Pointer
 from penstock.checkpoint.snapshot_load import (
     LoadedSnapshot,
     load_completed,
@@ -36,7 +35,7 @@ from penstock.checkpoint.uploads import (
     run_upload,
     write_metadata,
 )
-from penstock.core.versioned import Committed, Outcome, Rejected, Unknown
+from penstock.core.versioned import Rejected, Unknown
 from penstock.files.errors import FilesError, StorageError
 from penstock.files.records import open_record
 from penstock.files.urls import Storages
@@ -84,13 +83,12 @@ class Driver:
         self.storage = self.storages.at(self.root.url)
         new_id = ids(f"L{self.leader_epoch}-")
         self.writer = f"leader{self.leader_epoch}"
-        self.pointer = PointerRecord(
+        self.pointer = JobPointer(
             open_record(self.storage, LAYOUT.pointer), self.leader_epoch, new_id
         )
         self.counter = CheckpointIdCounter(
             open_record(self.storage, LAYOUT.counter), self.leader_epoch, new_id
         )
-        self.known = ReadPointer(Pointer(), None)
         self.loaded: dict[int, LoadedSnapshot] = {}
         self.registry = SharedRegistry()
         self.published: list[int] = []
@@ -105,17 +103,14 @@ class Driver:
     # -- taking over --------------------------------------------------------------------------
 
     def start(self) -> None:
-        outcome = self.pointer.take_over()
-        self._settled(outcome)
-        self.known = self.pointer.read()
-        completed = load_completed(self.storages, self.known.pointer)
+        completed = load_completed(self.storages, self.pointer.take_over())
         self.loaded = {one.manifest.checkpoint_id: one for one in completed}
         self.registry = SharedRegistry.rebuilt(one.manifest for one in completed)
         self._finish_deletions()
 
     @property
     def latest(self) -> Manifest | None:
-        completed = self.known.pointer.completed
+        completed = self.pointer.known.completed
         return self.loaded[completed[-1].checkpoint_id].manifest if completed else None
 
     # -- one checkpoint -----------------------------------------------------------------------
@@ -125,7 +120,7 @@ class Driver:
         number = self.counter.reserve()
         self.reserved.append(number)
         written = self._write(number, names, epoch)
-        pointer = self.known.pointer
+        pointer = self.pointer.known
         self._publish(pointer.changed([*pointer.completed, written.entry(is_owned=True)]))
         self.published.append(number)
         self.loaded[number] = written
@@ -159,32 +154,26 @@ class Driver:
             raise
 
     def _publish(self, pointer: Pointer) -> None:
-        outcome = self._settled(self.pointer.publish(pointer, self.known.version))
-        self.known = ReadPointer(
-            msgspec.msgpack.decode(outcome.current.value, type=Pointer), outcome.current
-        )
-
-    def _settled(self, outcome: Outcome) -> Committed:
+        outcome = self.pointer.publish(lambda _: pointer)
         for _ in range(20):
             if not isinstance(outcome, Unknown):
                 break
-            outcome = self.pointer.settle(outcome)
+            outcome = self.pointer.settle()
         if isinstance(outcome, Rejected):
             raise FencedError("somebody else leads")
         if isinstance(outcome, Unknown):
             raise CheckpointError(outcome.reason)
-        return outcome
 
     def _subsume(self) -> None:
-        surplus = len(self.known.pointer.completed) - self.num_retained
+        surplus = len(self.pointer.known.completed) - self.num_retained
         if surplus > 0:
-            gone = [e.checkpoint_id for e in self.known.pointer.completed[:surplus]]
-            self._publish(self.known.pointer.subsuming(gone))
+            gone = [e.checkpoint_id for e in self.pointer.known.completed[:surplus]]
+            self._publish(self.pointer.known.subsuming(gone))
         self._finish_deletions()
 
     def _finish_deletions(self) -> None:
         done = []
-        for entry in self.known.pointer.subsumed:
+        for entry in self.pointer.known.subsumed:
             try:
                 one = self.loaded.get(entry.checkpoint_id) or load_entry(self.storages, entry)
             except FilesError:
@@ -193,17 +182,15 @@ class Driver:
             if delete_snapshot(self.storages, one, self._confirm).is_complete:
                 done.append(entry.checkpoint_id)
                 self.loaded.pop(entry.checkpoint_id, None)
-        completed = self.known.pointer.completed
+        completed = self.pointer.known.completed
         lowest = completed[0].checkpoint_id if completed else 0
         self.registry, files = self.registry.unregistered_below(lowest)
         delete_shared(self.storages, files, self._confirm)
         if done:
-            self._publish(self.known.pointer.changed(completed, forgotten=done))
+            self._publish(self.pointer.known.changed(completed, forgotten=done))
 
     def _confirm(self) -> None:
-        current = self.pointer.read().version
-        if current is None or current.leader_epoch != self.leader_epoch:
-            raise FencedError("somebody else leads")
+        self.pointer.confirm_lead()
 
 
 class _SetClock:

@@ -59,7 +59,11 @@ class Files:
         self.result = result
         self.asked: list[str] = []
         self.storages = SimpleNamespace(counts=StorageCounts())
-        self.pointer = SimpleNamespace(place="the pointer", end=lambda _ids: self._ask("end"))
+        self.pointer = SimpleNamespace(
+            place="the pointer",
+            end=lambda _ids: self._ask("end"),
+            settle=lambda: self._ask("settle"),
+        )
         self.metadata_under_way = {7: METADATA}
 
     def _ask(self, name: str) -> Any:

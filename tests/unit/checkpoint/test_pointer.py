@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import pytest
 from checkpoint_samples import ids
@@ -10,18 +11,21 @@ from checkpoint_samples import ids
 from penstock.checkpoint.errors import FencedError
 from penstock.checkpoint.pointer import (
     CheckpointIdCounter,
+    JobPointer,
     Pointer,
     PointerEntry,
-    PointerRecord,
     rejection_text,
 )
 from penstock.core.codec import DamagedError
-from penstock.core.versioned import Cell, Committed, Rejected, decode_record
-from penstock.files.errors import UnknownOutcomeError
+from penstock.core.versioned import Cell, Committed, Rejected, Unknown, decode_record
+from penstock.files.errors import FilesError, UnknownOutcomeError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
 from simulated_disk import Fault, FaultyStorage, SimulatedDisk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def entry(number: int, **fields: bool) -> PointerEntry:
@@ -62,39 +66,94 @@ def test_what_is_not_ours_does_not_wait_for_its_deletion() -> None:
 # -- the record -------------------------------------------------------------------------------
 
 
-def record(storage: MemoryStorage | FaultyStorage, epoch: int = 1) -> PointerRecord:
-    return PointerRecord(open_record(storage, "job/pointer"), epoch, ids(f"e{epoch}-"))
+def record(
+    storage: MemoryStorage | FaultyStorage, epoch: int = 1, writer: str = "own"
+) -> JobPointer:
+    return JobPointer(open_record(storage, "job/pointer"), epoch, ids(f"{writer}-e{epoch}-"))
+
+
+def naming(*completed: int) -> Callable[[Pointer], Pointer]:
+    return lambda known: known.changed(map(entry, completed))
 
 
 def test_publishing() -> None:
     storage = MemoryStorage()
-    pointer = record(storage)
-    assert pointer.read().pointer == Pointer()
-    assert isinstance(pointer.take_over(), Committed)
-    before = pointer.read()
-    first = pointer.publish(Pointer(completed=(entry(1),)), before.version)
+    pointer, other = record(storage), record(storage, writer="other")
+    assert pointer.read() == Pointer()
+    assert pointer.take_over() == other.read() == Pointer()
+    first = pointer.publish(naming(1))
     assert isinstance(first, Committed)
-    again = pointer.publish(Pointer(completed=(entry(2),)), before.version)
+    again = other.publish(naming(2))
     assert again == Rejected(first.current, fenced=False)
     assert "another job or process writes job/pointer too" in rejection_text(again, "job/pointer")
-    assert numbers(record(storage).read().pointer.completed) == [1]
+    assert numbers(record(storage).read().completed) == [1]
+
+
+def test_changes_build_on_each_other_without_being_read_again() -> None:
+    storage = FaultyStorage(MemoryStorage())
+    pointer = record(storage)
+    pointer.take_over()
+    for number in (1, 2, 3):
+        before = numbers(pointer.known.completed)
+        outcome = pointer.publish(naming(*before, number))
+        assert isinstance(outcome, Committed)
+    assert numbers(pointer.known.completed) == [1, 2, 3]
+    assert pointer.known == record(storage).read()
+
+
+def test_a_publication_without_a_reply_is_settled() -> None:
+    memory = MemoryStorage()
+    record(memory).take_over()
+    for fault in (Fault.BEFORE, Fault.AFTER, Fault.TIMEOUT):
+        seen = set()
+        for number in range(1, 9):
+            writer = f"{fault.name}-{number}"
+            pointer = record(FaultyStorage(memory, {number: fault}), writer=writer)
+            try:
+                outcome = pointer.publish(naming(number))
+                seen.add(type(outcome))
+                while isinstance(outcome, Unknown):
+                    outcome = pointer.settle()
+            except FilesError:
+                continue
+            assert isinstance(outcome, Committed)
+            assert numbers(pointer.known.completed) == [number]
+            assert record(memory).read() == pointer.known
+        assert Committed in seen
 
 
 def test_taking_over_keeps_what_was_published() -> None:
     storage = MemoryStorage()
     old = record(storage)
     old.take_over()
-    before = old.read()
-    old.publish(Pointer(completed=(entry(1),)), before.version)
-    before = old.read()
+    old.publish(naming(1))
     new = record(storage, epoch=2)
-    assert isinstance(new.take_over(), Committed)
-    assert numbers(new.read().pointer.completed) == [1]
-    late = old.publish(Pointer(completed=(entry(2),)), before.version)
+    assert numbers(new.take_over().completed) == [1]
+    late = old.publish(naming(2))
     assert isinstance(late, Rejected)
     assert late.fenced
     assert "another leader has taken over" in rejection_text(late, old.place)
     assert "in epoch 2" in rejection_text(late, old.place)
+    with pytest.raises(FencedError, match="leader of epoch 2 writes"):
+        old.take_over()
+
+
+def test_the_end_removes_what_was_named_and_says_how_the_job_ended() -> None:
+    storage = MemoryStorage()
+    nothing = record(storage)
+    assert nothing.end(()) is None
+    pointer, stranger = record(storage), record(storage, writer="stranger")
+    pointer.job_id, pointer.ending = "a" * 32, "FINISHED"
+    pointer.take_over()
+    pointer.publish(naming(1, 2))
+    stranger.publish(naming(1, 2, 3))
+    # Known from what was published last, which is not what the record says: it is read, and ends.
+    assert isinstance(pointer.end((1, 2)), Rejected)
+    assert isinstance(pointer.end((1, 2)), Committed)
+    ended = record(storage).read()
+    assert numbers(ended.completed) == [3]
+    assert numbers(ended.subsumed) == [1, 2]
+    assert (ended.ended_job, ended.ended_status) == ("a" * 32, "FINISHED")
 
 
 def test_a_damaged_pointer_is_not_mended_by_another_checkpoint() -> None:
@@ -198,7 +257,7 @@ def test_a_fenced_leader_gets_no_ids() -> None:
     old = counter(storage)
     old.reserve()
     new = counter(storage, epoch=2)
-    assert isinstance(new.take_over(), Committed)
+    assert new.take_over() == 1
     with pytest.raises(FencedError, match="leader of epoch 2 has taken over from epoch 1"):
         old.reserve()
     assert new.reserve() == 2
@@ -248,11 +307,11 @@ def test_what_was_not_claimed_is_remembered_when_its_entry_is_gone() -> None:
 def test_only_the_leader_is_confirmed() -> None:
     record = open_record(MemoryStorage(), "job/pointer")
     new_id = ids()
-    older, newer = PointerRecord(record, 3, new_id), PointerRecord(record, 4, new_id)
+    older, newer = JobPointer(record, 3, new_id), JobPointer(record, 4, new_id)
     older.confirm_lead()
-    assert isinstance(older.publish(Pointer(completed=(entry(1),)), None), Committed)
+    assert isinstance(older.publish(naming(1)), Committed)
     older.confirm_lead()
-    assert isinstance(newer.take_over(), Committed)
+    newer.take_over()
     newer.confirm_lead()
     with pytest.raises(FencedError, match="epoch 4 now, and epoch 3 is over: nothing is deleted"):
         older.confirm_lead()

@@ -191,7 +191,7 @@ def test_a_half_deleted_checkpoint_is_deleted_by_the_successor(tmp_path: Path) -
     """A leader died behind the manifest and before the files."""
     driver = job_with_checkpoints(tmp_path)
     job = tmp_path / "ckpt" / JOB
-    entry = driver.known.pointer.completed[0]
+    entry = driver.pointer.known.completed[0]
     (job / "chk-3" / "notes.txt").write_text("mine")
     for damage in ("", "x"):
         shutil.copytree(job / "chk-3", tmp_path / "copy", dirs_exist_ok=True)

@@ -28,8 +28,7 @@ def test_unclaimed_files_outlive_restarts_of_the_process(tmp_path: Path) -> None
     first = effects(tmp_path, 1)
     first.probe()
     first.registry = SharedRegistry(unclaimed_up_to=860)
-    record = first.pointer._record
-    assert record.read().pointer == Pointer()
+    assert first.pointer.read() == Pointer()
     from penstock.checkpoint.coordination.instructions import Publish
 
     first.publish(Publish(861, None, (), (), ()))
