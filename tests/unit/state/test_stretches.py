@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -130,6 +131,41 @@ def test_a_state_closes_while_it_is_compacted(tmp_path: Path) -> None:
             file.name for file in version.files if file.inline is None
         }
         assert all(path.is_file() for path in (tmp_path / str(number)).iterdir())
+
+
+NO_DIRECTORY = """
+import shutil, sys
+from pathlib import Path
+from test_stretches import EpochClock, FileArea, create_backend, wait_for_compaction
+from tiny_limits import TINY_LIMITS
+backend = create_backend("rocksdb", **TINY_LIMITS["rocksdb"])
+state = backend.create_state(0, 127, 128, FileArea(Path(sys.argv[1]), 0), EpochClock(), "op")
+try:
+    for number in range(90):
+        for key in range(50):
+            state.value_table("v").put((number, key), None, b"x" * 100)
+        state.commit(f"v{number}")
+        wait_for_compaction()
+        if number == 60:
+            [log] = Path(sys.argv[1]).glob("*/LOG")
+            assert log.stat().st_blocks * 512 < 50_000
+            shutil.rmtree(sys.argv[1])
+except Exception as error:
+    print(repr(error))
+state.close()
+"""
+
+
+def test_files_that_are_gone_are_an_error_and_crash_no_process(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", NO_DIRECTORY, str(tmp_path / "area")],
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "No such file or directory" in run.stdout
 
 
 MANY_FILES = """

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import re
 import resource
 import shutil
@@ -79,7 +80,7 @@ class RocksSettings:
         block_size_bytes: Size of a block.
         target_file_size_bytes: Size at which compaction starts another SST file.
         stretches: Parts of the range of keys that are compacted one by one.
-        log_bytes: Size at which the database starts a new log of its own; one is kept.
+        log_bytes: Size at which the log of the database, which nobody reads, is emptied.
         manifest_bytes: Size at which the database writes a new list of its files.
     """
 
@@ -155,7 +156,6 @@ def _options(settings: RocksSettings) -> Any:
     # One level below the newest files, at any size.
     options.set_max_bytes_for_level_base(1 << 40)
     options.set_keep_log_file_num(1)
-    options.set_max_log_file_size(settings.log_bytes)
     # It grows with each fold of a worker that lives for months, and each base has a copy of it.
     options.set_max_manifest_file_size(settings.manifest_bytes)
     options.set_stats_dump_period_sec(0)
@@ -362,6 +362,7 @@ class _Clone:
         return self._cuts[number] if number < len(self._cuts) else None
 
     def compact(self) -> None:
+        self._empty_log()
         if self._compaction.is_running:
             return
         files = [
@@ -371,6 +372,13 @@ class _Clone:
         cuts = [None, *self._cuts, None]
         chosen = stretches_to_compact(files)
         self._compaction.start([(cuts[number], cuts[number + 1]) for number in chosen])
+
+    def _empty_log(self) -> None:
+        """Frees the space of a long log; RocksDB itself would crash where it cannot make one."""
+        log = self._directory / "LOG"
+        with contextlib.suppress(FileNotFoundError):
+            if log.stat().st_blocks * 512 > self._settings.log_bytes:
+                os.truncate(log, 0)
 
     def snapshot(self) -> Path:
         """Returns a new directory with links to the files that make the database now."""
