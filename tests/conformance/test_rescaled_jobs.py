@@ -18,6 +18,7 @@ from penstock.job.start import set_launcher, start_job
 from penstock.snapshots import SavepointReader
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -50,23 +51,42 @@ def test_a_job_is_rescaled_again_and_again(tmp_path: Path, backend: str) -> None
     cancel(client)
 
 
-def test_event_time_goes_on_when_one_subtask_becomes_two(tmp_path: Path) -> None:
-    """Each goes on with the watermarks of its own splits; those of another's would stand still."""
-    env = environment(tmp_path, 2)
+class Thirds(Numbers):
+    """The same in three splits."""
+
+    def splits(self) -> Iterable[str]:
+        return ["0", "1", "2"]
+
+    def latest_offset(self, split: str) -> int:
+        return (Tap.limit + 2 - int(split)) // 3
+
+    def read(self, split: str, start: int, end: int) -> Iterable[Any]:
+        return [3 * offset + int(split) for offset in range(start, end)]
+
+
+@pytest.mark.parametrize("widths", [(2, 1, 2), (2, 2, 2), (1, 3, 2)])
+def test_event_time_goes_on_with_the_splits_of_each_subtask(
+    tmp_path: Path, widths: tuple[int, ...]
+) -> None:
+    """A subtask that waited for the watermark of a split that another reads would fire nothing."""
+    options: dict[str, str] = {}
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
         lambda value, _: value
     )
-    numbers = env.from_source(Numbers(), strategy, "numbers").key_by(lambda value: 0)
-    tens = numbers.window(TumblingEventTimeWindows.of(Time.milliseconds(10))).reduce(max)
-    tens.map(lambda newest: (newest,)).add_sink(Visible("out"))
-    client = env.execute_async()
-    for parallelism, end in ((1, 100), (2, 200), (2, 300)):
-        Tap.limit = end
-        complete = [(newest,) for newest in range(9, end - 10, 10)]
-        wait_for(lambda: len(Visible.all()) >= len(complete), f"{end} records")  # noqa: B023
+    for attempt, parallelism in enumerate(widths, 1):
+        env = environment(tmp_path, parallelism, options)
+        numbers = env.from_source(Thirds(), strategy, "numbers").uid("numbers")
+        windows = numbers.key_by(lambda value: 0).window(
+            TumblingEventTimeWindows.of(Time.milliseconds(10))
+        )
+        tens = windows.reduce(max).uid("tens").map(lambda newest: (newest,))
+        tens.add_sink(Visible("out")).uid("out")
+        client = env.execute_async()
+        Tap.limit = 100 * attempt
+        complete = [(newest,) for newest in range(9, Tap.limit - 10, 10)]
+        wait_for(lambda: len(Visible.all()) >= len(complete), "windows")  # noqa: B023
         same(Visible.all(), complete)
-        client.rescale(parallelism).result(200)
-    cancel(client)
+        options = {"execution.state-recovery.path": client.stop_with_savepoint(False).result(200)}
 
 
 def test_the_list_state_of_all_subtasks_is_dealt_out(tmp_path: Path) -> None:

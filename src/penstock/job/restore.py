@@ -299,12 +299,12 @@ def restored_state(graph: JobGraph, manifest: Manifest) -> JobState:
         for stage in graph.stages
         for index in range(stage.parallelism)
     }
-    sources = {
-        stage.operators[0].uid: SourceProgress() for stage in graph.stages if stage.is_source
-    }
-    for uid in sources:
-        if uid in manifest.sources:
-            sources[uid] = _progress(manifest.sources[uid])
+    sources: dict[str, SourceProgress] = {}
+    for stage in graph.stages:
+        if stage.is_source:
+            uid = stage.operators[0].uid
+            found = manifest.sources.get(uid)
+            sources[uid] = SourceProgress() if found is None else _progress(found, stage)
     is_firing = manifest.job.get("is_firing", False)
     return JobState(manifest.epoch, versions, sources, is_firing=is_firing)
 
@@ -334,15 +334,28 @@ def _subtask(
     return SubtaskVersion(name, operators, is_restored=True)
 
 
-def _progress(data: dict[str, Any]) -> SourceProgress:
-    """Distributes unfinished splits again, at their positions: parallelism may have changed."""
+def _progress(data: dict[str, Any], stage: Stage) -> SourceProgress:
+    """Subtasks go on with their splits, at their positions; other numbers of them deal again.
+
+    What a subtask knows of event time is of its own splits.
+    """
     unfinished = [(_split(split), position) for split, position in data["assigned"]]
+    positions = {split.split_id: position for split, position in unfinished}
+    left = [*(split for split, _ in unfinished), *map(_split, data["waiting"])]
+    shares = data.get("shares", ())
+    assigned: dict[int, tuple[Split, ...]] = {}
+    if len(shares) == stage.parallelism:
+        for index, share in enumerate(shares):
+            assigned[index], left = tuple(left[:share]), left[share:]
     return SourceProgress(
         state=data["state"],
         complete=data["complete"],
-        waiting=(*(split for split, _ in unfinished), *map(_split, data["waiting"])),
-        resumed={split.split_id: position for split, position in unfinished},
+        waiting=tuple(left),
+        assigned=assigned,
+        positions=positions if assigned else {},
+        resumed=positions,
         finished=data["finished"],
+        next_owner=sum(map(len, assigned.values())),
     )
 
 

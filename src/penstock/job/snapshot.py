@@ -207,7 +207,8 @@ def state_records(versions: list[OperatorVersion]) -> tuple[StateRecord, ...]:
 
 def _plain_progress(progress: SourceProgress) -> dict[str, Any]:
     resumed = progress.resumed
-    given = [split for splits in progress.assigned.values() for split in splits]
+    shares = [splits for _, splits in sorted(progress.assigned.items())]
+    given = [split for splits in shares for split in splits]
     # A restore may leave more splits that were begun than subtasks take at once.
     begun = [split for split in progress.waiting if split.split_id in resumed]
     return {
@@ -220,6 +221,7 @@ def _plain_progress(progress: SourceProgress) -> dict[str, Any]:
             *([_plain_split(split), progress.positions[split.split_id]] for split in given),
             *([_plain_split(split), resumed[split.split_id]] for split in begun),
         ],
+        "shares": [len(splits) for splits in shares],
         "finished": progress.finished,
     }
 
