@@ -48,9 +48,7 @@ class WindowSettings(Hints):
         """Sets when windows are evaluated, in place of the assigner's default.
 
         Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
+            >>> windows = events.key_by(0).window(TumblingEventTimeWindows.of(Time.seconds(10)))
             >>> windows.trigger(CountTrigger.of(1)).count().take()
             [1, 2, 1]
         """
@@ -62,9 +60,7 @@ class WindowSettings(Hints):
         """Sets which records leave a window when it is evaluated.
 
         Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
+            >>> windows = events.key_by(0).window(TumblingEventTimeWindows.of(Time.seconds(10)))
             >>> windows.evictor(CountEvictor.of(1)).sum(1).take()
             [('a', 4000), ('a', 12000)]
         """
@@ -76,9 +72,7 @@ class WindowSettings(Hints):
         """Sets how long a window takes records after its end; a span or milliseconds.
 
         Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
+            >>> windows = events.key_by(0).window(TumblingEventTimeWindows.of(Time.seconds(10)))
             >>> windows.allowed_lateness(Duration.of_minutes(1)).count().take()
             [2, 1]
         """
@@ -91,9 +85,7 @@ class WindowSettings(Hints):
 
         Example:
             >>> late = OutputTag("late")
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
+            >>> windows = events.key_by(0).window(TumblingEventTimeWindows.of(Time.seconds(10)))
             >>> windows.side_output_late_data(late).count().get_side_output(late).take()
             []
         """
@@ -165,9 +157,7 @@ class _WindowedStream(WindowSettings, FieldAggregates):
         """Combines the records of a window; a window function then sees only the result.
 
         Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
+            >>> windows = events.key_by(0).window(TumblingEventTimeWindows.of(Time.seconds(10)))
             >>> windows.reduce(lambda a, b: (a[0], a[1] + b[1])).take()
             [('a', 5000), ('a', 12000)]
         """
@@ -222,9 +212,7 @@ class _WindowedStream(WindowSettings, FieldAggregates):
         """Calls a function with all records of a window.
 
         Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
+            >>> windows = events.key_by(0).window(TumblingEventTimeWindows.of(Time.seconds(10)))
             >>> windows.apply(lambda key, window, found: [(window.start, len(list(found)))]).take()
             [(0, 2), (10000, 1)]
         """
@@ -238,9 +226,7 @@ class _WindowedStream(WindowSettings, FieldAggregates):
         """Calls a function with a context and all records of a window.
 
         Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
+            >>> windows = events.key_by(0).window(TumblingEventTimeWindows.of(Time.seconds(10)))
             >>> windows.process(lambda key, ctx, found: [(key, ctx.window().end)]).take()
             [('a', 10000), ('a', 20000)]
         """
@@ -251,9 +237,7 @@ class _WindowedStream(WindowSettings, FieldAggregates):
         """Counts the records of each window.
 
         Example:
-            >>> windows = events.key_by(lambda event: event[0]).window(
-            ...     TumblingEventTimeWindows.of(Time.seconds(10))
-            ... )
+            >>> windows = events.key_by(0).window(TumblingEventTimeWindows.of(Time.seconds(10)))
             >>> windows.count().take()
             [2, 1]
         """

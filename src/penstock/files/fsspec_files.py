@@ -14,7 +14,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ConfigurationError, install_extra
 from penstock.files.contract import (
@@ -98,10 +98,6 @@ class FsspecStorage(RemoteStorage):
         if len(found) < size_bytes:
             raise behind_the_end(self.url_of(key), start, size_bytes)
         return found
-
-    def open(self, key: str) -> BinaryIO:
-        with self._request("read", key):
-            return cast("BinaryIO", self._fs.open(self._path(key), "rb"))
 
     def pieces(self, key: str) -> Iterator[bytes]:
         with self._request("read", key), self._fs.open(self._path(key), "rb") as file:

@@ -1,19 +1,40 @@
-"""What can be read of jobs: lists, the job itself, its vertices, plan, configuration, failures."""
+"""What can be read of jobs: lists, the job, its vertices, plan, failures, checkpoints and state.
+
+For state a client names a checkpoint by its number; where that is, the job's own history says. The
+list comes from metadata alone. Rows are read within bounds, by a process of their own, and no
+pickle is ever loaded: a pickled value is shown by its size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from penstock.core.errors import PenstockError
+from penstock.core.redaction import without_secrets
 from penstock.job import documents
+from penstock.job.documents.checkpoints import checkpoints_view
 from penstock.job.documents.current import current_exceptions, current_result, overview_row
-from penstock.rest.context import Context, JobId, VertexId
-from penstock.rest.pictures import plan_svg
+from penstock.rest.context import (
+    CheckpointId,
+    CheckpointsDocument,
+    Context,
+    JobId,
+    RestContext,
+    VertexId,
+)
+from penstock.rest.pictures import plan_svg, timeline_svg
+
+if TYPE_CHECKING:
+    from penstock.rest.settings import SnapshotReader
 
 router = APIRouter()
 Get = Annotated[str | None, Query(max_length=10_000, description="Names, separated by commas.")]
@@ -187,3 +208,184 @@ def vertex_metric_pairs(document: Mapping[str, Any], vertex_id: str) -> dict[str
 def _text(value: Any) -> str:
     # Flink's word for a watermark that has not come is the least number.
     return str(-(2**63)) if value is None else str(value)
+
+
+# -- checkpoints, and the state in them ------------------------------------------------------------
+
+
+_MOST_LINES: Final = 10_000
+
+
+@router.get("/jobs/{job_id}/checkpoints")
+def checkpoints(
+    job_id: JobId,
+    context: Context,
+    newest: Annotated[int | None, Query(ge=0, le=_MOST_LINES)] = None,
+    older_than: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
+) -> Any:
+    """Counts, summary, the latest of each kind, history: all of it, or a part of `newest` lines."""
+    # Not parsed: a long history is handed on as it is.
+    content = context.dispatcher.document(job_id, documents.CHECKPOINTS)
+    if content is None:
+        return checkpoints_view(None, [])
+    if newest is not None or older_than is not None:
+        content = CheckpointsDocument(content).part(
+            _MOST_LINES if newest is None else newest, older_than
+        )
+    return Response(content, media_type="application/json")
+
+
+@router.get("/jobs/{job_id}/checkpoints/config")
+def checkpoint_config(job_id: JobId, context: Context) -> Any:
+    """What governs checkpoints, with the source of each value."""
+    return context.document(job_id, documents.CHECKPOINT_CONFIG)
+
+
+@router.get("/jobs/{job_id}/checkpoints/timeline.svg", response_class=Response)
+def checkpoint_timeline(job_id: JobId, context: Context) -> Response:
+    """Recent checkpoints as bars in time."""
+    found = context.checkpoints(job_id)
+    lines = iter(()) if found is None else found.lines()
+    return Response(timeline_svg(lines), media_type="image/svg+xml")
+
+
+@router.get("/jobs/{job_id}/checkpoints/details/latest")
+def latest_checkpoint_details(
+    job_id: JobId,
+    context: Context,
+    status: Annotated[Literal["COMPLETED", "FAILED", "IN_PROGRESS"] | None, Query()] = None,
+) -> Any:
+    """The newest checkpoint, or the newest of a status."""
+    found = context.checkpoints(job_id)
+    for line in () if found is None else found.lines():
+        if status in (None, line["status"]):
+            return checkpoint_details(job_id, line["id"], context)
+    raise HTTPException(404, f"Job {job_id} has no such checkpoint yet.")
+
+
+@router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}")
+def checkpoint_details(job_id: JobId, checkpoint_id: CheckpointId, context: Context) -> Any:
+    """One checkpoint with its tasks."""
+    found = _details(job_id, checkpoint_id, context)
+    found.pop("subtasks", None)
+    return found
+
+
+@router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}")
+def checkpoint_subtasks(
+    job_id: JobId, checkpoint_id: CheckpointId, vertex_id: VertexId, context: Context
+) -> Any:
+    """One task of one checkpoint with its subtasks."""
+    found = _details(job_id, checkpoint_id, context).get("subtasks", {}).get(vertex_id)
+    if found is None:
+        raise HTTPException(
+            404, f"Checkpoint {checkpoint_id} has no figures of vertex {vertex_id} (yet)."
+        )
+    return found
+
+
+def _details(job_id: str, checkpoint_id: int, context: RestContext) -> dict[str, Any]:
+    name = documents.CHECKPOINT.format(checkpoint=checkpoint_id)
+    found: dict[str, Any] = context.document(job_id, name)
+    return found
+
+
+_TRIES: Final = 8
+_WAIT_S: Final = 0.05
+_MOST_WAITS: Final = 20
+_DEFAULT_ROWS: Final = 50
+_MOST_ROWS: Final = 200
+_MOST_NAME: Final = 1_000
+
+CheckpointNumber = Annotated[int | None, Query(ge=0, le=2**63 - 1)]
+Name = Query(min_length=1, max_length=_MOST_NAME)
+
+
+@router.get("/jobs/{job_id}/state")
+def job_state(
+    job_id: JobId, context: Context, checkpoint: CheckpointNumber = None
+) -> dict[str, Any]:
+    """Operators and states of a checkpoint or savepoint; of the latest one without a number."""
+    return _read(job_id, context, checkpoint, _reader(context).list_states)
+
+
+@router.get("/jobs/{job_id}/state/rows")
+def job_state_rows(  # noqa: PLR0913, PLR0917 - what a client may ask
+    job_id: JobId,
+    context: Context,
+    uid: Annotated[str, Name],
+    state: Annotated[str | None, Name] = None,
+    checkpoint: CheckpointNumber = None,
+    limit: Annotated[int, Query(ge=1, le=_MOST_ROWS)] = _DEFAULT_ROWS,
+    or_latest: Annotated[bool, Query(description="When the numbered one is gone.")] = False,
+) -> dict[str, Any]:
+    """The first rows of a state; of all states of an operator and its timers without a name."""
+    reader = _reader(context)
+    if not context.settings.shows_rows:
+        raise HTTPException(403, "penstock.rest.state-rows is false: no values are shown here.")
+
+    def read(place: str) -> dict[str, Any]:
+        return reader.first_rows(place, uid, state, limit)
+
+    if or_latest and checkpoint is not None:
+        with contextlib.suppress(HTTPException):
+            return _read(job_id, context, checkpoint, read)
+        checkpoint = None
+    return _read(job_id, context, checkpoint, read)
+
+
+def _reader(context: RestContext) -> SnapshotReader:
+    reader = context.settings.snapshots
+    if reader is None:
+        raise HTTPException(404, "This service reads no snapshots; use `penstock state ls`.")
+    return reader
+
+
+def _read(
+    job_id: str, context: RestContext, checkpoint: int | None, read: Callable[[str], dict[str, Any]]
+) -> dict[str, Any]:
+    for tries_left in reversed(range(_TRIES)):
+        place = _place(job_id, context, checkpoint)
+        try:
+            found = read(place)
+        except PenstockError as error:
+            # The job may have replaced it since the history was written, and says so in a moment.
+            if tries_left == 0 or not _has_successor(job_id, context, checkpoint, place):
+                raise HTTPException(409, str(error)) from None
+        else:
+            return found | {"path": without_secrets(found["path"])}
+    raise AssertionError("unreachable")
+
+
+def _has_successor(job_id: str, context: RestContext, checkpoint: int | None, place: str) -> bool:
+    # Asked often: a job may keep its checkpoints for a few dozen milliseconds only.
+    for _ in range(_MOST_WAITS):
+        if _place(job_id, context, checkpoint) != place:
+            return True
+        threading.Event().wait(_WAIT_S)
+    return False
+
+
+def _place(job_id: str, context: RestContext, checkpoint: int | None) -> str:
+    found = context.checkpoints(job_id)
+    lines: Iterator[dict[str, Any]] = iter(())
+    lasting: list[Any] = []
+    if found is not None:
+        latest = found.latest()
+        lines = (line for line in found.lines() if line["status"] == "COMPLETED")
+        # A savepoint outlives its line of the history, also one that the job started from.
+        lasting = [latest.get(name) for name in ("completed", "savepoint", "restored")]
+        if lasting[2] is not None and not lasting[2]["is_savepoint"]:
+            lasting.pop()
+    for line in chain(lines, filter(None, lasting)):
+        if checkpoint in (None, line["id"]) and not line.get("discarded", False):
+            place = str(line["external_path"])
+            if place.startswith("memory:"):
+                raise HTTPException(
+                    409,
+                    "Checkpoints of this job are in its process's memory; take a savepoint and "
+                    "read that.",
+                )
+            return place
+    which = "retained snapshot" if checkpoint is None else f"retained snapshot {checkpoint}"
+    raise HTTPException(404, f"Job {job_id} has no {which} in its history.")

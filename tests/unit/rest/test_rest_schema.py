@@ -14,7 +14,7 @@ from stored_jobs_dispatcher import JOB_ID, MemoryDispatcher, job_record
 from penstock.core.job import JobStatus
 from penstock.job.documents.job import job_view
 from penstock.job.documents.metrics import metrics_view
-from penstock.rest.app import create_app
+from penstock.rest.server import create_app
 from penstock.rest.settings import RestSettings
 
 if TYPE_CHECKING:
