@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from html import escape
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from penstock.core.drawing import Box, drawing
 from penstock.core.errors import PenstockError
 from penstock.core.redaction import without_secrets
 from penstock.job import documents
@@ -31,12 +33,12 @@ from penstock.rest.context import (
     RestContext,
     VertexId,
 )
-from penstock.rest.pictures import plan_svg, timeline_svg
 
 if TYPE_CHECKING:
     from penstock.rest.settings import SnapshotReader
 
 router = APIRouter()
+_MOST_BOXES: Final = 1_000
 Get = Annotated[str | None, Query(max_length=10_000, description="Names, separated by commas.")]
 
 
@@ -78,7 +80,18 @@ def job_plan(job_id: JobId, context: Context) -> dict[str, Any]:
 @router.get("/jobs/{job_id}/plan.svg", response_class=Response)
 def job_plan_picture(job_id: JobId, context: Context) -> Response:
     """The plan as a picture."""
-    return Response(plan_svg(context.job(job_id)["plan"]), media_type="image/svg+xml")
+    plan = context.job(job_id)["plan"]
+    boxes = {
+        node["id"]: Box(
+            str(node["description"]),
+            str(node["description"]),
+            f"parallelism {node['parallelism']}",
+            node.get("level", 0),
+            [(each["id"], each["ship_strategy"]) for each in node["inputs"]],
+        )
+        for node in plan["nodes"][:_MOST_BOXES]
+    }
+    return Response(drawing(f"Plan of {plan['name']}", boxes), media_type="image/svg+xml")
 
 
 @router.get("/jobs/{job_id}/config")
@@ -246,7 +259,46 @@ def checkpoint_timeline(job_id: JobId, context: Context) -> Response:
     """Recent checkpoints as bars in time."""
     found = context.checkpoints(job_id)
     lines = iter(()) if found is None else found.lines()
-    return Response(timeline_svg(lines), media_type="image/svg+xml")
+    return Response(_timeline(lines), media_type="image/svg+xml")
+
+
+_MOST_BARS: Final = 100
+_WIDTH: Final = 960
+_HEIGHT: Final = 72
+_COLOURS: Final = {"COMPLETED": "#2e7d4f", "FAILED": "#c0392b", "IN_PROGRESS": "#2b6cb0"}
+
+
+def _timeline(history: Iterable[dict[str, Any]]) -> str:
+    """Returns the newest lines of a history: how long each took, and how long none ran."""
+    lines = list(islice(history, _MOST_BARS))
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        f'width="{_WIDTH}" height="{_HEIGHT}" font-family="sans-serif" role="img" '
+        'aria-label="Recent checkpoints">'
+    )
+    if not lines:
+        text = '<text x="12" y="40" font-size="13" fill="#5b6570">No checkpoint yet.</text></svg>'
+        return head + text
+    first = min(line["trigger_timestamp"] for line in lines)
+    last = max(line["trigger_timestamp"] + line["end_to_end_duration"] for line in lines)
+    scale = (_WIDTH - 24) / max(last - first, 1)
+    bars = []
+    for line in lines:
+        x = 12 + (line["trigger_timestamp"] - first) * scale
+        width = max(line["end_to_end_duration"] * scale, 2.0)
+        kind = "savepoint" if line["is_savepoint"] else "checkpoint"
+        title = f"{kind} {line['id']}: {line['status']}, {line['end_to_end_duration']} ms"
+        bars.append(
+            f'<rect x="{x:.1f}" y="18" width="{width:.1f}" height="28" '
+            f'fill="{_COLOURS.get(line["status"], "#888")}"><title>{escape(title)}</title></rect>'
+        )
+    scale_text = f"{(last - first) / 1000:.1f} s"
+    foot = (
+        f'<line x1="12" y1="50" x2="{_WIDTH - 12}" y2="50" stroke="#9aa3ad"/>'
+        f'<text x="{_WIDTH - 12}" y="66" font-size="11" text-anchor="end" fill="#5b6570">'
+        f"{scale_text}</text></svg>"
+    )
+    return head + "".join(bars) + foot
 
 
 @router.get("/jobs/{job_id}/checkpoints/details/latest")
