@@ -24,6 +24,7 @@ from penstock.cli.verb import several
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
 from penstock.core.configuration import import_path
 from penstock.core.errors import PenstockError
+from penstock.core.setting_texts import to_text
 
 if TYPE_CHECKING:
     from penstock.cli.rest_client import RestClient
@@ -271,10 +272,10 @@ def _settings(options: dict[str, Any], files: list[str]) -> dict[str, str]:
             )
         settings["parallelism.default"] = str(options["parallelism"])
     if files:
-        settings["python.files"] = ";".join(filter(None, map(absolute, files)))
+        settings["python.files"] = to_text([*filter(None, map(absolute, files))])
     archives = [_absolute_before_mark(item) for item in _split(options["archives"])]
     if archives:
-        settings["python.archives"] = ";".join(archives)
+        settings["python.archives"] = to_text(archives)
     if options["requirements"]:
         settings["python.requirements"] = "#".join(
             absolute(part) or part for part in options["requirements"].split("#", 1)

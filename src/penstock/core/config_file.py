@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import yaml
 
-from penstock.core.configuration import Configuration, Rank, to_text
+from penstock.core.configuration import Configuration, Rank
 from penstock.core.errors import ConfigurationError
+from penstock.core.setting_texts import to_text
 
 COMMAND_LINE_VARIABLE: Final = "PENSTOCK_DYNAMIC_PROPERTIES"
 """Environment variable with the command line's `-D` settings as a JSON object."""

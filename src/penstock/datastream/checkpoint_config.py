@@ -172,6 +172,11 @@ class CheckpointConfig:
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Keeps checkpoints in a directory, which must be durable."""
+        if checkpoint_path is None or not str(checkpoint_path).strip():
+            raise ProgramError(
+                f"set_checkpoint_storage_dir({checkpoint_path!r}) names no directory; give a path "
+                "or URL, or leave the call out."
+            )
         return self._set("dir", str(checkpoint_path))
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:

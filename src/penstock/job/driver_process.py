@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.core.config_file import COMMAND_LINE_VARIABLE
-from penstock.core.configuration import import_path, parse_list
+from penstock.core.configuration import import_path
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.core.job import JobStatus
 from penstock.core.redaction import SecretlessFormatter
+from penstock.core.setting_texts import parse_list
 from penstock.core.times import SystemClock
 from penstock.job.ended_jobs import PROGRAM, remove_programs
 from penstock.job.managed_job import OVERRULED, ManagedJob

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from penstock.core.configuration import parse_list
 from penstock.core.errors import ConfigurationError, ProgramError
+from penstock.core.setting_texts import parse_list, to_text
 
 SCHEME: Final = "package:"
 MAX_MEMBERS: Final = 10_000
@@ -59,7 +59,7 @@ def build_package(
                 _packed(item, key, f"{folder}/{number}", members)
                 for number, item in enumerate(parse_list(settings[key]))
             ]
-            settings[key] = ";".join(packed)
+            settings[key] = to_text(packed)
     return _zip(members), settings
 
 

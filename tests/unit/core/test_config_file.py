@@ -62,10 +62,10 @@ def test_keys_that_look_like_booleans_stay_text(tmp_path: Path) -> None:
 def test_lists_and_maps(tmp_path: Path) -> None:
     config = loaded(
         tmp_path,
-        "python.files: [a.py, b.py]\npipeline.global-job-parameters:\n  a: 1\n  b: x\n",
+        "python.files: [a.py, 'b;c.py']\npipeline.global-job-parameters:\n  a: 1\n  b: x:1,y:2\n",
     )
-    assert config.get_list("python.files") == ["a.py", "b.py"]
-    assert config.get_map("pipeline.global-job-parameters") == {"a": "1", "b": "x"}
+    assert config.get_list("python.files") == ["a.py", "b;c.py"]
+    assert config.get_map("pipeline.global-job-parameters") == {"a": "1", "b": "x:1,y:2"}
 
 
 @pytest.mark.parametrize(

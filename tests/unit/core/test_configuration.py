@@ -7,8 +7,9 @@ import inspect
 import pytest
 
 from penstock.core import options
-from penstock.core.configuration import Configuration, Rank, calling_line, parse
+from penstock.core.configuration import Configuration, Rank, calling_line
 from penstock.core.errors import ConfigurationError, ProgramError
+from penstock.core.setting_texts import parse
 
 BACKEND = "state.backend.type"
 
@@ -271,6 +272,53 @@ def test_lists_and_maps() -> None:
     assert config.get_map("pipeline.global-job-parameters") == {"a": "1", "b": "x"}
     assert Configuration.parse_list_value("a;b") == ["a", "b"]
     assert Configuration.parse_list_value("") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("'A;B';C", ["A;B", "C"]),
+        ("'A;B';'C'", ["A;B", "C"]),
+        ("'AB''D;B';C", ["AB'D;B", "C"]),
+        ("A'BD;B';C", ["A'BD", "B'", "C"]),
+        ('"A;B";C', ["A;B", "C"]),
+        ('"AB""D;B";C', ['AB"D;B', "C"]),
+        ('A"BD;B";C', ['A"BD', 'B"', "C"]),
+        ("'AB\"''D;B';C", ["AB\"'D;B", "C"]),
+        ('"AB\'""D;B";C', ["AB'\"D;B", "C"]),
+        ("   'A;B'    ;   C   ", ["A;B", "C"]),
+        ("'A;B'    ;C A", ["A;B", "C A"]),
+        ("' A    ;B'    ;'   C'", [" A    ;B", "   C"]),
+        ("['a, b', c]", ["a, b", "c"]),
+        ("s3://b/a.py;x:y", ["s3://b/a.py", "x:y"]),
+        ("a;;b;", ["a", "b"]),
+    ],
+)
+def test_quotes_in_lists_are_flinks(text: str, items: list[str]) -> None:
+    # Most of them are cases of Flink's StructuredOptionsSplitterTest.
+    assert Configuration.parse_list_value(text) == items
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a:9092,b:9092", "a;b", "it's", "'", '"', '"x"', "'x'", "''", "", " x ", "{x}", "x}"),
+        *("[x]", "https://h:1/?a=b,c&d='e'", "a:b", ":", ",", "';'", "a\nb", "x'y,z", "a:'b"),
+    ],
+)
+def test_parameters_are_read_as_they_were_set(text: str) -> None:
+    key = "pipeline.global-job-parameters"
+    config = Configuration().set(key, {"servers": text, "last": "1", f"k{text}": "2"})
+    assert config.get_map(key) == {"servers": text, "last": "1", f"k{text}": "2"}
+    config.set("python.files", [text, "b.py"])
+    assert config.get_list("python.files") == [text, "b.py"]
+
+
+def test_a_map_may_have_quotes_as_flink_or_yaml_puts_them() -> None:
+    config = Configuration()
+    for text in ("'a:''1,2''',b:3", "{a: '1,2', b: 3}", "{'a': \"1,2\"; 'b': '3'}"):
+        config.set_string("pipeline.global-job-parameters", text)
+        assert config.get_map("pipeline.global-job-parameters") == {"a": "1,2", "b": "3"}
 
 
 @pytest.mark.parametrize(("key", "value"), [("", "x"), (None, "x"), ("a", 5)])

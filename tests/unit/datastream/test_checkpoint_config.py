@@ -29,6 +29,14 @@ def settings(env: StreamExecutionEnvironment) -> dict[str, str]:
     return found
 
 
+@pytest.mark.parametrize("directory", [None, "", " "])
+def test_a_directory_of_checkpoints_has_a_name(
+    env: StreamExecutionEnvironment, directory: str | None
+) -> None:
+    with pytest.raises(ProgramError, match="names no directory"):
+        env.get_checkpoint_config().set_checkpoint_storage_dir(directory)  # type: ignore[arg-type]
+
+
 def test_checkpoint_config(env: StreamExecutionEnvironment) -> None:
     config = env.get_checkpoint_config()
     assert not config.is_checkpointing_enabled()
