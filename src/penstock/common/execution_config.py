@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.common.input_dependency_constraint import InputDependencyConstraint
 from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
-from penstock.core.errors import UnsupportedError
+from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.refused_names import names_of, refuses_methods
 from penstock.core.times import to_millis
 
@@ -196,6 +196,11 @@ class ExecutionConfig:
         self, restart_strategy_configuration: RestartStrategyConfiguration
     ) -> ExecutionConfig:
         """Says what happens after a failure, as the environment's method of that name does."""
+        if not isinstance(restart_strategy_configuration, RestartStrategyConfiguration):
+            raise ProgramError(
+                "set_restart_strategy() takes one of RestartStrategies, not "
+                f"{restart_strategy_configuration!r:.80}."
+            )
         restart_strategy_configuration.put_into(self._configuration)
         return self
 

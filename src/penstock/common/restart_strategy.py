@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.configuration import AsSettings
-from penstock.core.errors import ProgramError
+from penstock.core.configuration import AsSettings, checked_number
 from penstock.core.refused_names import names_of
 from penstock.core.times import format_millis, to_millis
 
@@ -32,12 +31,6 @@ class RestartStrategyConfiguration(AsSettings):
         return f"{type(self).__name__}({self._description})"
 
 
-def _attempts(number: Any, what: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise ProgramError(f"{what} is {number!r}; it must be a whole number of at least 0.")
-    return number
-
-
 class RestartStrategies:
     """Makers of restart strategies, for `env.set_restart_strategy()`."""
 
@@ -57,7 +50,7 @@ class RestartStrategies:
         """A number of restarts, each after the same pause."""
 
         def __init__(self, restart_attempts: int, delay_between_attempts_interval: Any) -> None:
-            self._attempts = _attempts(restart_attempts, "restart_attempts")
+            self._attempts = checked_number(restart_attempts, "restart_attempts", 0)
             self._delay_ms = to_millis(delay_between_attempts_interval, "delay_between_attempts")
             delay = format_millis(self._delay_ms)
             super().__init__(
@@ -81,7 +74,7 @@ class RestartStrategies:
         def __init__(
             self, max_failure_rate: int, failure_interval: Any, delay_between_attempts_interval: Any
         ) -> None:
-            self._rate = _attempts(max_failure_rate, "max_failure_rate")
+            self._rate = checked_number(max_failure_rate, "max_failure_rate", 0)
             self._interval_ms = to_millis(failure_interval, "failure_interval")
             self._delay_ms = to_millis(delay_between_attempts_interval, "delay_interval")
             interval, delay = format_millis(self._interval_ms), format_millis(self._delay_ms)

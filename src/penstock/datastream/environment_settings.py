@@ -6,7 +6,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from penstock.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
+from penstock.common.execution_config import ExecutionConfig
+from penstock.common.restart_strategy import restart_strategy_of
 from penstock.core.errors import ProgramError, UnsupportedError
 from penstock.core.refused_names import Hints, earlier_keywords
 from penstock.core.times import to_millis
@@ -25,6 +26,7 @@ from penstock.datastream.state_backend import (
 )
 
 if TYPE_CHECKING:
+    from penstock.common.restart_strategy import RestartStrategyConfiguration
     from penstock.core.configuration import Configuration
     from penstock.datastream.checkpointing_mode import CheckpointingMode
     from penstock.datastream.slot_sharing_group import SlotSharingGroup
@@ -392,12 +394,7 @@ class EnvironmentSettings(Hints):
             >>> env.set_restart_strategy(strategy).get_restart_strategy() == strategy
             True
         """
-        if not isinstance(restart_strategy, RestartStrategyConfiguration):
-            raise ProgramError(
-                f"set_restart_strategy() takes one of RestartStrategies, not "
-                f"{restart_strategy!r:.80}."
-            )
-        restart_strategy.put_into(self._configuration)
+        ExecutionConfig(self._configuration).set_restart_strategy(restart_strategy)
         return self
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:

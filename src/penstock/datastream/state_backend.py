@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar, Final
 
-from penstock.core.configuration import AsSettings
+from penstock.core.configuration import AsSettings, checked_number
 from penstock.core.errors import ProgramError
 from penstock.core.refused_names import earlier_keywords, names_of, refuses_methods
 from penstock.datastream.checkpoint_storage import (
@@ -95,14 +95,8 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     @earlier_keywords(number_of_transfering_threads="number_of_transferring_threads")
     def set_number_of_transfer_threads(self, number_of_transferring_threads: int) -> None:
         """Sets how many files are uploaded at once."""
-        if number_of_transferring_threads < 1:
-            raise ProgramError(
-                f"the number of transfer threads is {number_of_transferring_threads}; it must be "
-                "at least 1."
-            )
-        self.settings[_ROCKSDB + "checkpoint.transfer.thread.num"] = str(
-            number_of_transferring_threads
-        )
+        number = checked_number(number_of_transferring_threads, "the number of transfer threads", 1)
+        self.settings[_ROCKSDB + "checkpoint.transfer.thread.num"] = str(number)
 
 
 # -- Flink 1: one object for the backend and for where its checkpoints are kept --------------------

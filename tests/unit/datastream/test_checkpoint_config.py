@@ -29,6 +29,11 @@ def settings(env: StreamExecutionEnvironment) -> dict[str, str]:
     return found
 
 
+def test_a_restart_strategy_is_one_of_them(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(ProgramError, match="takes one of RestartStrategies, not 'none'"):
+        env.get_config().set_restart_strategy("none")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("directory", [None, "", " "])
 def test_a_directory_of_checkpoints_has_a_name(
     env: StreamExecutionEnvironment, directory: str | None
