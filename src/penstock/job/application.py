@@ -360,10 +360,11 @@ class Application:
             self._is_leaving.set()
             if code != TERMINATED:
                 stop_spark()
+            # While this process leads: who has the job cancelled is to hear from it that it ended.
+            self.dispatcher.close()
             if self._services is not None:
                 self._services.election.stop()
                 self._services.close()
-            self.dispatcher.close()
             self.server.stop()
             _flush()
             os._exit(code)

@@ -20,7 +20,13 @@ from penstock.job.documents.writer import JobViews
 from penstock.job.managed_job import begin, result_of
 from penstock.job.record import task_counts
 from penstock.jobmanager.dispatching import Dispatcher, Leadership, Operations, UnknownJobError
-from penstock.jobmanager.job_records import Command, CommandKind, Operation, RefusedError
+from penstock.jobmanager.job_records import (
+    Command,
+    CommandKind,
+    Operation,
+    OperationStatus,
+    RefusedError,
+)
 
 if TYPE_CHECKING:
     from penstock.core.configuration import Configuration
@@ -62,6 +68,9 @@ class EmbeddedDispatcher(Dispatcher):
         self._log = _LogLines()
         self._closed = threading.Event()
         self._is_over = False
+        self._has_told = threading.Event()
+        """Who asked for something last has heard what came of it."""
+        self._has_told.set()
         self._thread: threading.Thread | None = None
 
     @classmethod
@@ -81,7 +90,12 @@ class EmbeddedDispatcher(Dispatcher):
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the threads; documents stay as they are."""
+        """Ends the threads; documents stay as they are.
+
+        A job that has ended as someone asked says so first: the process may end with it.
+        """
+        if self._job is not None and self._job.result.done():
+            self._has_told.wait(_CLOSE_S)
         self._closed.set()
         if self._thread is not None:
             self._thread.join(_CLOSE_S)
@@ -103,6 +117,8 @@ class EmbeddedDispatcher(Dispatcher):
         if self._job is None:
             return self._waiting
         facts = self._job.facts()
+        if facts.record.status.is_terminal_state():
+            self._has_told.set()
         return msgspec.structs.replace(facts.record, tasks=task_counts(facts))
 
     def document(self, job_id: str, name: str) -> bytes | None:
@@ -126,6 +142,7 @@ class EmbeddedDispatcher(Dispatcher):
         if job.status.is_terminal_state():
             raise RefusedError(f"job {job_id} is {job.status.name}; nothing can be asked.")
         trigger_id = self._trigger_id(trigger_id)
+        self._has_told.clear()
         if command.kind is CommandKind.CANCEL:
             self._note_cancel()
             self._operations.done(trigger_id, job.cancel)
@@ -135,7 +152,10 @@ class EmbeddedDispatcher(Dispatcher):
 
     def operation(self, job_id: str, trigger_id: str) -> Operation | None:
         self._check(job_id)
-        return self._operations.get(trigger_id)
+        found = self._operations.get(trigger_id)
+        if found is not None and found.status is not OperationStatus.IN_PROGRESS:
+            self._has_told.set()
+        return found
 
     def log_tail(self, job_id: str | None, max_bytes: int) -> bytes:
         if job_id is not None:

@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import sys
+import threading
 import time
 import types
 import urllib.error
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.common import Configuration
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import ConfigurationError, JobExecutionError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.launch import local
 from penstock.rest.trust import find_token
@@ -187,6 +188,22 @@ def test_cancelling_and_submitting(tmp_path: Path, capsys: pytest.CaptureFixture
         assert b"penstock jobmanager" in answer.read()
     assert page.post(f"/jobs/{page.job_id}?mode=cancel", {}, "PATCH") == {}
     wait_for(lambda: page.get(f"/jobs/{page.job_id}")["state"] == "CANCELED")
+
+
+def test_who_cancels_a_job_hears_that_it_has_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `penstock cancel` asks an application, whose process ends with its job."""
+    client = endless(environment(tmp_path))
+    page = Page(capsys.readouterr().out)
+    assert page.post(f"/jobs/{page.job_id}?mode=cancel", {}, "PATCH") == {}
+    with pytest.raises(JobExecutionError):
+        client.get_job_execution_result().result(200)
+    closing = threading.Thread(target=local.close_all)
+    closing.start()
+    closing.join(0.5)
+    assert page.get(f"/jobs/{page.job_id}/status") == {"status": "CANCELED"}
+    closing.join()
 
 
 def test_a_port_in_use_is_replaced_by_a_free_one(
