@@ -143,6 +143,7 @@ class _CollectWriter(_Writer):
 
 
 class _CollectCommitter(Committer):
+    kind = "collect"
     owes_other_jobs = False
 
     def __init__(self, name: str) -> None:
@@ -245,6 +246,7 @@ _PRINTED: Final[dict[tuple[str, str], DeliveredOutput]] = {}
 
 
 class _PrintCommitter(Committer):
+    kind = "print"
     owes_other_jobs = False
 
     def __init__(self, to_stderr: bool) -> None:

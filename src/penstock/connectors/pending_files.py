@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.connectors.sink import Committer
-from penstock.core.errors import InputError, JobExecutionError, StateError
+from penstock.core.errors import JobExecutionError, StateError
 from penstock.core.handles import FileHandle
 
 if TYPE_CHECKING:
@@ -123,15 +123,7 @@ def by_sink(committables: list[Item], key: str = "sink") -> dict[str, list[Item]
     """Returns committables by the sink that wrote them, each in their order.
 
     A job that goes on from the savepoint of another one commits what that one owed.
-
-    Raises:
-        InputError: A snapshot names output of another kind of sink under this uid.
     """
-    if any(key not in item for item in committables):
-        raise InputError(
-            "the snapshot owes output of another kind of sink, which had this uid. Go on with that "
-            "sink, or give this one another uid, which leaves the output out."
-        )
     found: dict[str, list[Item]] = {}
     for item in sorted(committables, key=lambda item: tuple(item["place"])):
         found.setdefault(item[key], []).append(item)

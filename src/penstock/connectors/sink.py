@@ -91,6 +91,8 @@ class Committer(ABC):
     # repeated output cannot be told from new one, as on a terminal: the job that prepared it shows
     # it before it ends.
     owes_other_jobs: ClassVar[bool] = True
+    # What its committables and its state are: a snapshot of another kind is nothing to it.
+    kind: ClassVar[str] = ""
 
     @abstractmethod
     def commit(self, committables: list[Any], context: CommitContext) -> None:
@@ -149,6 +151,8 @@ class Sink(ABC):
 
 class NothingToCommit(Committer):
     """The committer of sinks whose output is visible at once."""
+
+    kind = "none"
 
     def commit(self, committables: list[Any], context: CommitContext) -> None:
         assert not committables, "output that is visible at once leaves nothing to commit"

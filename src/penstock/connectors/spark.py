@@ -167,6 +167,8 @@ def commit_tag(job_id: str) -> str:
 
 
 class _SparkCommitter(Committer):
+    kind = "spark"
+
     def __init__(self, sink: SparkSink) -> None:
         self._sink = sink
 

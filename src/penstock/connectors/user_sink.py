@@ -159,6 +159,8 @@ class _PythonWriter(SinkWriter):
 
 
 class _PythonCommitter(Committer):
+    kind = "python"
+
     def __init__(self, sink: PythonSink) -> None:
         self._sink = sink
 

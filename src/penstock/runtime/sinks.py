@@ -261,6 +261,7 @@ class SinkCommits:
                     "committer": committer.snapshot(),
                     "pending": [list(each) for each in self._pending.get(uid, [])],
                     "owes_other_jobs": committer.owes_other_jobs,
+                    "kind": committer.kind,
                 }
                 for uid, committer in self._committers.items()
             }
@@ -273,13 +274,26 @@ class SinkCommits:
             return sinks, {uid: named for uid, named in files.items() if named}
 
     def restore(self, sinks: dict[str, Any], from_job: str) -> None:
-        """Takes back the `snapshot` of a job; sinks that are new or gone do not matter."""
+        """Takes back the `snapshot` of a job; sinks that are new or gone do not matter.
+
+        Raises:
+            InputError: It owes output of another kind of sink.
+        """
         with self._committing, self._lock:
             for uid, committer in self._committers.items():
-                saved = sinks.get(uid)
-                committer.restore(None if saved is None else saved["committer"])
-                takes = committer.owes_other_jobs or from_job == self._job_id
-                owed = saved["pending"] if saved is not None and takes else []
+                saved = sinks.get(uid, {"committer": None, "pending": []})
+                is_ours = saved.get("kind", committer.kind) == committer.kind
+                committer.restore(saved["committer"] if is_ours else None)
+                takes = from_job == self._job_id or (
+                    committer.owes_other_jobs and saved.get("owes_other_jobs", True)
+                )
+                owed = saved["pending"] if takes else []
+                if owed and not is_ours:
+                    raise InputError(
+                        f"the snapshot owes output of another kind of sink ({saved['kind']}), "
+                        f"which had the uid '{uid}'. Go on with that sink, or give this one "
+                        "another uid, which leaves the output out."
+                    )
                 self._pending[uid] = [(epoch, committable) for epoch, committable in owed]
             self._hold_files()
 

@@ -17,7 +17,7 @@ from penstock.connectors.kafka.publishing import KafkaSinkSettings, PendingWrite
 from penstock.connectors.kafka.serializers import KafkaRecordSerializationSchema
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.connectors.sink import CommitContext, DeliveryGuarantee, WriterContext
-from penstock.core.errors import InputError, JobExecutionError
+from penstock.core.errors import JobExecutionError
 from penstock.files.area import FileArea
 
 if TYPE_CHECKING:
@@ -263,13 +263,6 @@ def test_output_that_was_owed_when_the_guarantee_changed(
     committer.restore(None)
     committer.commit(*written(tmp_path, 1, "a"))
     assert log.committed == [b"a"]
-
-
-def test_output_that_another_kind_of_sink_owes(log: Log, tmp_path: Path) -> None:
-    items, context = written(tmp_path, 1, "a")
-    del items[0]["transaction"]  # As those of a database are.
-    with pytest.raises(InputError, match="owes output of another kind of sink"):
-        committer().commit(items, context)
 
 
 # -- without a guarantee -----------------------------------------------------------------------

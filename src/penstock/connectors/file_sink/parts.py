@@ -219,6 +219,8 @@ class FileSinkWriter(SinkWriter):
 class FileCommitter(Committer):
     """Makes part files visible."""
 
+    kind = "file"
+
     def __init__(self, settings: FileSinkSettings) -> None:
         self._settings = settings
         self._open: list[Entry] = []

@@ -221,6 +221,8 @@ class JdbcCommitter(PendingCommitter):
     connection reads the marker again.
     """
 
+    kind = "database"
+
     def __init__(self, settings: JdbcSinkSettings) -> None:
         self._settings = settings
         self._output = JdbcOutput(settings)

@@ -188,6 +188,8 @@ _BEFORE_ALL: Final = Marker((0,), "")
 class Publishing(PendingCommitter):
     """Publishes pending output."""
 
+    kind = "kafka"
+
     def __init__(self, settings: KafkaSinkSettings) -> None:
         self._settings = settings
         self._published: dict[str, Marker] = {}

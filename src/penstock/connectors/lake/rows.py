@@ -120,6 +120,7 @@ class ArrowWriter(SinkWriter):
 class LakeCommitter(PendingCommitter):
     """Base of committers of tables: tries again while other writers come first."""
 
+    kind = "table"
     most_bytes = _PART_BYTES
 
     def commit(self, committables: list[Any], context: CommitContext) -> None:
