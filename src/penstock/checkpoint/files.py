@@ -39,7 +39,6 @@ from penstock.checkpoint.snapshot_load import download_files, entry_of, loaded_o
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import (
     Holders,
-    InlinePolicy,
     begin_savepoint,
     local_files,
     prepare_directories,
@@ -95,13 +94,13 @@ class CheckpointFiles:
         self.storages = storages or Storages()
         if settings.storage is StorageKind.FILE_SYSTEM and settings.directory:
             self._storage = self.storages.at(settings.directory)
-            self._inline = InlinePolicy(settings.inline_threshold_bytes)
+            self._inline_bytes: int | None = settings.inline_threshold_bytes
         else:
             place = f"memory://{job.job_id}"
             memory = MemoryStorage(place, clock.wall_ms)
             self.storages = self.storages.adding("memory", lambda _: memory)
             self._storage = self.storages.at(place)
-            self._inline = InlinePolicy(None)
+            self._inline_bytes = None
         self._layout = layout_of(job.job_id, create_subdir=settings.create_subdirectory)
         self._open_content = local_files(job.state_directory)
         self.holders: Holders | None = None
@@ -151,7 +150,7 @@ class CheckpointFiles:
         """Writes the files of a checkpoint or savepoint."""
         pending = instruction.checkpoint
         number = pending.checkpoint_id
-        inline = read_inline(pending.snapshot, self._inline, self._open_content, self.holders)
+        inline = read_inline(pending.snapshot, self._inline_bytes, self._open_content, self.holders)
         begin = self._begin_savepoint if pending.is_savepoint else self._begin_checkpoint
         plan = self._uploads[number] = begin(pending, inline)
         if not pending.is_savepoint:

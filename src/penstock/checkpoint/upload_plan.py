@@ -84,43 +84,27 @@ def plan_checkpoint(  # noqa: PLR0913 - one argument per fact the plan depends o
         name = data_file_name(handle.sha256, number, writer_id)
         key = f"{layout.shared if shared else layout.checkpoint(number)}/{name}"
         path = storage.url_of(key) if shared else name
-        return key, _placed(handle, path=path, shared=shared, created_by=number)
+        return key, placed(handle, path=path, shared=shared, created_by=number)
 
-    planner = _Planner(place, inline, state_shared=incremental)
+    planner = Planner(place, inline, state_shared=incremental)
     return planner.plan(snapshot, draft, storage, layout.checkpoint(number))
 
 
-def plan_savepoint(  # noqa: PLR0913 - as for a checkpoint
-    snapshot: JobSnapshot,
-    draft: Manifest,
-    storage: Storage,
-    directory: str,
-    *,
-    inline: Mapping[ContentKey, bytes],
-    new_uuid: Callable[[], str],
-) -> UploadPlan:
-    """Plans the files of a savepoint: all of them its own, with names that say nothing."""
-
-    def place(handle: StoredHandle, _shared: bool) -> tuple[str | None, StoredHandle]:
-        name = new_uuid()
-        return f"{directory}/{name}", _placed(handle, path=name, created_by=draft.checkpoint_id)
-
-    planner = _Planner(place, inline, state_shared=False)
-    return planner.plan(snapshot, draft, storage, directory)
-
-
-# -- details ----------------------------------------------------------------------------------
-
-
-def _placed(handle: StoredHandle, **place: Any) -> StoredHandle:
+def placed(handle: StoredHandle, **place: Any) -> StoredHandle:
     """Returns the record of the same bytes somewhere else."""
     return StoredHandle(
         name=handle.name, size_bytes=handle.size_bytes, sha256=handle.sha256, **place
     )
 
 
-class _Planner:
-    """Decides about each handle once."""
+class Planner:
+    """Decides about each handle once.
+
+    Args:
+        place: Says where a file goes.
+        inline: What travels inside `_metadata`.
+        state_shared: Whether several snapshots may name a file of state.
+    """
 
     def __init__(
         self, place: Place, inline: Mapping[ContentKey, bytes], *, state_shared: bool
@@ -182,7 +166,7 @@ class _Planner:
         if data is None and handle.size_bytes == 0:
             data = b""
         if data is not None:
-            return _placed(handle, inline=data)
+            return placed(handle, inline=data)
         key = handle.name, handle.sha256, shared
         if key not in self._known:
             place, self._known[key] = self._place(handle, shared)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -27,7 +26,7 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.manifest import JobSnapshot, Manifest, StoredHandle, local_handle
 from penstock.checkpoint.paths import METADATA, CheckpointLayout, savepoint_name
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, run_all
-from penstock.checkpoint.upload_plan import UploadPlan, plan_savepoint
+from penstock.checkpoint.upload_plan import Planner, UploadPlan, placed
 from penstock.files.contract import Content, Storage
 from penstock.files.errors import ObjectExistsError, StorageError, UnknownOutcomeError
 from penstock.files.wrappers import ScopedStorage
@@ -40,21 +39,12 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle
 
 JOB_MANAGER_STATE_BYTES: Final = 5 * 1024 * 1024
+"""Limit of each single state in JobManager storage."""
 _TRIES: Final = 10
 
 
 class UploadCancelledError(CheckpointError):
     """The checkpoint was aborted while its files were written; nothing is wrong with the job."""
-
-
-@dataclass(frozen=True, slots=True)
-class InlinePolicy:
-    """What travels inside `_metadata`."""
-
-    # Up to this size; None for everything, which is JobManager storage.
-    threshold_bytes: int | None
-    # Limit of each single state in JobManager storage.
-    max_state_bytes: int = JOB_MANAGER_STATE_BYTES
 
 
 class Holders(Protocol):
@@ -93,11 +83,11 @@ def local_files(directory: str | Path, *, may_link: bool = False) -> OpenContent
 
 def read_inline(
     snapshot: JobSnapshot,
-    policy: InlinePolicy,
+    threshold_bytes: int | None,
     open_content: OpenContent,
     holders: Holders | None = None,
 ) -> dict[ContentKey, bytes]:
-    """Returns the bytes of all handles that go inline.
+    """Returns the bytes of all handles that go inline: up to a size, or all in JobManager storage.
 
     Files that other processes hold become files in storage, however small they are; only
     JobManager storage asks for their bytes.
@@ -109,20 +99,19 @@ def read_inline(
     elsewhere: dict[ContentKey, StoredHandle] = {}
     for handle in snapshot.handles:
         key = handle.name, handle.sha256
-        limit = policy.threshold_bytes
-        if key in found or (limit is not None and handle.size_bytes > max(limit, 0)):
+        if key in found or (threshold_bytes is not None and handle.size_bytes > threshold_bytes):
             continue
-        if limit is None and handle.size_bytes > policy.max_state_bytes:
+        if threshold_bytes is None and handle.size_bytes > JOB_MANAGER_STATE_BYTES:
             raise CheckpointError(
                 f"the state file {handle.name!r} has {handle.size_bytes:,} bytes; JobManager "
-                f"storage holds at most {policy.max_state_bytes:,} for each state. Configure file "
+                f"storage holds at most {JOB_MANAGER_STATE_BYTES:,} for each state. Configure file "
                 "storage: execution.checkpointing.storage: filesystem and "
                 "execution.checkpointing.dir."
             )
         if handle.inline is not None:
             found[key] = handle.inline
         elif holders is not None:
-            if limit is None:
+            if threshold_bytes is None:
                 elsewhere[key] = handle
         else:
             found[key] = open_content(handle).read(f"the state file {handle.name!r}")
@@ -221,8 +210,15 @@ def begin_savepoint(
         new_uuid: Gives names, as 32 hex digits or with dashes.
     """
     assert draft.kind.is_savepoint, draft.kind
-    name = _new_directory(storage, draft.job_id, new_uuid)
-    return plan_savepoint(snapshot, draft, storage, name, inline=inline, new_uuid=new_uuid)
+    directory = _new_directory(storage, draft.job_id, new_uuid)
+
+    def place(handle: StoredHandle, _shared: bool) -> tuple[str | None, StoredHandle]:
+        # All files are its own, with names that say nothing.
+        name = new_uuid()
+        return f"{directory}/{name}", placed(handle, path=name, created_by=draft.checkpoint_id)
+
+    planner = Planner(place, inline, state_shared=False)
+    return planner.plan(snapshot, draft, storage, directory)
 
 
 def _new_directory(storage: Storage, job_id: str, new_uuid: Callable[[], str]) -> str:

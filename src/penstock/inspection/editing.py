@@ -27,7 +27,6 @@ from penstock.checkpoint.manifest import (
 )
 from penstock.checkpoint.snapshot_load import LoadedSnapshot, load_snapshot, stored_files
 from penstock.checkpoint.uploads import (
-    InlinePolicy,
     begin_savepoint,
     local_files,
     read_inline,
@@ -115,7 +114,7 @@ def write_edited(edit: SavepointEdit, target: str) -> str:
         def open_content(handle: StoredHandle) -> Content:
             return (old if (handle.name, handle.sha256) in copied else own)(handle)
 
-        inline = read_inline(snapshot, InlinePolicy(_INLINE_BYTES), open_content)
+        inline = read_inline(snapshot, _INLINE_BYTES, open_content)
         plan = begin_savepoint(
             storages.at(target), snapshot, _draft(loaded), inline=inline, new_uuid=_new_id
         )

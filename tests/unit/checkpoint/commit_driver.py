@@ -29,7 +29,6 @@ from penstock.checkpoint.snapshot_load import (
 )
 from penstock.checkpoint.upload_plan import plan_checkpoint
 from penstock.checkpoint.uploads import (
-    InlinePolicy,
     prepare_directories,
     read_inline,
     run_upload,
@@ -139,7 +138,7 @@ class Driver:
             self.storage,
             LAYOUT,
             writer_id=self.writer,
-            inline=read_inline(snapshot, InlinePolicy(self.threshold), self.local.open_content),
+            inline=read_inline(snapshot, self.threshold, self.local.open_content),
             parent=self.latest,
             incremental=True,
         )

@@ -9,7 +9,6 @@ from commit_driver import LIVE, Driver
 
 from penstock.checkpoint.manifest import ManifestKind
 from penstock.checkpoint.uploads import (
-    InlinePolicy,
     begin_savepoint,
     read_inline,
     write_savepoint,
@@ -40,7 +39,7 @@ def savepoint(
         storages.at(target),
         snapshot,
         manifest(17, kind=ManifestKind(kind), parent_id=16),
-        inline=read_inline(snapshot, InlinePolicy(100), local.open_content),
+        inline=read_inline(snapshot, 100, local.open_content),
         new_uuid=ids(prefix),
     )
     return write_savepoint(plan, local.open_content)

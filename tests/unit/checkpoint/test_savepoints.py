@@ -18,7 +18,6 @@ from penstock.checkpoint.snapshot_load import (
     verify_snapshot,
 )
 from penstock.checkpoint.uploads import (
-    InlinePolicy,
     begin_savepoint,
     read_inline,
     run_upload,
@@ -115,7 +114,7 @@ def test_a_checkpoint_becomes_a_savepoint(storages: Storages, tmp_path: Path) ->
         storages.at(str(tmp_path / "target")),
         snapshot,
         msgspec.structs.replace(loaded.manifest, kind=ManifestKind.SAVEPOINT_NATIVE),
-        inline=read_inline(snapshot, InlinePolicy(10), content),
+        inline=read_inline(snapshot, 10, content),
         new_uuid=ids(),
     )
     run_upload(plan, content)

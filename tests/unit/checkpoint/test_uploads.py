@@ -33,10 +33,10 @@ from penstock.checkpoint.manifest import (
     local_keyed_state,
 )
 from penstock.checkpoint.paths import layout_of
-from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint, plan_savepoint
+from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import (
-    InlinePolicy,
     UploadCancelledError,
+    begin_savepoint,
     local_files,
     read_inline,
     run_upload,
@@ -70,7 +70,7 @@ def planned(
         MemoryStorage(),
         LAYOUT,
         writer_id="w1",
-        inline=read_inline(snapshot, InlinePolicy(threshold), local.open_content),
+        inline=read_inline(snapshot, threshold, local.open_content),
         parent=parent,
         incremental=incremental,
     )
@@ -301,18 +301,19 @@ def test_a_local_file_that_changed_is_not_uploaded(tmp_path: Path) -> None:
 def test_savepoint_names_say_nothing_and_nothing_is_shared() -> None:
     local = LocalFiles()
     snapshot = job_snapshot(local.handle("a.sst", LARGE), local.handle("small", b"s"))
-    plan = plan_savepoint(
-        snapshot,
-        manifest(9, kind=ManifestKind.SAVEPOINT_CANONICAL),
+    draft = manifest(9, kind=ManifestKind.SAVEPOINT_CANONICAL)
+    plan = begin_savepoint(
         MemoryStorage(),
-        "savepoint-40dcc6-0123456789ab",
-        inline=read_inline(snapshot, InlinePolicy(100), local.open_content),
+        snapshot,
+        draft,
+        inline=read_inline(snapshot, 100, local.open_content),
         new_uuid=ids("uuid"),
     )
     (key,) = plan.puts
     found = handles(plan)["a.sst"]
-    assert key == f"savepoint-40dcc6-0123456789ab/{found.path}"
-    assert found.path == "uuid000000000000000000000000000001"
+    assert plan.directory == f"savepoint-{draft.job_id[:6]}-000000000001"
+    assert key == f"{plan.directory}/{found.path}"
+    assert found.path == "uuid000000000000000000000000000002"
     assert not found.shared
     assert handles(plan)["small"].inline == b"s"
 
