@@ -21,6 +21,7 @@ from penstock.files.errors import StorageError
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
+from penstock.jobmanager.high_availability.coordination import CoordinationRecords, HaSettings
 from penstock.jobmanager.high_availability.zookeeper import (
     INLINE_BYTES,
     ZooKeeper,
@@ -208,3 +209,25 @@ def test_a_damaged_node_and_a_missing_file_are_named(zookeeper: ZooKeeper, tmp_p
     file.unlink()
     with pytest.raises(Exception, match=f"{file.name}: it does not exist"):
         record.read()
+
+
+@pytest.mark.e2e
+def test_nothing_is_left_of_a_job_that_has_ended(server: Quorum, tmp_path: Path) -> None:
+    """Also not the files of records that were too long for a node."""
+    settings = ZooKeeperSettings(server.hosts, "/flink", 10_000, 10_000, 500, 3)
+    records = CoordinationRecords(HaSettings(str(tmp_path), "group", 10_000, settings), {})
+    try:
+        for job_id in ("a" * 32, "b" * 32):
+            opened = records.open_of_job(job_id)
+            for record in (opened.pointer, opened.counter):
+                value = b"x" * 2 * INLINE_BYTES
+                outcome = record.compare_and_set(None, value, leader_epoch=1, write_id="w")
+                assert isinstance(outcome, Committed)
+        assert len(list((tmp_path / "group").iterdir())) == 4
+        records.forget("a" * 32)
+        records.forget("c" * 32)
+        assert len(list((tmp_path / "group").iterdir())) == 2
+        assert records.open_of_job("a" * 32).pointer.read() is None
+        assert records.open_of_job("b" * 32).pointer.read() is not None
+    finally:
+        records.close()

@@ -164,10 +164,7 @@ def open_job_records(
             storage = Storages(options).at(checkpoint_directory)
             _check_safe(storage, "execution.checkpointing.dir")
         return None
-    records = CoordinationRecords(settings, options)
-    pointer = records.open(f"jobs/{job_id}/checkpoints", "completedCheckpoint")
-    counter = records.open(f"jobs/{job_id}/checkpoint_id_counter")
-    return JobRecords(pointer, counter, records.close)
+    return CoordinationRecords(settings, options).open_of_job(job_id)
 
 
 def shared_checkpoints(configuration: Configuration) -> str | None:
@@ -197,6 +194,7 @@ class CoordinationRecords:
         self._zookeeper: ZooKeeper | None = None
         if settings.zookeeper is not None:
             self._zookeeper = ZooKeeper(settings.zookeeper)
+            self._top = f"{settings.zookeeper.root}/{settings.cluster_id}"
             self.place = self._zookeeper.place
         else:
             self.place = self.storage.url
@@ -209,21 +207,32 @@ class CoordinationRecords:
             name: Below the cluster, such as `leader/latch`.
             file_prefix: Beginning of the names of files for what is too long for ZooKeeper.
         """
-        settings = self._settings
-        if self._zookeeper is None or settings.zookeeper is None:
-            return open_record(self.storage, f"{settings.cluster_id}/{name}")
-        path = f"{settings.zookeeper.root}/{settings.cluster_id}/{name}"
-        prefix = file_prefix or name.rpartition("/")[2]
-        return VersionedRecord(
-            ZooKeeperRecord(self._zookeeper, path, self._files, prefix, lambda: _new_id()[:12])
-        )
+        node = self._node(name, file_prefix)
+        if node is not None:
+            return VersionedRecord(node)
+        return open_record(self.storage, f"{self._settings.cluster_id}/{name}")
+
+    def open_of_job(self, job_id: str) -> JobRecords:
+        """Returns the records of a job's checkpoints."""
+        pointer, counter = (self.open(*each) for each in _of_job(job_id))
+        return JobRecords(pointer, counter, self.close)
 
     def forget(self, job_id: str) -> None:
         """Removes the records of a job that has ended; those in its directory stay there."""
-        settings = self._settings
-        if self._zookeeper is not None and settings.zookeeper is not None:
-            top = f"{settings.zookeeper.root}/{settings.cluster_id}"
-            self._zookeeper.remove(f"{top}/jobs/{job_id}")
+        if self._zookeeper is None:
+            return
+        for node in (self._node(*each) for each in _of_job(job_id)):
+            assert node is not None
+            node.remove()
+        self._zookeeper.remove(f"{self._top}/jobs/{job_id}")
+
+    def _node(self, name: str, file_prefix: str) -> ZooKeeperRecord | None:
+        if self._zookeeper is None:
+            return None
+        prefix = file_prefix or name.rpartition("/")[2]
+        return ZooKeeperRecord(
+            self._zookeeper, f"{self._top}/{name}", self._files, prefix, lambda: _new_id()[:12]
+        )
 
     def close(self) -> None:
         if self._zookeeper is not None:
@@ -251,6 +260,12 @@ def find_leader_url(configuration: Configuration) -> str | None:
         return None
     lease = decode_lease(version)
     return None if lease.is_released else lease.address or None
+
+
+def _of_job(job_id: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Returns name and file prefix of a job's pointer and counter."""
+    above = f"jobs/{job_id}"
+    return (f"{above}/checkpoints", "completedCheckpoint"), (f"{above}/checkpoint_id_counter", "")
 
 
 def _check_safe(storage: Storage, key: str) -> None:
