@@ -19,10 +19,10 @@ from penstock.checkpoint.snapshot_load import (
     download_files,
     load_snapshot,
     stored_files,
-    verify_snapshot,
 )
 from penstock.files.errors import FilesError
 from penstock.files.urls import Storages
+from penstock.inspection.verify import verify_snapshot
 from penstock.jobmanager.dispatching import Dispatcher
 from penstock.jobmanager.job_records import OperationStatus
 
@@ -130,8 +130,8 @@ def test_a_shared_folder_that_is_a_link_gives_nobody_elses_state_away(tmp_path: 
 def test_nothing_is_read_through_a_link(crafted: str, tmp_path: Path) -> None:
     """Else a restore, a verification or a copy would carry a file of the manager's user away."""
     storages = Storages()
-    (problem,) = verify_snapshot(storages, crafted).problems
-    assert "symbolic link" in problem.text
+    (problem,) = verify_snapshot(storages, crafted)["problems"]
+    assert "symbolic link" in problem["text"]
     loaded = load_snapshot(storages, crafted)
     with pytest.raises(FilesError, match="symbolic link"):
         download_files(storages, loaded, tmp_path / "state")
@@ -205,7 +205,7 @@ def test_metadata_without_an_end_is_not_read(tmp_path: Path) -> None:
 def test_a_pipe_in_place_of_a_file_holds_nobody(tmp_path: Path) -> None:
     directory = write_snapshot(tmp_path / "evil", handle("data", SECRET))
     os.mkfifo(tmp_path / "evil" / "data")
-    assert not verify_snapshot(Storages(), directory).is_whole
+    assert not verify_snapshot(Storages(), directory)["is_whole"]
     os.unlink(tmp_path / "evil" / "_metadata")
     os.mkfifo(tmp_path / "evil" / "_metadata")
     error = disposed(directory)

@@ -13,11 +13,12 @@ import pytest
 from penstock.checkpoint.codec import encode_manifest
 from penstock.checkpoint.manifest import ChunkCodec, ManifestKind
 from penstock.checkpoint.pointer import CheckpointIdCounter, JobPointer
-from penstock.checkpoint.snapshot_load import load_completed, load_snapshot, verify_snapshot
+from penstock.checkpoint.snapshot_load import load_completed, load_snapshot
 from penstock.files.contract import Content
 from penstock.files.memory import MemoryStorage
 from penstock.files.records import open_record
 from penstock.files.urls import Storages
+from penstock.inspection.verify import verify_snapshot
 
 JOB = "40dcc6d2ba90f13930abce295de8d038"
 FILES = Path(__file__).parent / "v1" / "files.json"
@@ -131,9 +132,9 @@ def test_the_savepoint(storages: Storages) -> None:
 
 def test_all_files_are_whole(storages: Storages, storage: MemoryStorage) -> None:
     checkpoint = verify_snapshot(storages, f"memory://golden/{JOB}/chk-3")
-    assert (checkpoint.problems, checkpoint.files, checkpoint.inline_bytes) == ((), 4, 26)
+    assert (checkpoint["problems"], checkpoint["files"], checkpoint["inline_bytes"]) == ([], 4, 26)
     savepoint = verify_snapshot(storages, "memory://golden/savepoint-40dcc6-bb0df1c3a1f2")
-    assert (savepoint.problems, savepoint.files) == ((), 2)
+    assert (savepoint["problems"], savepoint["files"]) == ([], 2)
     assert storage.read(f"{JOB}/shared/{sha256(SST)}-2-leader1") == SST
 
 

@@ -35,7 +35,7 @@ from penstock.checkpoint.pointer import (
     open_records,
 )
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
-from penstock.checkpoint.snapshot_load import download_files, entry_of, loaded_of, verify_loaded
+from penstock.checkpoint.snapshot_load import download_files, entry_of, find_problems, loaded_of
 from penstock.checkpoint.upload_plan import UploadPlan, plan_checkpoint
 from penstock.checkpoint.uploads import (
     Holders,
@@ -315,7 +315,7 @@ class CheckpointFiles:
         Raises:
             CheckpointError: Files are missing or damaged; lists all of them.
         """
-        found = verify_loaded(self.storages, loaded, self._threads).problems
+        found = find_problems(self.storages, loaded, self._threads)
         if not found:
             return
         listed = "".join(f"\n  - {problem.text}" for problem in found)

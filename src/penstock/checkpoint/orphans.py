@@ -117,8 +117,7 @@ def referenced_keys(storage: Storage, retained: Iterable[LoadedSnapshot]) -> fro
     start = f"{storage.url}/"
     keys = set()
     for snapshot in retained:
-        places = [snapshot.url_of(h) for h in snapshot.manifest.handles if h.path is not None]
-        for place in [f"{snapshot.directory}/{METADATA}", *places]:
+        for place in [f"{snapshot.directory}/{METADATA}", *snapshot.files]:
             if place.startswith(start):
                 keys.add(place[len(start) :])
     return frozenset(keys)

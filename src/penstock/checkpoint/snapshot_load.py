@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, Executor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +15,9 @@ from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.paths import METADATA, checkpoint_number, snapshot_directory
 from penstock.checkpoint.pointer import Pointer, PointerEntry
 from penstock.core.codec import DamagedError
-from penstock.core.errors import PenstockError, StateError
+from penstock.core.errors import PenstockError
 from penstock.files.contract import Content
-from penstock.files.errors import ContentError, FilesError, ObjectMissingError
+from penstock.files.errors import ContentError, ObjectMissingError
 from penstock.files.private import make_private, replace_file
 from penstock.files.urls import Storages, split_url
 
@@ -54,6 +54,12 @@ class LoadedSnapshot:
             is_savepoint=self.manifest.kind.is_savepoint,
             is_owned=is_owned,
         )
+
+    @property
+    def files(self) -> dict[str, StoredHandle]:
+        """What is not inline, by its absolute place."""
+        handles = self.manifest.handles
+        return {self.url_of(handle): handle for handle in handles if handle.path is not None}
 
     def url_of(self, handle: StoredHandle) -> str:
         assert handle.path is not None
@@ -305,39 +311,10 @@ class Problem:
     is_lasting: bool = True  # False when the storage did not answer, and may do so later.
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """Result of checking one snapshot."""
-
-    directory: str  # The snapshot, as given.
-    checkpoint_id: int | None  # Its number; None when its manifest cannot be read.
-    files: int  # How many files were read, `_metadata` included.
-    total_bytes: int
-    inline_bytes: int  # State inside `_metadata`.
-    problems: tuple[Problem, ...]  # All of them.
-
-    @property
-    def is_whole(self) -> bool:
-        return not self.problems
-
-
-def verify_snapshot(
-    storages: Storages, path: str, executor: Executor | None = None
-) -> VerifyReport:
-    """Reads every file of the snapshot at a path and compares length and checksum."""
-    try:
-        loaded = load_snapshot(storages, path)
-    except (FilesError, StateError) as error:
-        return VerifyReport(path, None, 0, 0, 0, (Problem(path, str(error)),))
-    return verify_loaded(storages, loaded, executor)
-
-
-def verify_loaded(
+def find_problems(
     storages: Storages, loaded: LoadedSnapshot, executor: Executor | None = None
-) -> VerifyReport:
-    """Reads every file that a snapshot names; before a restore, so that nothing starts in vain."""
-    manifest = loaded.manifest
-    places = {loaded.url_of(h): h for h in manifest.handles if h.path is not None}
+) -> list[Problem]:
+    """Reads every file that a snapshot names, and compares length and checksum."""
     users = _users(loaded)
 
     def check(item: tuple[str, StoredHandle]) -> Problem | None:
@@ -352,29 +329,19 @@ def verify_loaded(
             return Problem(place, str(error), users[place], isinstance(error, ContentError))
         return None
 
-    found = run_all(executor, check, places.items())
-    return VerifyReport(
-        loaded.directory,
-        manifest.checkpoint_id,
-        1 + len(places),
-        loaded.size_bytes + sum(handle.size_bytes for handle in places.values()),
-        manifest.inline_bytes,
-        tuple(problem for problem in found if problem is not None),
-    )
+    found = run_all(executor, check, loaded.files.items())
+    return [problem for problem in found if problem is not None]
 
 
 def _users(loaded: LoadedSnapshot) -> dict[str, tuple[str, ...]]:
+    parts = [
+        (f"{operator.uid}/{index}", subtask.handles)
+        for operator in loaded.manifest.operators
+        for index, subtask in enumerate(operator.subtasks)
+    ]
+    parts += [(f"{uid} (output)", handles) for uid, handles in loaded.manifest.pending.items()]
     users: dict[str, tuple[str, ...]] = {}
-    for place, user in _uses(loaded):
-        users[place] = (*users.get(place, ()), user)
+    for user, handles in parts:
+        for place in {loaded.url_of(handle) for handle in handles if handle.path is not None}:
+            users[place] = (*users.get(place, ()), user)
     return users
-
-
-def _uses(loaded: LoadedSnapshot) -> Iterator[tuple[str, str]]:
-    for operator in loaded.manifest.operators:
-        for index, subtask in enumerate(operator.subtasks):
-            places = {loaded.url_of(h) for h in subtask.handles if h.path is not None}
-            yield from ((place, f"{operator.uid}/{index}") for place in places)
-    for uid, handles in loaded.manifest.pending.items():
-        places = {loaded.url_of(h) for h in handles if h.path is not None}
-        yield from ((place, f"{uid} (output)") for place in places)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.orphans import list_orphans
 from penstock.checkpoint.paths import METADATA, checkpoint_number
-from penstock.checkpoint.snapshot_load import VerifyReport, verify_snapshot
+from penstock.checkpoint.snapshot_load import Problem, find_problems, load_snapshot
+from penstock.core.errors import StateError
 from penstock.core.times import SystemClock
 from penstock.files.errors import FilesError
 from penstock.files.urls import Storages, canonical_url, configured_storages, split_url
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 def verify_snapshots(path: str, *, orphans: bool = False) -> dict[str, Any]:
@@ -41,10 +45,39 @@ def verify_snapshots(path: str, *, orphans: bool = False) -> dict[str, Any]:
         found = [each for job in _job_directories(directories) for each in _orphans(storages, job)]
     return {
         "path": directory,
-        "is_whole": all(report.is_whole for report in reports),
-        "snapshots": [_report(report) for report in reports],
+        "is_whole": all(report["is_whole"] for report in reports),
+        "snapshots": reports,
         "orphans": found,
     }
+
+
+def verify_snapshot(
+    storages: Storages, path: str, executor: Executor | None = None
+) -> dict[str, Any]:
+    """Returns what is wrong with the snapshot at a path, as `verify_snapshots` has it."""
+    found: dict[str, Any] = {
+        "path": path,
+        "checkpoint_id": None,
+        "files": 0,
+        "total_bytes": 0,
+        "inline_bytes": 0,
+    }
+    try:
+        loaded = load_snapshot(storages, path)
+    except (FilesError, StateError) as error:
+        problems = [Problem(path, str(error))]
+    else:
+        sizes = [handle.size_bytes for handle in loaded.files.values()]
+        found = {
+            "path": loaded.directory,
+            "checkpoint_id": loaded.manifest.checkpoint_id,
+            "files": 1 + len(sizes),
+            "total_bytes": loaded.size_bytes + sum(sizes),
+            "inline_bytes": loaded.manifest.inline_bytes,
+        }
+        problems = find_problems(storages, loaded, executor)
+    shown = [{**asdict(problem), "used_by": list(problem.used_by)} for problem in problems]
+    return {**found, "is_whole": not problems, "problems": shown}
 
 
 def _snapshots(storages: Storages, directory: str) -> list[str]:
@@ -91,17 +124,3 @@ def _orphans(storages: Storages, job_directory: str) -> list[dict[str, Any]]:
         }
         for orphan in orphans
     ]
-
-
-def _report(report: VerifyReport) -> dict[str, Any]:
-    return {
-        "path": report.directory,
-        "checkpoint_id": report.checkpoint_id,
-        "files": report.files,
-        "total_bytes": report.total_bytes,
-        "inline_bytes": report.inline_bytes,
-        "is_whole": report.is_whole,
-        "problems": [
-            {**asdict(problem), "used_by": list(problem.used_by)} for problem in report.problems
-        ],
-    }

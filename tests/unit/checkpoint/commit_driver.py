@@ -23,9 +23,9 @@ from penstock.checkpoint.paths import layout_of
 from penstock.checkpoint.pointer import CheckpointIdCounter, JobPointer, Pointer
 from penstock.checkpoint.snapshot_load import (
     LoadedSnapshot,
+    find_problems,
     load_completed,
     load_entry,
-    verify_loaded,
 )
 from penstock.checkpoint.upload_plan import plan_checkpoint
 from penstock.checkpoint.uploads import (
@@ -234,13 +234,12 @@ def check_recovery(root: Storage, before: Driver, tried: int) -> Driver:
     # Committed ones are never lost; what nobody heard of may have been committed or not.
     assert (latest.checkpoint_id if latest else 0) in {tried, *(published[-1:] or [0])}
     for one in driver.loaded.values():
-        report = verify_loaded(driver.storages, one)
-        assert report.problems == ()
+        assert not find_problems(driver.storages, one)
         number = one.manifest.epoch
         named = {h.name for h in one.manifest.handles}
         assert named == {*LIVE[(number - 1) % 4], f"w{number}", f"b{number}"}
     # Ids rise, and life goes on.
     new = driver.checkpoint(LIVE[0], 1 + 4 * 10)
     assert new > max([*before.reserved, latest.checkpoint_id if latest else 0, 0])
-    assert verify_loaded(driver.storages, driver.loaded[new]).is_whole
+    assert not find_problems(driver.storages, driver.loaded[new])
     return driver

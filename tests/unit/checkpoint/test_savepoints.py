@@ -15,7 +15,6 @@ from penstock.checkpoint.snapshot_load import (
     download_files,
     load_snapshot,
     stored_files,
-    verify_snapshot,
 )
 from penstock.checkpoint.uploads import (
     begin_savepoint,
@@ -26,6 +25,7 @@ from penstock.checkpoint.uploads import (
 from penstock.files.errors import StorageError, UnknownOutcomeError
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
+from penstock.inspection.verify import verify_snapshot
 from simulated_disk import Fault, FaultyStorage
 
 
@@ -55,9 +55,9 @@ def test_a_savepoint_can_be_moved(storages: Storages, tmp_path: Path) -> None:
     shutil.move(written.directory, tmp_path / "elsewhere")
     for given in ("elsewhere", "elsewhere/_metadata"):
         report = verify_snapshot(storages, str(tmp_path / given))
-        assert report.is_whole
-        assert report.checkpoint_id == 17
-        assert report.files == 2
+        assert report["is_whole"]
+        assert report["checkpoint_id"] == 17
+        assert report["files"] == 2
     loaded = load_snapshot(storages, str(tmp_path / "elsewhere"))
     download_files(storages, loaded, tmp_path / "job")
     assert (tmp_path / "job" / "a.sst").read_bytes() == DATA
@@ -68,8 +68,8 @@ def test_savepoints_do_not_get_into_each_others_way(storages: Storages, tmp_path
     # The second one draws the name of the first before it finds a free one.
     first, second = savepoint(storages, target), savepoint(storages, target)
     assert first.directory != second.directory
-    assert verify_snapshot(storages, first.directory).is_whole
-    assert verify_snapshot(storages, second.directory).is_whole
+    assert verify_snapshot(storages, first.directory)["is_whole"]
+    assert verify_snapshot(storages, second.directory)["is_whole"]
 
 
 def test_a_failed_savepoint_leaves_nothing() -> None:
@@ -101,7 +101,7 @@ def test_a_savepoint_of_unknown_outcome_is_left_alone() -> None:
     with pytest.raises(UnknownOutcomeError, match="savepoint-40dcc6-"):
         savepoint(storages, "memory://main/t")
     (metadata,) = [key for key in inner.files if key.endswith("_metadata")]
-    assert verify_snapshot(storages, f"memory://main/{metadata}").is_whole
+    assert verify_snapshot(storages, f"memory://main/{metadata}")["is_whole"]
 
 
 def test_a_checkpoint_becomes_a_savepoint(storages: Storages, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_checkpoint_becomes_a_savepoint(storages: Storages, tmp_path: Path) ->
     run_upload(plan, content)
     written = write_metadata(plan, job={"parallelism": {"a": 4}})
     shutil.rmtree(tmp_path / "ckpt")
-    assert verify_snapshot(storages, written.directory).is_whole
+    assert verify_snapshot(storages, written.directory)["is_whole"]
     assert written.manifest.shared_files == {}
     copied = load_snapshot(storages, written.directory).manifest
     assert copied.sources == loaded.manifest.sources

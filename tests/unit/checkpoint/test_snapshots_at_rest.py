@@ -28,7 +28,7 @@ from penstock.checkpoint.deletion import (
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.files import CheckpointFiles, JobIdentity
 from penstock.checkpoint.settings import CheckpointSettings, StorageKind
-from penstock.checkpoint.snapshot_load import download_files, load_snapshot, verify_snapshot
+from penstock.checkpoint.snapshot_load import download_files, load_snapshot
 from penstock.checkpoint.start_point import claim_snapshot
 from penstock.checkpoint.uploads import prepare_directories, write_metadata
 from penstock.core.codec import DamagedError
@@ -42,6 +42,7 @@ from penstock.files.errors import (
 from penstock.files.local import LocalStorage
 from penstock.files.memory import MemoryStorage
 from penstock.files.urls import Storages
+from penstock.inspection.verify import verify_snapshot
 
 
 @pytest.fixture
@@ -90,16 +91,16 @@ def test_verify_lists_all_problems(storages: Storages, tmp_path: Path) -> None:
     cut.write_bytes(b"big chunk")
     for executor in (None, ThreadPoolExecutor(3)):
         report = verify_snapshot(storages, str(job / "chk-4"), executor)
-        assert not report.is_whole
-        assert report.checkpoint_id == 4
-        assert report.files == 4
-        texts = {problem.place: problem.text for problem in report.problems}
+        assert not report["is_whole"]
+        assert report["checkpoint_id"] == 4
+        assert report["files"] == 4
+        texts = {problem["place"]: problem["text"] for problem in report["problems"]}
         assert set(texts) == {str(missing), str(flipped), str(cut)}
         assert "is missing" in texts[str(missing)]
         assert sha256(bytes(data)) in texts[str(flipped)]
         assert sha256(content_of("s456")) in texts[str(flipped)]
         assert "9 bytes, expected 11" in texts[str(cut)]
-        assert {problem.used_by for problem in report.problems} == {("count/0",)}
+        assert [problem["used_by"] for problem in report["problems"]] == 3 * [["count/0"]]
 
 
 def test_verify_survives_a_damaged_manifest(storages: Storages, tmp_path: Path) -> None:
@@ -107,11 +108,11 @@ def test_verify_survives_a_damaged_manifest(storages: Storages, tmp_path: Path) 
     path = tmp_path / "ckpt" / JOB / "chk-4" / "_metadata"
     path.write_bytes(path.read_bytes()[:-1])
     report = verify_snapshot(storages, str(path))
-    assert report.checkpoint_id is None
-    (problem,) = report.problems
-    assert "damaged" in problem.text
-    (problem,) = verify_snapshot(storages, str(tmp_path / "none")).problems
-    assert "not a checkpoint" in problem.text
+    assert report["checkpoint_id"] is None
+    (problem,) = report["problems"]
+    assert "damaged" in problem["text"]
+    (problem,) = verify_snapshot(storages, str(tmp_path / "none"))["problems"]
+    assert "not a checkpoint" in problem["text"]
 
 
 # -- disposing --------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ def test_dispose_of_a_checkpoint_leaves_shared_files(storages: Storages, tmp_pat
     assert dispose(storages, str(job / "chk-3")).is_complete
     assert set((job / "shared").iterdir()) == before
     assert not (job / "chk-3").exists()
-    assert verify_snapshot(storages, str(job / "chk-4")).is_whole
+    assert verify_snapshot(storages, str(job / "chk-4"))["is_whole"]
 
 
 def test_dispose_of_something_damaged_deletes_nothing(storages: Storages, tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_a_half_deleted_checkpoint_is_deleted_by_the_successor(tmp_path: Path) -
     assert delete_entry(driver.storages, entry).is_complete
     assert not (job / "chk-3").exists()
     assert delete_entry(driver.storages, entry).is_complete
-    assert verify_snapshot(driver.storages, str(job / "chk-4")).is_whole
+    assert verify_snapshot(driver.storages, str(job / "chk-4"))["is_whole"]
 
 
 def test_a_claimed_savepoint_without_manifest_is_reported(
