@@ -1,15 +1,14 @@
 """Window assigners: which windows a record belongs to.
 
-Assigners hold settings only. Time-based ones without merging also answer `windows_of(time)`: all
-windows of an instant, latest first, which is what lets a batch be assigned without a call per
-record.
+Assigners hold settings only. Those of time answer `windows_of(time)`, which is what lets a batch be
+assigned to tumbling and sliding windows without a call per record.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 from penstock.core.errors import ProgramError
 from penstock.core.times import NO_TIMESTAMP
@@ -99,50 +98,42 @@ def missing_timestamp(assigner: object, element: Any) -> ProgramError:
     )
 
 
-class AlignedWindows(WindowAssigner):
+class _TimeWindows(WindowAssigner):
+    """Base of windows of time: by the record's timestamp, unless a class says by the clock."""
+
+    by_clock: ClassVar[bool] = False
+
+    @abstractmethod
+    def windows_of(self, time_ms: int, element: Any = None) -> list[TimeWindow]:
+        """Returns the windows of a record at an instant, latest first."""
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        if self.by_clock:
+            timestamp = context.get_current_processing_time()
+        elif timestamp == NO_TIMESTAMP:
+            raise missing_timestamp(self, element)
+        return self.windows_of(timestamp, element)
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return ProcessingTimeTrigger() if self.by_clock else EventTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return not self.by_clock
+
+
+class AlignedWindows(_TimeWindows):
     """Base of tumbling and sliding windows: a window of `size` starts every `slide` ms."""
 
     size: int
     slide: int
     offset: int
 
-    def windows_of(self, time_ms: int) -> list[TimeWindow]:
-        """Returns the windows that hold an instant, latest first."""
+    def windows_of(self, time_ms: int, element: Any = None) -> list[TimeWindow]:
         size, slide = self.size, self.slide
         start = time_ms - (time_ms - self.offset) % slide
         return [time_window(s, size) for s in range(start, time_ms - size, -slide)]
-
-
-class _EventTime(AlignedWindows):
-    """Windows of the record's timestamp."""
-
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        if timestamp == NO_TIMESTAMP:
-            raise missing_timestamp(self, element)
-        return self.windows_of(timestamp)
-
-    def get_default_trigger(self, env: Any = None) -> Trigger:
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return True
-
-
-class _ProcessingTime(AlignedWindows):
-    """Windows of the clock; the record's timestamp does not matter."""
-
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        return self.windows_of(context.get_current_processing_time())
-
-    def get_default_trigger(self, env: Any = None) -> Trigger:
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return False
 
 
 class _Tumbling(AlignedWindows):
@@ -185,20 +176,24 @@ class _Sliding(AlignedWindows):
         return f"{type(self).__name__}({self.size}, {self.slide}, {self.offset})"
 
 
-class TumblingEventTimeWindows(_Tumbling, _EventTime):
+class TumblingEventTimeWindows(_Tumbling):
     """Windows of one size without gap or overlap, by the record's timestamp."""
 
 
-class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
+class TumblingProcessingTimeWindows(_Tumbling):
     """Windows of one size without gap or overlap, by the clock."""
 
+    by_clock = True
 
-class SlidingEventTimeWindows(_Sliding, _EventTime):
+
+class SlidingEventTimeWindows(_Sliding):
     """A window of `size` every `slide`, by the record's timestamp."""
 
 
-class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
+class SlidingProcessingTimeWindows(_Sliding):
     """A window of `size` every `slide`, by the clock."""
+
+    by_clock = True
 
 
 class GlobalWindows(WindowAssigner):
@@ -233,12 +228,15 @@ class SessionWindowTimeGapExtractor(ABC):
         """Returns the gap after this record, in milliseconds."""
 
 
-class SessionWindows(MergingWindowAssigner):
+class SessionWindows(_TimeWindows, MergingWindowAssigner):
     """Base of the four session assigners."""
 
+    @abstractmethod
     def gap_of(self, element: Any) -> int:
         """Returns the gap after a record, in milliseconds."""
-        raise NotImplementedError
+
+    def windows_of(self, time_ms: int, element: Any = None) -> list[TimeWindow]:
+        return [time_window(time_ms, self.gap_of(element))]
 
 
 class _FixedGap(SessionWindows):
@@ -291,43 +289,17 @@ class _DynamicGap(SessionWindows):
         return f"{type(self).__name__}({type(self._extractor).__name__})"
 
 
-class _EventTimeSessions(SessionWindows):
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        if timestamp == NO_TIMESTAMP:
-            raise missing_timestamp(self, element)
-        return [time_window(timestamp, self.gap_of(element))]
-
-    def get_default_trigger(self, env: Any = None) -> Trigger:
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return True
-
-
-class _ProcessingTimeSessions(SessionWindows):
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        return [time_window(context.get_current_processing_time(), self.gap_of(element))]
-
-    def get_default_trigger(self, env: Any = None) -> Trigger:
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return False
-
-
-class DynamicEventTimeSessionWindows(_DynamicGap, _EventTimeSessions):
+class DynamicEventTimeSessionWindows(_DynamicGap):
     """Sessions by the records' timestamps; each record brings its own gap."""
 
 
-class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions):
+class DynamicProcessingTimeSessionWindows(_DynamicGap):
     """Sessions by the clock; each record brings its own gap."""
 
+    by_clock = True
 
-class EventTimeSessionWindows(_FixedGap, _EventTimeSessions):
+
+class EventTimeSessionWindows(_FixedGap):
     """Sessions by the records' timestamps, which end after a gap without records."""
 
     @staticmethod
@@ -335,8 +307,10 @@ class EventTimeSessionWindows(_FixedGap, _EventTimeSessions):
         return DynamicEventTimeSessionWindows(extractor)
 
 
-class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSessions):
+class ProcessingTimeSessionWindows(_FixedGap):
     """Sessions by the clock, which end after a gap without records."""
+
+    by_clock = True
 
     @staticmethod
     def with_dynamic_gap(extractor: Any) -> DynamicProcessingTimeSessionWindows:
