@@ -34,7 +34,7 @@ from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStrea
 from penstock.graph.nodes import Broadcast, Input, KeyGroups, NodeKind, Partitioning
 from penstock.operators.convert import with_output_type
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
-from penstock.operators.reduce import AggregationSpec, ReduceSpec
+from penstock.operators.reduce import ReduceSpec, RollingAggregation
 from penstock.operators.results import OutputTag, as_output_tag
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
@@ -424,7 +424,7 @@ class KeyedStream(DataStream, FieldAggregates):
 
     def _aggregate_field(self, kind: str, position: int | str) -> DataStream:
         name = kind.title().replace("_", "")
-        return self._then(name, AggregationSpec(kind, position), self._type_info)
+        return self._then(name, ReduceSpec(RollingAggregation(kind, position)), self._type_info)
 
     # ---- windows and joins ----
 

@@ -28,7 +28,7 @@ from penstock.operators.process import (
     KeyedCoProcessSpec,
     KeyedProcessSpec,
 )
-from penstock.operators.reduce import AggregationSpec, ReduceSpec, aggregation
+from penstock.operators.reduce import ReduceSpec
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.state.descriptors import ValueStateDescriptor
@@ -173,8 +173,6 @@ def _batch_spec(spec: Any) -> Any:
         return ConvertOutputSpec(_batch_spec(spec.inner), spec.type_info)
     if isinstance(spec, ReduceSpec):
         return KeyedProcessSpec(FinalReduce(spec.function))
-    if isinstance(spec, AggregationSpec):
-        return KeyedProcessSpec(FinalReduce(aggregation(spec.kind, spec.position)))
     if isinstance(spec, _WITH_STATE) and spec.is_keyed:
         return SortedInputsSpec(spec, (0, 1) if isinstance(spec, _TWO_KEYED) else (0,))
     strategy = getattr(spec, "strategy", None)

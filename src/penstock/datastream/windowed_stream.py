@@ -18,8 +18,9 @@ from penstock.datastream.callables import (
 )
 from penstock.datastream.stream_view import FieldAggregates
 from penstock.graph.nodes import KeyGroups
+from penstock.operators.reduce import RollingAggregation
 from penstock.operators.results import OutputTag, as_output_tag
-from penstock.operators.windows.aggregates import CountAggregate, FieldContents
+from penstock.operators.windows.aggregates import CountAggregate
 from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents
 from penstock.operators.windows.spec import WindowSpec
 
@@ -244,7 +245,9 @@ class _WindowedStream(WindowSettings, FieldAggregates):
         return self._append(AggregateContents(CountAggregate()), None, Types.LONG(), "count")
 
     def _aggregate_field(self, kind: str, position: int | str) -> DataStream:
-        return self._append(FieldContents(kind, position), None, self._stream._type_info, kind)
+        return self._append(
+            ReduceContents(RollingAggregation(kind, position)), None, self._stream._type_info, kind
+        )
 
     def key_by(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise ProgramError(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from penstock.core.errors import ProgramError, nothing_returned
@@ -34,49 +36,49 @@ Reduce = Callable[[Any, Any], Any]
 _PLAIN: Final = (str, bytes, bytearray, int, float, complex)
 
 
-def aggregation(kind: str, position: int | str) -> RollingAggregation:
-    """Returns the reduce function, or says which kinds and positions there are."""
-    if kind not in KINDS:
-        raise ProgramError(f"there is no aggregation {kind!r}; choose one of {', '.join(KINDS)}.")
-    if isinstance(position, bool) or not isinstance(position, int | str):
-        raise ProgramError(
-            f"{kind}() takes the position (int) or the name (str) of a field, but got "
-            f"{type(position).__name__} {position!r:.80}."
-        )
-    return RollingAggregation(kind, position)
-
-
-def explained(error: TypeError, kind: str, position: int | str) -> ProgramError | None:
-    """Returns what to raise if two values did not go together, else None."""
-    text = str(error)
-    if "unsupported operand" not in text and "not supported between" not in text:
-        return None
-    verb = "added" if kind == "sum" else "compared"
-    return ProgramError(
-        f"{kind}({position!r}) met values that cannot be {verb}: {text}. Make them one type before "
-        "it, for example with map(), and filter out None."
-    )
-
-
+@dataclass(frozen=True)
 class RollingAggregation:
     """Chooses the code for the type of the records that come, once per type."""
 
-    def __init__(self, kind: str, position: int | str) -> None:
-        self._kind = kind
-        self._position = position
-        self._by_type: dict[type, Reduce] = {}
+    kind: str  # One of `KINDS`.
+    # Position or name of the field; 0 also means the whole of a plain value.
+    position: int | str = 0
+    _by_type: dict[type, Reduce] = field(default_factory=dict, init=False, compare=False)
+    _access: dict[type, tuple[Get, Replace]] = field(
+        default_factory=dict, init=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        kind, position = self.kind, self.position
+        if kind not in KINDS:
+            raise ProgramError(
+                f"there is no aggregation {kind!r}; choose one of {', '.join(KINDS)}."
+            )
+        if isinstance(position, bool) or not isinstance(position, int | str):
+            raise ProgramError(
+                f"{kind}() takes the position (int) or the name (str) of a field, but got "
+                f"{type(position).__name__} {position!r:.80}."
+            )
 
     def __call__(self, first: Any, second: Any) -> Any:
         reduce = self._by_type.get(second.__class__) or self._learned(second)
         return reduce(first, second)
 
     def _learned(self, sample: Any) -> Reduce:
-        reduce = self._by_type[type(sample)] = _reducer(self._kind, self._position, sample)
+        reduce = self._by_type[type(sample)] = _reducer(self.kind, self.position, sample)
         return reduce
 
-    def explained(self, error: TypeError) -> ProgramError | None:
-        """Returns what to raise for an error of `__call__` if there is more to say, else None."""
-        return explained(error, self._kind, self._position)
+    def explained(self, error: Exception) -> Exception:
+        """Returns what to raise for an error of `__call__`: better words if there are some."""
+        text = str(error)
+        is_mixture = "unsupported operand" in text or "not supported between" in text
+        if not isinstance(error, TypeError) or not is_mixture:
+            return error
+        verb = "added" if self.kind == "sum" else "compared"
+        return ProgramError(
+            f"{self!r} met values that cannot be {verb}: {text}. Make them one type before it, for "
+            "example with map(), and filter out None."
+        )
 
     def specialized(self, values: list[Any]) -> Reduce:
         """Returns the code for these records alone if all are of one type, else itself."""
@@ -85,11 +87,33 @@ class RollingAggregation:
             return self
         return self._by_type.get(types.pop()) or self._learned(values[0])
 
+    def fold(self, values: Iterable[Any], accumulator: Any) -> Any:
+        """Returns what reducing record by record gives, at the speed of C."""
+        rest, kind = list(values), self.kind
+        types = set(map(type, rest))
+        if len(types) != 1:
+            return functools.reduce(self, rest, accumulator)
+        (record_type,) = types
+        if record_type not in self._access:
+            self._access[record_type] = field_access(rest[0], self.position, kind)
+        get, replace = self._access[record_type]
+        if kind == "sum":
+            present = get(accumulator)
+            return replace(accumulator, functools.reduce(operator.add, map(get, rest), present))
+        everything = chain((accumulator,), rest)
+        if kind == "min_by":
+            return min(everything, key=get)
+        if kind == "max_by":
+            return max(everything, key=get)
+        present = get(accumulator)
+        best = (min if kind == "min" else max)(chain((present,), map(get, rest)))
+        return accumulator if best is present else replace(accumulator, best)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"_kind": self._kind, "_position": self._position, "_by_type": {}}
+        return {"kind": self.kind, "position": self.position, "_by_type": {}, "_access": {}}
 
     def __repr__(self) -> str:
-        return f"{self._kind}({self._position!r})"
+        return f"{self.kind}({self.position!r})"
 
 
 def _reducer(kind: str, position: int | str, sample: Any) -> Reduce:
@@ -211,7 +235,7 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True)
 class ReduceSpec(OperatorSpec):
-    """`KeyedStream.reduce`."""
+    """`KeyedStream.reduce`, and with a `RollingAggregation` `sum`, `min`, `max` and so on."""
 
     is_keyed = True
     function: Any  # A `ReduceFunction` or any callable of two values.
@@ -221,22 +245,6 @@ class ReduceSpec(OperatorSpec):
 
     def build(self) -> OperatorLogic:
         return ReduceLogic(self.function)
-
-
-@dataclass(frozen=True)
-class AggregationSpec(OperatorSpec):
-    """`KeyedStream.sum`, `min`, `max`, `min_by`, `max_by`."""
-
-    is_keyed = True
-    kind: str  # One of these five names.
-    # Position or name of the field; 0 also means the whole of a plain value.
-    position: int | str = 0
-
-    def __post_init__(self) -> None:
-        aggregation(self.kind, self.position)
-
-    def build(self) -> OperatorLogic:
-        return ReduceLogic(aggregation(self.kind, self.position))
 
 
 class ReduceLogic(FunctionLogic):
@@ -284,11 +292,8 @@ class ReduceLogic(FunctionLogic):
                     held[key] = result
                     append(result if type(result) in immutable else snapshot(result))
             except TypeError as error:
-                rolling = self._call
-                if isinstance(rolling, RollingAggregation):
-                    clearer = rolling.explained(error)
-                    if clearer is not None:
-                        raise clearer from error
+                if isinstance(self._call, RollingAggregation):
+                    raise self._call.explained(error) from error
                 raise
         for key, value in held.items():
             table.put(key, None, value)

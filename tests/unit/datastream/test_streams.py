@@ -33,7 +33,7 @@ from penstock.graph.nodes import (
 )
 from penstock.operators.convert import ConvertOutputSpec
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
-from penstock.operators.reduce import AggregationSpec, ReduceSpec
+from penstock.operators.reduce import ReduceSpec, RollingAggregation
 from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 
@@ -161,8 +161,8 @@ def test_keyed_operators(numbers: DataStream) -> None:
     add = operator.add
     assert node_of(keyed.reduce(add)).spec == ReduceSpec(add)
     for verb in ("sum", "min", "max", "min_by", "max_by"):
-        assert node_of(getattr(keyed, verb)()).spec == AggregationSpec(verb, 0)
-    assert node_of(keyed.sum("amount")).spec == AggregationSpec("sum", "amount")
+        assert node_of(getattr(keyed, verb)()).spec == ReduceSpec(RollingAggregation(verb, 0))
+    assert node_of(keyed.sum("amount")).spec == ReduceSpec(RollingAggregation("sum", "amount"))
     for each in (stream, keyed.reduce(add), keyed.sum(), keyed.process(lambda v, ctx: None)):
         assert isinstance(node_of(each).inputs[0].partitioning, KeyGroups)
 

@@ -32,7 +32,8 @@ from penstock.datastream.window import (
 )
 from penstock.graph.nodes import KeyGroups
 from penstock.operators.convert import ConvertOutputSpec
-from penstock.operators.windows.aggregates import CountAggregate, FieldContents
+from penstock.operators.reduce import RollingAggregation
+from penstock.operators.windows.aggregates import CountAggregate
 from penstock.operators.windows.contents import AggregateContents, Buffer, ReduceContents
 from penstock.operators.windows.spec import WindowSpec
 
@@ -148,7 +149,7 @@ def test_built_in_aggregations(keyed: KeyedStream) -> None:
     windows = keyed.window(MINUTE)
     for verb in ("sum", "min", "max", "min_by", "max_by"):
         stream = getattr(windows, verb)("n")
-        assert spec_of(stream).inner.contents == FieldContents(verb, "n")
+        assert spec_of(stream).inner.contents == ReduceContents(RollingAggregation(verb, "n"))
         assert stream.get_type() == Types.STRING()
     counted = windows.count()
     assert isinstance(spec_of(counted).inner.contents.function, CountAggregate)

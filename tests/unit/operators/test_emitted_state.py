@@ -12,7 +12,7 @@ from penstock.operators.functions import (
     KeyedProcessFunction,
     ReduceFunction,
 )
-from penstock.operators.reduce import AggregationSpec, ReduceSpec
+from penstock.operators.reduce import ReduceSpec, RollingAggregation
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -74,7 +74,7 @@ def test_a_tuple_that_holds_a_list_is_reduced_in_place(backend):
 
 
 def test_the_row_of_a_rolling_sum_is_not_the_state():
-    harness = OneOperatorHarness(AggregationSpec("sum", "n"), key=one_key)
+    harness = OneOperatorHarness(ReduceSpec(RollingAggregation("sum", "n")), key=one_key)
     harness.process(Row(n=1))
     harness.values[0]["n"] = 1000
     harness.process(Row(n=2))

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.core.row import Row
 from penstock.operators.functions import ReduceFunction
-from penstock.operators.reduce import AggregationSpec, ReduceSpec
+from penstock.operators.reduce import ReduceSpec, RollingAggregation
 from penstock.testing.harness import OneOperatorHarness
 
 Point = collections.namedtuple("Point", "key value note")
@@ -144,7 +144,7 @@ def test_aggregations_of_a_field(kind, shape):
     records = [make(record) for record in TUPLES]
     for position in positions:
         values = rolling(
-            AggregationSpec(kind, position),
+            ReduceSpec(RollingAggregation(kind, position)),
             records[:2],
             records[2:],
             key=lambda record: read(record)[0],
@@ -157,7 +157,7 @@ def test_aggregations_of_a_field(kind, shape):
 @given(st.lists(st.integers(-20, 20), min_size=1))
 def test_plain_values(numbers):
     def run(kind):
-        return rolling(AggregationSpec(kind), numbers, key=lambda value: "all")
+        return rolling(ReduceSpec(RollingAggregation(kind)), numbers, key=lambda value: "all")
 
     prefixes = [numbers[: index + 1] for index in range(len(numbers))]
     assert run("sum") == [sum(prefix) for prefix in prefixes]
@@ -166,7 +166,9 @@ def test_plain_values(numbers):
 
 
 def test_records_of_two_types_in_one_stream():
-    values = rolling(AggregationSpec("sum", 1), [("a", 1), ["b", 2], ("a", 3), ["b", 4]])
+    values = rolling(
+        ReduceSpec(RollingAggregation("sum", 1)), [("a", 1), ["b", 2], ("a", 3), ["b", 4]]
+    )
     assert values == [("a", 1), ["b", 2], ("a", 4), ["b", 6]]
 
 
@@ -191,14 +193,18 @@ def test_records_of_two_types_in_one_stream():
 )
 def test_a_field_that_is_not_there(position, record, text):
     with pytest.raises(UserFunctionError, match=text):
-        rolling(AggregationSpec("sum", position), [record, record], key=lambda record: "k")
+        rolling(
+            ReduceSpec(RollingAggregation("sum", position)),
+            [record, record],
+            key=lambda record: "k",
+        )
 
 
 def test_kinds_and_positions_are_checked_early():
     with pytest.raises(ProgramError, match="choose one of sum, min, max, min_by, max_by"):
-        AggregationSpec("avg", 0)
+        ReduceSpec(RollingAggregation("avg", 0))
     with pytest.raises(ProgramError, match=r"takes the position .* but got float 1.5"):
-        AggregationSpec("sum", 1.5)
+        ReduceSpec(RollingAggregation("sum", 1.5))
     with pytest.raises(ProgramError, match="ReduceFunction"):
         ReduceSpec(5)
 

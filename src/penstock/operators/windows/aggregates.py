@@ -1,28 +1,22 @@
-"""Built-in aggregations of windows, folded at C speed: `count`, and one field of the records.
+"""Built-in aggregates of windows: `count`, and those over named fields.
 
-Folding a list gives bit by bit what folding its records one by one gives: no compensated sums, and
-the first record wins ties.
+They give the same result record by record and column by column. `sum` and the like of one field,
+which are reduce functions, are in `operators/reduce.py`.
 """
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.errors import ProgramError
 from penstock.core.row import Row
 from penstock.operators.functions import AggregateFunction
-from penstock.operators.reduce import Get, Replace, aggregation, field_access
-from penstock.operators.windows.contents import Contents, ContentsSpec, FoldedContents
 from penstock.operators.windows.functions import WindowFunction
 
 if TYPE_CHECKING:
     from penstock.core.records import ColumnName
-    from penstock.operators.logic import OperatorContext
     from penstock.operators.windows.windows import TimeWindow
 
 
@@ -44,76 +38,6 @@ class CountAggregate(AggregateFunction):
 
     def merge(self, acc_a: int, acc_b: int) -> int:
         return acc_a + acc_b
-
-
-@dataclass(frozen=True, slots=True)
-class FieldContents(ContentsSpec):
-    """`sum`, `min`, `max`, `min_by` or `max_by` of one field."""
-
-    kind: str  # One of these five names.
-    # Position or name of the field; 0 also means the whole of a plain value.
-    position: int | str = 0
-
-    def __post_init__(self) -> None:
-        aggregation(self.kind, self.position)
-
-    def open(self, context: OperatorContext) -> Contents:
-        return _Field(context, self.kind, self.position)
-
-
-class _Field(FoldedContents):
-    """The record that the aggregation made so far."""
-
-    def __init__(self, context: OperatorContext, kind: str, position: int | str) -> None:
-        super().__init__(context)
-        self._kind = kind
-        self._position = position
-        self._rolling = aggregation(kind, position)
-        self.next = self._rolling  # type: ignore[assignment]
-        self._access: dict[type, tuple[Get, Replace]] = {}
-
-    def fold_new(self, values: Iterable[Any]) -> Any:
-        records = iter(values)
-        return self.fold(records, next(records))
-
-    def first(self, value: Any) -> Any:
-        return value
-
-    def fold(self, values: Iterable[Any], accumulator: Any) -> Any:
-        try:
-            return self._folded(list(values), accumulator)
-        except TypeError as error:
-            clearer = self._rolling.explained(error)
-            if clearer is None:
-                raise
-            raise clearer from error
-
-    def _folded(self, rest: list[Any], accumulator: Any) -> Any:
-        kinds = set(map(type, rest))
-        if len(kinds) != 1:
-            return functools.reduce(self._rolling, rest, accumulator)
-        get, replace = self._access_to(kinds.pop(), rest[0])
-        kind = self._kind
-        if kind == "sum":
-            present = get(accumulator)
-            return replace(accumulator, functools.reduce(operator.add, map(get, rest), present))
-        everything = chain((accumulator,), rest)
-        if kind == "min_by":
-            return min(everything, key=get)
-        if kind == "max_by":
-            return max(everything, key=get)
-        present = get(accumulator)
-        best = (min if kind == "min" else max)(chain((present,), map(get, rest)))
-        return accumulator if best is present else replace(accumulator, best)
-
-    def _access_to(self, kind: type, sample: Any) -> tuple[Get, Replace]:
-        access = self._access.get(kind)
-        if access is None:
-            access = self._access[kind] = field_access(sample, self._position, self._kind)
-        return access
-
-    def combine(self, left: Any, right: Any) -> Any:
-        return self._rolling(left, right)
 
 
 # Built-in aggregates over named fields: the same result record by record and column by column.
@@ -304,14 +228,14 @@ def singles_of(function: AggregateFunction) -> tuple[Single, ...]:
     return (function,)
 
 
-def take(function: AggregateFunction, accumulator: Any, part: Any) -> Any:
+def take(function: AggregateFunction, part: Any, accumulator: Any) -> Any:
     """Returns the accumulator with a part in it."""
     if isinstance(function, RowAggregate):
-        return tuple(map(_take_single, function.parts, accumulator, part))
-    return _take_single(function, accumulator, part)
+        return tuple(map(_take_single, function.parts, part, accumulator))
+    return _take_single(function, part, accumulator)
 
 
-def _take_single(function: Any, accumulator: Any, part: Any) -> Any:
+def _take_single(function: Any, part: Any, accumulator: Any) -> Any:
     if type(part) is not list:
         return function.merge(accumulator, part)
     add_value = function.add_value

@@ -18,6 +18,7 @@ from penstock.core.copies import snapshots, unchanged
 from penstock.operators.adapters import as_instance, as_reduce, private_copy, refuse_operator_state
 from penstock.operators.errors import failing_record, function_error
 from penstock.operators.functions import AggregateFunction
+from penstock.operators.reduce import RollingAggregation
 from penstock.operators.windows.grouping import (
     NONE_VALUE,
     Columns,
@@ -312,7 +313,12 @@ class Reduced(FoldedContents):
         super().__init__(context)
         self._function = function
         self._reduce: Callable[[Any, Any], Any] = as_reduce(function)
-        self.next = self._reduce  # type: ignore[method-assign]
+        self.next = self.combine = self._reduce  # type: ignore[method-assign]
+        # A function may change its first argument in place; the record may be in other windows.
+        self.first = context.snapshot  # type: ignore[assignment]
+        if isinstance(function, RollingAggregation):
+            self.first = unchanged  # type: ignore[method-assign]
+            self.fold = function.fold  # type: ignore[method-assign]
 
     def function(self) -> Any:
         return self._function
@@ -322,29 +328,38 @@ class Reduced(FoldedContents):
 
     def fold_new(self, values: Iterable[Any]) -> Any:
         records = iter(values)
-        return functools.reduce(self._reduce, records, self.first(next(records)))
+        return self.fold(records, self.first(next(records)))
 
-    def first(self, value: Any) -> Any:
-        # A function may change its first argument in place; the record may be in other windows.
-        return self._context.snapshot(value)
-
-    def combine(self, left: Any, right: Any) -> Any:
-        return self._reduce(left, right)
+    def _failed(self, error: Exception, record: str | None) -> Exception:
+        if isinstance(self._reduce, RollingAggregation):
+            error = self._reduce.explained(error)
+        return super()._failed(error, record)
 
 
 class Aggregated(FoldedContents):
-    """An accumulator of the records."""
+    """An accumulator of the records.
 
-    def __init__(self, context: OperatorContext, function: AggregateFunction) -> None:
+    Args:
+        context: The operator.
+        function: What the program gave.
+        add: What puts one value into the accumulator, if that is not `add` of the function.
+    """
+
+    def __init__(
+        self,
+        context: OperatorContext,
+        function: AggregateFunction,
+        add: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
         super().__init__(context)
         self._function = function
-        self._add = function.add
+        self._add = add or function.add
         self._create = function.create_accumulator
         self.result = function.get_result  # type: ignore[method-assign]
         self.combine = function.merge  # type: ignore[assignment]
         # Built-in aggregates fold a list at once.
         add_all = getattr(function, "add_all", None)
-        if add_all is not None:
+        if add_all is not None and add is None:
             self.fold = add_all  # type: ignore[method-assign]
 
     def function(self) -> Any:
@@ -395,7 +410,7 @@ class PairContents(ContentsSpec):
 
 @dataclass(frozen=True, slots=True)
 class ReduceContents(ContentsSpec):
-    """The records reduced to one by a function of two records."""
+    """The records reduced to one by a function of two records, such as a `RollingAggregation`."""
 
     function: Any
 

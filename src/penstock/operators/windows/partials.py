@@ -18,13 +18,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.records import Batch, ColumnBatch, ColumnName, NotColumnar
 from penstock.core.times import NO_TIMESTAMP
 from penstock.operators.errors import results_of, user_code
-from penstock.operators.logic import OperatorContext, OperatorLogic, OperatorSpec
+from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.windows.aggregates import (
     AvgAggregate,
     FieldAggregate,
@@ -396,8 +396,10 @@ class PartialPath(AlignedPath):
         super().__init__(logic)
         assert isinstance(logic.parts.contents, AggregateContents)
         self._panes = _panes_of(self.windows)
-        contents = _PartContents(logic.context, logic.evaluated.function())
-        logic.contents = logic.evaluated = self._contents = contents
+        function = logic.evaluated.function()
+        # Accumulators into which parts go instead of records.
+        self._contents = Aggregated(logic.context, function, add=partial(take, function))
+        logic.contents = logic.evaluated = self._contents
         self._inside = logic.context.metrics.counter(RECORDS_INSIDE)
 
     def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any]) -> None:
@@ -423,17 +425,3 @@ class PartialPath(AlignedPath):
                 self.firing.add_timers(self._contents.add_each(window, keys, parts), window)
         if is_late:
             self.logic.late_records.inc(sum(counts))
-
-
-class _PartContents(Aggregated):
-    """Accumulators into which parts go instead of records."""
-
-    def __init__(self, context: OperatorContext, function: AggregateFunction) -> None:
-        super().__init__(context, function)
-        self._aggregate = function
-
-    def first(self, value: Any) -> Any:
-        return take(self._aggregate, self._aggregate.create_accumulator(), value)
-
-    def next(self, accumulator: Any, value: Any) -> Any:
-        return take(self._aggregate, accumulator, value)
