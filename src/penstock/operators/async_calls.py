@@ -22,7 +22,7 @@ class Call:
         timestamp: Its event time.
         results: What its call returned; None while it runs.
         error: What its call raised.
-        segment: Where `Unordered` keeps it.
+        segment: Where `Waiting` keeps it.
     """
 
     __slots__ = ("error", "results", "segment", "timestamp", "value")
@@ -35,54 +35,8 @@ class Call:
         self.segment: _Segment | None = None
 
 
-class Ordered:
-    """Records in the operator, and the watermarks between them; they leave in order.
-
-    Attributes:
-        size: Number of records.
-    """
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._queue: deque[Call | int] = deque()
-
-    def add(self, calls: list[Call]) -> None:
-        """Takes records whose calls begin."""
-        self._queue += calls
-        self.size += len(calls)
-
-    def add_watermark(self, watermark: int) -> None:
-        """Takes a watermark that came behind all records so far."""
-        if self._queue and isinstance(self._queue[-1], int):
-            self._queue.pop()
-        self._queue.append(watermark)
-
-    def end(self, call: Call) -> None:
-        """Takes note that a call has its results."""
-
-    def leaving(self) -> Iterator[Call | int]:
-        """Removes and yields the records and watermarks that may leave now."""
-        waiting = self._queue
-        while waiting:
-            first = waiting[0]
-            if isinstance(first, Call):
-                if first.results is None:
-                    return
-                self.size -= 1
-            yield waiting.popleft()
-
-    def calls(self) -> Iterator[Call]:
-        """Yields all records, the oldest first."""
-        return (each for each in self._queue if isinstance(each, Call))
-
-    def last_watermark(self) -> int | None:
-        """Returns the last watermark that waits."""
-        last = self._queue[-1] if self._queue else None
-        return last if isinstance(last, int) else None
-
-
 class _Segment:
-    """Records between two watermarks."""
+    """Records of which any may leave first, and the watermark behind them."""
 
     __slots__ = ("ended", "running", "watermark")
 
@@ -92,52 +46,67 @@ class _Segment:
         self.watermark: int | None = None
 
 
-class Unordered:
-    """Records leave as their calls end; none leaves on the other side of a watermark."""
+class Waiting:
+    """Records in the operator, and the watermarks between them.
 
-    def __init__(self) -> None:
+    Records leave as their calls end, but in the order of their segments, and none leaves on the
+    other side of a watermark. If they are to leave in order, each is a segment.
+
+    Attributes:
+        size: Number of records.
+    """
+
+    def __init__(self, *, is_ordered: bool) -> None:
         self.size = 0
+        self._is_ordered = is_ordered
         self._segments = deque([_Segment()])
 
     def add(self, calls: list[Call]) -> None:
+        """Takes records whose calls begin."""
         last = self._segments[-1]
-        if last.watermark is not None:
-            last = _Segment()
-            self._segments.append(last)
-        last.running.update(dict.fromkeys(calls))
         for call in calls:
+            if last.watermark is not None or (self._is_ordered and (last.running or last.ended)):
+                last = _Segment()
+                self._segments.append(last)
+            last.running[call] = None
             call.segment = last
         self.size += len(calls)
 
     def add_watermark(self, watermark: int) -> None:
+        """Takes a watermark that came behind all records so far."""
         self._segments[-1].watermark = watermark
 
     def end(self, call: Call) -> None:
+        """Takes note that a call has its results."""
         segment = call.segment
         assert segment is not None
         del segment.running[call]
         segment.ended.append(call)
 
     def leaving(self) -> Iterator[Call | int]:
+        """Removes and yields the records and watermarks that may leave now."""
         while True:
             first = self._segments[0]
             self.size -= len(first.ended)
             yield from first.ended
             first.ended = []
-            if first.running or first.watermark is None:
+            if first.running:
                 return
-            yield first.watermark
-            first.watermark = None
+            if first.watermark is not None:
+                yield first.watermark
+                first.watermark = None
             if len(self._segments) == 1:
                 return
             self._segments.popleft()
 
     def calls(self) -> Iterator[Call]:
+        """Yields all records, the oldest first."""
         for segment in self._segments:
             yield from segment.ended
             yield from segment.running
 
     def last_watermark(self) -> int | None:
+        """Returns the last watermark that waits."""
         return self._segments[-1].watermark
 
 

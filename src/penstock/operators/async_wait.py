@@ -24,7 +24,7 @@ from penstock.core.errors import ProgramError, shorten
 from penstock.core.records import Batch
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.operators.adapters import as_instance
-from penstock.operators.async_calls import Call, CallLoop, Ordered, Unordered
+from penstock.operators.async_calls import Call, CallLoop, Waiting
 from penstock.operators.async_function import (
     NO_RETRY_STRATEGY,
     AsyncFunction,
@@ -96,8 +96,8 @@ class AsyncWaitLogic(FunctionLogic):
         self._again_for_result = predicate.result_predicate()
         self._again_for_error = predicate.exception_predicate()
         self._loop = CallLoop(self._results, spec.capacity)
-        self._make_waiting: type[Ordered | Unordered] = Ordered if spec.is_ordered else Unordered
-        self._waiting = self._make_waiting()
+        self._is_ordered = spec.is_ordered
+        self._waiting = Waiting(is_ordered=spec.is_ordered)
         self._is_idle = False  # Whether the input is, which is said when no record waits.
         self._call_ms = 0.0  # What calls take, about.
 
@@ -111,7 +111,7 @@ class AsyncWaitLogic(FunctionLogic):
         snapshots, watermark, is_idle = state or (None, MIN_WATERMARK, False)
         super().restore(snapshots)
         self._loop.forget()
-        self._waiting = self._make_waiting()
+        self._waiting = Waiting(is_ordered=self._is_ordered)
         self._is_idle = is_idle
         self._in_flight = self.context.operator_state.get_list_state(ListStateDescriptor(IN_FLIGHT))
         self._start([Call(value, timestamp) for value, timestamp in self._in_flight.get()])
