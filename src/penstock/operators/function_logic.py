@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,38 +25,52 @@ from penstock.operators.runtime_context import (
 from penstock.state.tables import NO_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from penstock.core.records import Batch
     from penstock.operators.functions import Function
     from penstock.state.keyed import KeyedState
+
+Calls = tuple[Callable[..., Any], ...]
+"""What to call for a record of each input of an operator."""
 
 _log = logging.getLogger("penstock.operators")
 
 
 @dataclass(frozen=True)
 class FunctionSpec(OperatorSpec):
-    """An operator of one function object; a subclass names its class and its logic."""
+    """An operator of one function object; a subclass names its class, its methods and its logic."""
 
     takes: ClassVar[type[Function]]
+    methods: ClassVar[tuple[str, ...]]  # Of the function, one for each input.
     logic: ClassVar[Callable[..., OperatorLogic]]
     function: Any
 
     def __post_init__(self) -> None:
         as_instance(self.function, self.takes)
 
+    def calls(self, function: Any) -> Calls:
+        """Returns what to call for a record of each input."""
+        return tuple(getattr(function, name) for name in self.methods)
+
     def build(self) -> OperatorLogic:
-        return self.logic(self.function)
+        return self.logic(self.function, self.calls)
 
 
 class FunctionLogic(OperatorLogic):
-    """Opens, snapshots and closes one user function."""
+    """Opens, snapshots and closes one user function.
+
+    Args:
+        function: What the program gave; each subtask has a copy.
+        calls: Returns what to call for a record of each input, of that copy.
+    """
 
     why_no_state: str | None = None
     """Why there is no keyed state, where that is not for lack of keys."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, calls: Callable[[Any], Calls] | None = None) -> None:
         self.function = private_copy(function)
+        self.calls: Calls = () if calls is None else calls(self.function)
         self._is_open = False
         self._snapshots = 0
 

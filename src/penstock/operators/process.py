@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -46,28 +46,18 @@ if TYPE_CHECKING:
     from penstock.operators.functions import Function
     from penstock.operators.logic import OperatorLogic
 
-Element = Callable[[Any, Any], Any]
-"""`process_element` of a user's function."""
-
 
 class ProcessLogic(FunctionLogic):
-    """Runs process functions without keys; a subclass names the elements of its inputs."""
-
-    def elements(self) -> tuple[Element, ...]:
-        """Returns the user's method for each input."""
-        return (self.function.process_element,)
+    """Runs process functions without keys."""
 
     def open(self) -> None:
         self.sides = SideOutputs(self.context.snapshot)
-        self.prepare()
+        self.inputs = tuple(zip(self.calls, self.contexts(), strict=True))
         super().open()
 
-    def prepare(self) -> None:
-        """Makes the contexts; `self.inputs` pairs each input's method with its context."""
-        context = RecordContext(TimeOnlyService(self), self.sides)
-        self.inputs: tuple[tuple[Element, Any], ...] = tuple(
-            (element, context) for element in self.elements()
-        )
+    def contexts(self) -> Sequence[Any]:
+        """Returns what the function is given with a record of each input."""
+        return [RecordContext(TimeOnlyService(self), self.sides)] * len(self.calls)
 
     def restore(self, state: Any) -> None:
         self.sides.clear()
@@ -111,15 +101,15 @@ class ProcessLogic(FunctionLogic):
 class KeyedProcessLogic(ProcessLogic):
     """Runs process functions with state and timers by key."""
 
-    def prepare(self) -> None:
+    def contexts(self) -> Sequence[Any]:
         self.state = keyed_state_of(self)
         timers = self.context.timers
         assert timers is not None, "keyed operators have timers"
         self.timer_service = KeyedTimerService(timers, self.state)
         self.timer_results = TimerResults(self, self.sides)
-        context = KeyedRecordContext(self.timer_service, self.sides, self.state)
         self.timer_context: Any = TimerContext(self.timer_service, self.sides, self.state)
-        self.inputs = tuple((element, context) for element in self.elements())
+        context = KeyedRecordContext(self.timer_service, self.sides, self.state)
+        return [context] * len(self.calls)
 
     def restore(self, state: Any) -> None:
         self.timer_results.clear()
@@ -216,6 +206,7 @@ class ProcessSpec(FunctionSpec):
     """A `ProcessFunction` on a stream without keys."""
 
     takes = ProcessFunction
+    methods = ("process_element",)
     logic = ProcessLogic
 
 
@@ -224,6 +215,7 @@ class KeyedProcessSpec(FunctionSpec):
 
     is_keyed = True
     takes = KeyedProcessFunction
+    methods = ("process_element",)
     logic = KeyedProcessLogic
 
 
@@ -232,18 +224,8 @@ class KeyedProcessSpec(FunctionSpec):
 # Keyed ones share state and timers by key.
 
 
-class CoFlatMapLogic(FlatMapLogic):
-    """Runs flat maps over two inputs."""
-
-    def calls(self) -> tuple[Callable[[Any], Any], ...]:
-        return (self.function.flat_map1, self.function.flat_map2)
-
-
 class CoMapLogic(MapLogic):
     """Runs maps over two inputs."""
-
-    def calls(self) -> tuple[Callable[[Any], Any], ...]:
-        return (self.function.map1, self.function.map2)
 
     def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
         if None in values:
@@ -254,57 +236,37 @@ class CoMapLogic(MapLogic):
         self.output.emit(Batch(values, timestamps))
 
 
-class CoProcessLogic(ProcessLogic):
-    """Two inputs without keys."""
-
-    def elements(self) -> tuple[Element, ...]:
-        return (self.function.process_element1, self.function.process_element2)
-
-
-class KeyedCoProcessLogic(KeyedProcessLogic):
-    """Two keyed inputs."""
-
-    def elements(self) -> tuple[Element, ...]:
-        return (self.function.process_element1, self.function.process_element2)
-
-
 class BroadcastProcessLogic(ProcessLogic):
     """Runs a function without keys."""
 
-    def __init__(self, function: Any, descriptors: tuple[MapStateDescriptor, ...]) -> None:
-        super().__init__(function)
-        self._descriptors = descriptors
+    def __init__(self, spec: BroadcastProcessSpec) -> None:
+        super().__init__(spec.function, spec.calls)
+        self._descriptors = spec.descriptors
 
-    def prepare(self) -> None:
+    def contexts(self) -> Sequence[Any]:
         timers = TimeOnlyService(self)
         data = ReadingContext(timers, self.sides)
         broadcast = BroadcastContext(timers, self.sides)
         data.states = broadcast.states = BroadcastStates(self, self._descriptors)
-        self.inputs = (
-            (self.function.process_element, data),
-            (self.function.process_broadcast_element, broadcast),
-        )
+        return data, broadcast
 
 
 class KeyedBroadcastProcessLogic(KeyedProcessLogic):
     """Runs a function with keys on input 0."""
 
-    def __init__(self, function: Any, descriptors: tuple[MapStateDescriptor, ...]) -> None:
-        super().__init__(function)
-        self._descriptors = descriptors
+    def __init__(self, spec: BroadcastProcessSpec) -> None:
+        super().__init__(spec.function, spec.calls)
+        self._descriptors = spec.descriptors
 
-    def prepare(self) -> None:
-        super().prepare()
+    def contexts(self) -> Sequence[Any]:
+        super().contexts()
         data = KeyedReadingContext(self.timer_service, self.sides, self.state)
         timer = ReadingTimerContext(self.timer_service, self.sides, self.state)
         no_key = "a broadcast record has none. Set timers in process_element()."
         broadcast = BroadcastContext(TimeOnlyService(self, no_key), self.sides)
         data.states = timer.states = broadcast.states = BroadcastStates(self, self._descriptors)
         self.timer_context = timer
-        self.inputs = (
-            (self.function.process_element, data),
-            (self.function.process_broadcast_element, broadcast),
-        )
+        return data, broadcast
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
         if input_index == 0:
@@ -328,6 +290,7 @@ class CoMapSpec(_CoSpec):
     """A `CoMapFunction`; results of None are dropped, as in PyFlink."""
 
     takes = CoMapFunction
+    methods = ("map1", "map2")
     logic = CoMapLogic
 
 
@@ -335,14 +298,16 @@ class CoFlatMapSpec(_CoSpec):
     """A `CoFlatMapFunction`."""
 
     takes = CoFlatMapFunction
-    logic = CoFlatMapLogic
+    methods = ("flat_map1", "flat_map2")
+    logic = FlatMapLogic
 
 
 class CoProcessSpec(FunctionSpec):
     """A `CoProcessFunction`."""
 
     takes = CoProcessFunction
-    logic = CoProcessLogic
+    methods = ("process_element1", "process_element2")
+    logic = ProcessLogic
 
 
 class KeyedCoProcessSpec(FunctionSpec):
@@ -350,7 +315,8 @@ class KeyedCoProcessSpec(FunctionSpec):
 
     is_keyed = True
     takes = KeyedCoProcessFunction
-    logic = KeyedCoProcessLogic
+    methods = ("process_element1", "process_element2")
+    logic = KeyedProcessLogic
 
 
 @dataclass(frozen=True)
@@ -358,6 +324,7 @@ class BroadcastProcessSpec(FunctionSpec):
     """A `BroadcastProcessFunction`."""
 
     takes: ClassVar[type[Function]] = BroadcastProcessFunction
+    methods = ("process_element", "process_broadcast_element")
     logic: ClassVar[Callable[..., OperatorLogic]] = BroadcastProcessLogic
     descriptors: tuple[MapStateDescriptor, ...]
 
@@ -371,7 +338,7 @@ class BroadcastProcessSpec(FunctionSpec):
                 )
 
     def build(self) -> OperatorLogic:
-        return self.logic(self.function, tuple(self.descriptors))
+        return self.logic(self)
 
 
 class KeyedBroadcastProcessSpec(BroadcastProcessSpec):

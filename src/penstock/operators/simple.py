@@ -10,7 +10,7 @@ import dis
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import compress
@@ -21,9 +21,8 @@ from penstock.core.records import Batch
 from penstock.core.row import Row
 from penstock.operators.adapters import as_filter, as_flat_map, as_map
 from penstock.operators.errors import user_code
-from penstock.operators.function_logic import FunctionLogic, under_keys
+from penstock.operators.function_logic import Calls, FunctionLogic, FunctionSpec, under_keys
 from penstock.operators.functions import Function
-from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.results import SideOutputs, deliver, spread
 
 # Finds plain functions that cannot keep what they return, so that it need not be copied.
@@ -151,24 +150,16 @@ RESULTS_NONE: Final = "numResultsNone"
 
 
 class MapLogic(FunctionLogic):
-    """Runs a map, with the key of each record current if there are keys."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._calls = self.calls()
-
-    def calls(self) -> tuple[Callable[[Any], Any], ...]:
-        """Returns the user's function for each input."""
-        return (as_map(self.function),)
+    """Runs maps, with the key of each record current if there are keys."""
 
     def open(self) -> None:
         context = self.context
         is_safe = context.snapshot is unchanged or context.emits_immutable
-        self._copies = not (is_safe or all(map(keeps_nothing, self._calls)))
+        self._copies = not (is_safe or all(map(keeps_nothing, self.calls)))
         super().open()
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        function, context = self._calls[input_index], self.context
+        function, context = self.calls[input_index], self.context
         immutable, snapshot = context.immutable, context.snapshot
         records = iter(batch.values)
         given = under_keys(self, batch, records)
@@ -195,12 +186,8 @@ class MapLogic(FunctionLogic):
 class FilterLogic(FunctionLogic):
     """Runs a filter, with the key of each record current if there are keys."""
 
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._call = as_filter(self.function)
-
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        function = self._call
+        function = self.calls[input_index]
         records = iter(batch.values)
         given, timestamps = under_keys(self, batch, records), batch.timestamps
         with user_code(self.context, batch.values, records):
@@ -216,17 +203,12 @@ class FilterLogic(FunctionLogic):
 class FlatMapLogic(FunctionLogic):
     """Runs flat maps, with the key of each record current if there are keys."""
 
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._calls = self.calls()
+    def open(self) -> None:
         self._sides = SideOutputs(unchanged)
-
-    def calls(self) -> tuple[Callable[[Any], Any], ...]:
-        """Returns the user's function for each input."""
-        return (as_flat_map(self.function),)
+        super().open()
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        function = self._calls[input_index]
+        function = self.calls[input_index]
         records = iter(batch.values)
         given = under_keys(self, batch, records)
         immutable, snapshot = self.context.immutable, self.context.snapshot
@@ -255,42 +237,40 @@ class FlatMapLogic(FunctionLogic):
 
 
 @dataclass(frozen=True)
-class _SimpleSpec(OperatorSpec):
-    """One function of one record."""
+class _SimpleSpec(FunctionSpec):
+    """One function of one record, which may be any callable."""
 
-    check: ClassVar[Any]  # A subclass names it and the logic.
-    logic: ClassVar[type[FunctionLogic]]
-    function: Any  # A function object or any callable.
+    adapt: ClassVar[Any]  # Makes one callable of it, or refuses it; a subclass names it.
     keyed: bool = False  # The input is a keyed stream.
 
     def __post_init__(self) -> None:
-        self.check(self.function)
+        self.adapt(self.function)
+
+    def calls(self, function: Any) -> Calls:
+        return (self.adapt(function),)
 
     @property
     def is_keyed(self) -> bool:
         # A plain callable has no way to reach keyed state, so it needs none and runs faster.
         return self.keyed and isinstance(self.function, Function)
 
-    def build(self) -> OperatorLogic:
-        return self.logic(self.function)
-
 
 class MapSpec(_SimpleSpec):
     """One record in, one out."""
 
-    check = staticmethod(as_map)
+    adapt = staticmethod(as_map)
     logic = MapLogic
 
 
 class FlatMapSpec(_SimpleSpec):
     """One record in, any number out; outputs keep the timestamp of their record."""
 
-    check = staticmethod(as_flat_map)
+    adapt = staticmethod(as_flat_map)
     logic = FlatMapLogic
 
 
 class FilterSpec(_SimpleSpec):
     """Keeps some records."""
 
-    check = staticmethod(as_filter)
+    adapt = staticmethod(as_filter)
     logic = FilterLogic
