@@ -33,10 +33,10 @@ from penstock.datastream.stream_view import DataStreamSink, FieldAggregates, Par
 from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from penstock.graph.nodes import Broadcast, Input, KeyGroups, NodeKind, Partitioning
 from penstock.operators.convert import with_output_type
+from penstock.operators.function_logic import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
 from penstock.operators.reduce import ReduceSpec, RollingAggregation
 from penstock.operators.results import OutputTag, as_output_tag
-from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,

@@ -20,6 +20,7 @@ from penstock.operators.adapters import (
     refuse_operator_state,
 )
 from penstock.operators.convert import ConvertOutputSpec, SortedInputsSpec
+from penstock.operators.function_logic import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.functions import KeyedProcessFunction
 from penstock.operators.process import (
     CoFlatMapSpec,
@@ -29,7 +30,6 @@ from penstock.operators.process import (
     KeyedProcessSpec,
 )
 from penstock.operators.reduce import ReduceSpec
-from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.state.descriptors import ValueStateDescriptor
 

@@ -32,7 +32,7 @@ from penstock.graph.nodes import (
 )
 from penstock.operators.adapters import as_key_selector, as_partitioner
 from penstock.operators.convert import with_output_type
-from penstock.operators.simple import MapSpec
+from penstock.operators.function_logic import MapSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from penstock.core.redaction import without_secrets
 from penstock.core.times import SystemClock
 from penstock.jobmanager.job_records import JobRecord
 from penstock.operators.errors import describe_exception
-from penstock.operators.simple import RESULTS_NONE
+from penstock.operators.function_logic import RESULTS_NONE
 from penstock.runtime.job_metrics import (
     LATE_DROPPED,
     JobMetrics,

@@ -1,21 +1,29 @@
 """Makes a plain callable of what a program gives: a function object or any callable.
 
 Each `as_*` is also the check that a program is given early: a wrong type raises `ProgramError`,
-which says what came and what is accepted.
+which says what came and what is accepted. `keeps_nothing` says whose results need no copies.
 """
 
 from __future__ import annotations
 
+import builtins
+import collections
 import copy
+import datetime
+import decimal
 import dis
 import functools
 import inspect
+import re
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any, Final, TypeVar
 
+from penstock.core.copies import IMMUTABLE, snapshot
 from penstock.core.errors import ProgramError, name_of, shorten
+from penstock.core.row import Row
 from penstock.operators import functions as base
 from penstock.operators.functions import Function
 from penstock.operators.runtime_context import CheckpointedFunction
@@ -294,3 +302,123 @@ def _given(function: Any) -> str:
 
 def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+# Finds plain functions that cannot keep what they return, so that it need not be copied.
+#
+# A function that reaches nothing but its argument and what never changes has no place to keep a
+# result in until its next call. What it calls must be known as well: other such functions, Python's
+# own functions and types, some modules, and methods with the names that built-in types have.
+
+_HARMLESS_MODULES: Final = frozenset(
+    ("datetime", "decimal", "json", "math", "operator", "random", "re", "string", "time")
+)
+_HARMFUL: Final = frozenset(
+    ("exec", "eval", "globals", "locals", "vars", "setattr", "getattr", "open", "input", "super")
+)
+_TYPES: Final = (
+    *(str, bytes, int, float, complex, tuple, list, dict, set, frozenset, bytearray, Row),
+    *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal),
+    *(collections.OrderedDict, collections.defaultdict, collections.Counter, collections.deque),
+)
+_METHODS: Final = frozenset(
+    name for kind in (*_TYPES, re.Pattern, re.Match) for name in dir(kind) if name[0] != "_"
+)
+_STORES: Final = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME"))
+_DEEPEST: Final = 8
+
+
+def keeps_nothing(function: Any) -> bool:
+    """Whether what a function returned is out of its reach; False where that cannot be seen."""
+    if not isinstance(function, types.FunctionType):
+        return isinstance(function, type) and function in _TYPES
+    return not inspect.isgeneratorfunction(function) and _is_harmless(function, _DEEPEST)
+
+
+def _is_harmless(function: types.FunctionType, deepest: int) -> bool:
+    if not deepest:
+        return False
+    given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    if function.__dict__ or any(not _is_constant(value, deepest) for value in given):
+        return False
+    try:
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    except ValueError:
+        return False  # Not filled yet.
+    return all(_is_constant(value, deepest) for value in cells) and all(
+        _reaches_nothing(code, function, deepest) for code in _codes(function.__code__)
+    )
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _reaches_nothing(code: types.CodeType, function: types.FunctionType, deepest: int) -> bool:
+    known, outside = function.__globals__, function.__code__.co_freevars
+    owner: Any = None  # What an attribute is asked of, if everything behind it is harmless.
+    before = ""
+    sets_attributes = uses_classes = False
+    for step in dis.get_instructions(code):
+        name = step.opname
+        if name in _STORES or (name == "STORE_DEREF" and step.argval in outside):
+            return False
+        if name == "STORE_ATTR":
+            sets_attributes = True
+            if not before.startswith("LOAD_FAST"):
+                return False
+        if name in {"LOAD_GLOBAL", "LOAD_NAME"}:
+            value = known.get(step.argval, vars(builtins).get(step.argval, known))
+            if step.argval in _HARMFUL or not _is_constant(value, deepest):
+                return False
+            is_own = isinstance(value, type | types.FunctionType) and not _is_python(value)
+            uses_classes |= is_own
+            owner = None if is_own else value
+        elif name == "LOAD_METHOD" or (name == "LOAD_ATTR" and "NULL|self" in step.argrepr):
+            is_of_class = before in {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"}
+            if owner is None and (step.argval not in _METHODS or is_of_class):
+                return False
+            owner = None
+        elif name == "LOAD_ATTR":
+            # It may be a class's, which all of its objects share.
+            if owner is None:
+                return False
+        elif name != "CACHE":
+            owner = None
+        before = name
+    return not (sets_attributes and uses_classes)
+
+
+def _is_python(kind: Any) -> bool:
+    return kind in _TYPES or kind.__module__ in {"builtins", *_HARMLESS_MODULES}
+
+
+def _is_constant(value: Any, deepest: int) -> bool:
+    """Whether a function that uses this value cannot put anything into it."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__ in _HARMLESS_MODULES
+    if isinstance(value, types.FunctionType):
+        return _is_harmless(value, deepest - 1)
+    if isinstance(value, types.BuiltinFunctionType):
+        return value.__module__ in {"builtins", *_HARMLESS_MODULES}
+    if isinstance(value, type):
+        return _is_python(value) or _only_fills(value, deepest)
+    if type(value).__module__ == "dataclasses" or isinstance(value, re.Pattern):
+        return True  # Stands for a default in what `@dataclass` writes.
+    return snapshot(value) is value and isinstance(value, (*IMMUTABLE, tuple, Enum))
+
+
+def _only_fills(kind: type, deepest: int) -> bool:
+    """Whether making an object of a class leaves nothing behind but the object."""
+    if issubclass(kind, Enum):
+        return True
+    if type(kind) is not type or kind.__new__ not in {object.__new__, tuple.__new__}:
+        return hasattr(kind, "_fields") and kind.__bases__ == (tuple,)
+    for name in ("__init__", "__post_init__", "__setattr__"):
+        made_by = getattr(kind, name, None)
+        if isinstance(made_by, types.FunctionType) and not _is_harmless(made_by, deepest - 1):
+            return False
+    return True

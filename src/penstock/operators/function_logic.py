@@ -1,21 +1,33 @@
-"""Base of operators that run a user's function: its copy, its life cycle, its operator state."""
+"""Operators that run a user's function: its copy, its life cycle, its operator state.
+
+The base of them all, and those that are no more than a loop: map, flat map and filter.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import compress
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from penstock.core.copies import unchanged
 from penstock.core.errors import ProgramError
+from penstock.core.records import Batch
 from penstock.operators.adapters import (
+    as_filter,
+    as_flat_map,
     as_instance,
+    as_map,
     close_function,
+    keeps_nothing,
     open_function,
     private_copy,
 )
 from penstock.operators.errors import describe_exception, user_code
+from penstock.operators.functions import Function
 from penstock.operators.logic import OperatorLogic, OperatorSpec
+from penstock.operators.results import SideOutputs, deliver, spread
 from penstock.operators.runtime_context import (
     CheckpointedFunction,
     InitializationContext,
@@ -27,8 +39,6 @@ from penstock.state.tables import NO_KEY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.core.records import Batch
-    from penstock.operators.functions import Function
     from penstock.state.keyed import KeyedState
 
 Calls = tuple[Callable[..., Any], ...]
@@ -162,3 +172,136 @@ def _each_under_its_key(
     for key, value in zip(keys, records, strict=True):
         state.key = key
         yield value
+
+
+# Map, flat map and filter: list comprehensions around the user's function.
+
+RESULTS_NONE: Final = "numResultsNone"
+"""Counts results of `map` that are None, in batches that begin with one."""
+
+
+class MapLogic(FunctionLogic):
+    """Runs maps, with the key of each record current if there are keys."""
+
+    def open(self) -> None:
+        context = self.context
+        is_safe = context.snapshot is unchanged or context.emits_immutable
+        self._copies = not (is_safe or all(map(keeps_nothing, self.calls)))
+        super().open()
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        function, context = self.calls[input_index], self.context
+        immutable, snapshot = context.immutable, context.snapshot
+        records = iter(batch.values)
+        given = under_keys(self, batch, records)
+        # A comprehension, not list(map(...)): that would take a StopIteration of the user's
+        # function for the end of the batch and lose the rest in silence.
+        with user_code(context, batch.values, records):
+            if self._copies:
+                values = [
+                    result if type(result := function(value)) in immutable else snapshot(result)
+                    for value in given
+                ]
+            else:
+                values = [function(value) for value in given]
+        self.emit(values, batch.timestamps)
+
+    def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Emits results; counts those that are None, so that a metric shows if all of them are."""
+        if values and values[0] is None:
+            nones = self.context.metrics.counter(RESULTS_NONE)
+            nones.inc(sum(value is None for value in values))
+        self.output.emit(Batch(values, timestamps))
+
+
+class FilterLogic(FunctionLogic):
+    """Runs a filter, with the key of each record current if there are keys."""
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        function = self.calls[input_index]
+        records = iter(batch.values)
+        given, timestamps = under_keys(self, batch, records), batch.timestamps
+        with user_code(self.context, batch.values, records):
+            if timestamps is None:
+                values = [value for value in given if function(value)]
+            else:
+                kept = [function(value) for value in given]
+                values = list(compress(batch.values, kept))
+                timestamps = list(compress(timestamps, kept))
+        self.output.emit(Batch(values, timestamps))
+
+
+class FlatMapLogic(FunctionLogic):
+    """Runs flat maps, with the key of each record current if there are keys."""
+
+    def open(self) -> None:
+        self._sides = SideOutputs(unchanged)
+        super().open()
+
+    def process(self, batch: Batch, input_index: int = 0) -> None:
+        function = self.calls[input_index]
+        records = iter(batch.values)
+        given = under_keys(self, batch, records)
+        immutable, snapshot = self.context.immutable, self.context.snapshot
+        values: list[Any] = []
+        append = values.append
+        timestamps = batch.timestamps
+        with user_code(self.context, batch.values, records):
+            if timestamps is None:
+                for value in given:
+                    result = function(value)
+                    if result is not None:
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
+            else:
+                ends: list[int] = []
+                mark = ends.append
+                for value in given:
+                    result = function(value)
+                    if result is not None:
+                        for item in result:
+                            append(item if type(item) in immutable else snapshot(item))
+                    mark(len(values))
+        if timestamps is not None:
+            timestamps = spread(timestamps, ends, len(values))
+        deliver(self.output, self._sides, values, timestamps)
+
+
+@dataclass(frozen=True)
+class _SimpleSpec(FunctionSpec):
+    """One function of one record, which may be any callable."""
+
+    adapt: ClassVar[Any]  # Makes one callable of it, or refuses it; a subclass names it.
+    keyed: bool = False  # The input is a keyed stream.
+
+    def __post_init__(self) -> None:
+        self.adapt(self.function)
+
+    def calls(self, function: Any) -> Calls:
+        return (self.adapt(function),)
+
+    @property
+    def is_keyed(self) -> bool:
+        # A plain callable has no way to reach keyed state, so it needs none and runs faster.
+        return self.keyed and isinstance(self.function, Function)
+
+
+class MapSpec(_SimpleSpec):
+    """One record in, one out."""
+
+    adapt = staticmethod(as_map)
+    logic = MapLogic
+
+
+class FlatMapSpec(_SimpleSpec):
+    """One record in, any number out; outputs keep the timestamp of their record."""
+
+    adapt = staticmethod(as_flat_map)
+    logic = FlatMapLogic
+
+
+class FilterSpec(_SimpleSpec):
+    """Keeps some records."""
+
+    adapt = staticmethod(as_filter)
+    logic = FilterLogic

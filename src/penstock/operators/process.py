@@ -13,8 +13,10 @@ from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK, NO_TIMESTAMP
 from penstock.operators.errors import function_error, user_code
 from penstock.operators.function_logic import (
+    FlatMapLogic,
     FunctionLogic,
     FunctionSpec,
+    MapLogic,
     keyed_state_of,
     keys_of,
 )
@@ -38,7 +40,6 @@ from penstock.operators.functions import (
 )
 from penstock.operators.results import SideOutputs, TimerResults, deliver, spread
 from penstock.operators.runtime_context import KeyedTimerService, TimeDomain, TimeOnlyService
-from penstock.operators.simple import FlatMapLogic, MapLogic
 from penstock.state.descriptors import MapStateDescriptor
 from penstock.state.tables import NO_KEY
 

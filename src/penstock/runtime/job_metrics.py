@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.times import MIN_WATERMARK
-from penstock.operators.simple import RESULTS_NONE
+from penstock.operators.function_logic import RESULTS_NONE
 from penstock.operators.windows.partials import RECORDS_INSIDE
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from penstock.core.keygroups import key_group_range
 from penstock.core.records import Batch
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, EpochClock
 from penstock.files.area import FileArea
+from penstock.operators.function_logic import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
@@ -55,7 +56,6 @@ from penstock.operators.process import (
 )
 from penstock.operators.reduce import ReduceSpec
 from penstock.operators.results import OutputTag
-from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.state.backend import create_backend
 from penstock.state.operator_state import OperatorState
 

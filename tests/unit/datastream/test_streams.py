@@ -32,9 +32,9 @@ from penstock.graph.nodes import (
     Shuffle,
 )
 from penstock.operators.convert import ConvertOutputSpec
+from penstock.operators.function_logic import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.process import KeyedProcessSpec, ProcessSpec
 from penstock.operators.reduce import ReduceSpec, RollingAggregation
-from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.timestamps import TimestampsAndWatermarksSpec
 
 

@@ -7,9 +7,9 @@ import pytest
 from penstock.core.errors import ProgramError, UserFunctionError
 from penstock.datastream.program import FinalReduce
 from penstock.operators.adapters import as_key_selector
+from penstock.operators.function_logic import FlatMapSpec, MapSpec
 from penstock.operators.functions import FlatMapFunction, KeySelector, MapFunction, ReduceFunction
 from penstock.operators.runtime_context import CheckpointedFunction
-from penstock.operators.simple import FlatMapSpec, MapSpec
 from penstock.operators.windows.contents import ReduceContents
 from penstock.state.descriptors import ListStateDescriptor
 from penstock.testing.harness import OneOperatorHarness

@@ -10,10 +10,10 @@ from penstock.core.errors import UserFunctionError
 from penstock.core.row import Row
 from penstock.core.types import TypeInformation, Types
 from penstock.operators.convert import ConvertOutputSpec, with_output_type
+from penstock.operators.function_logic import MapSpec
 from penstock.operators.functions import ProcessFunction
 from penstock.operators.process import ProcessSpec
 from penstock.operators.results import OutputTag
-from penstock.operators.simple import MapSpec
 from penstock.testing.harness import OneOperatorHarness
 
 PERSON = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])

@@ -15,6 +15,7 @@ from penstock.core.types import Types
 from penstock.operators.async_function import AsyncFunction
 from penstock.operators.async_wait import AsyncWaitSpec
 from penstock.operators.convert import ConvertOutputSpec
+from penstock.operators.function_logic import FlatMapSpec, MapSpec
 from penstock.operators.functions import (
     AggregateFunction,
     BroadcastProcessFunction,
@@ -32,7 +33,6 @@ from penstock.operators.functions import (
 )
 from penstock.operators.interval_join import IntervalJoinSpec
 from penstock.operators.results import OutputTag
-from penstock.operators.simple import FlatMapSpec, MapSpec
 from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
     SlidingEventTimeWindows,

@@ -15,9 +15,9 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.job.start import run_program
 from penstock.operators.errors import describe_exception, user_code
+from penstock.operators.function_logic import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.functions import KeyedProcessFunction, MapFunction
 from penstock.operators.process import KeyedProcessSpec
-from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.testing.harness import OneOperatorHarness
 
 

@@ -13,7 +13,7 @@ import re
 import pytest
 
 from penstock.core.row import Row
-from penstock.operators.simple import keeps_nothing
+from penstock.operators.adapters import keeps_nothing
 
 Pair = collections.namedtuple("Pair", "left right")
 CACHE: dict = {}

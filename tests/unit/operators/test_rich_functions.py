@@ -11,6 +11,7 @@ from penstock.core.types import Types
 from penstock.operators.adapters import as_key_selector, as_partitioner
 from penstock.operators.async_function import AsyncFunction
 from penstock.operators.async_wait import AsyncWaitSpec
+from penstock.operators.function_logic import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.functions import (
     AggregateFunction,
     BroadcastProcessFunction,
@@ -33,7 +34,6 @@ from penstock.operators.functions import (
 )
 from penstock.operators.interval_join import IntervalJoinSpec
 from penstock.operators.runtime_context import CheckpointedFunction
-from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.windows.assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 from penstock.operators.windows.contents import AggregateContents, PairContents, ReduceContents
 from penstock.operators.windows.evictors import CountEvictor

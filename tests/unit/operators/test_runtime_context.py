@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import UserFunctionError
+from penstock.operators.function_logic import MapSpec
 from penstock.operators.functions import MapFunction
-from penstock.operators.simple import MapSpec
 from penstock.state.descriptors import ListStateDescriptor
 from penstock.testing.harness import OneOperatorHarness
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from penstock.core.errors import ProgramError, UserFunctionError
+from penstock.operators.function_logic import FilterSpec, FlatMapSpec, MapSpec
 from penstock.operators.functions import FilterFunction, FlatMapFunction, MapFunction
-from penstock.operators.simple import FilterSpec, FlatMapSpec, MapSpec
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.testing.harness import OneOperatorHarness
 
