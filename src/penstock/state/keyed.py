@@ -166,13 +166,13 @@ class KeyedState(ABC):
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = self._new_table(wanted.kind, name)
-            self._declared.settle(table)
         if not isinstance(table, wanted):
             raise ProgramError(
                 f"state {name!r} of operator {self.uid!r} is {table.kind} state, and was asked for "
                 f"as {wanted.kind} state. Give the state another name, or start without the "
                 "snapshot that holds it."
             )
+        self._declared.settle(table)
         return table
 
     def declare(self, table: Table, descriptor: StateDescriptor) -> None:
@@ -387,14 +387,15 @@ class KeyedState(ABC):
             if is_owned is None:
                 is_owned = owned[key] = self.context.owns(key)
             if is_owned:
-                self._import_row(row, timed=other.is_timed(name), schema=other.schema_of(name))
+                self._import_row(row, other._tables.get(name))
 
-    def _import_row(self, row: Row, *, timed: bool, schema: str) -> None:
+    def _import_row(self, row: Row, origin: Table | None) -> None:
         name, kind, key, ns, value = row
-        if not name:
+        if origin is None:
             timers = self.event_timers if kind == "event_timer" else self.processing_timers
             timers.add(value, key, ns)
             return
+        timed, schema = origin.timed, origin.schema
         table = self.table_for(name, kind, timed=timed, schema=schema)
         if table.schema != schema:
             change = keeping_times(self.conversion(name, kind, schema, table.schema), timed=timed)
@@ -413,7 +414,7 @@ class KeyedState(ABC):
 
     @abstractmethod
     def _new_table(self, kind: str, name: str) -> Table:
-        """Makes a table; it may find what an earlier restore already loaded for it."""
+        """Makes an empty table."""
 
     @abstractmethod
     def _load_base(self, version: KeyedStateVersion) -> None:
@@ -422,11 +423,6 @@ class KeyedState(ABC):
     @abstractmethod
     def _write_base(self, version_id: str) -> KeyedStateVersion:
         """Writes everything, changes included, as a version without deltas."""
-
-    def schema_of(self, name: str) -> str:
-        """Returns the type of the values that `entries` yields of a state."""
-        table = self._tables.get(name)
-        return "" if table is None else table.schema
 
     def _rewrite(self) -> None:
         """A state has another type, or gained or lost its TTL: older files hold another form."""

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.delta_chain import FoldPolicy, StateContext
-    from penstock.state.evolution import StateFacts
     from penstock.state.payload import Payload
     from penstock.state.tables import Row, Table
 
@@ -89,7 +88,6 @@ class RocksKeyedState(KeyedState):
         )
         self.event_timers = self._timer_table(EVENT)
         self.processing_timers = self._timer_table(PROCESSING)
-        self._base_tables: dict[str, TableDescription] = {}
         self._clean_bytes = 0
         self._overlay_bytes = 0
         self._frozen_bytes = 0
@@ -112,6 +110,9 @@ class RocksKeyedState(KeyedState):
 
     def _rocks_tables(self) -> list[RocksTable]:
         return [table for table in self._tables.values() if isinstance(table, RocksTable)]
+
+    def _descriptions(self) -> list[TableDescription]:
+        return [table.description() for table in self._rocks_tables()]
 
     def _all_parts(self) -> list[RocksTable | RocksTimerTable]:
         return [*self._rocks_tables(), self.event_timers, self.processing_timers]
@@ -158,35 +159,21 @@ class RocksKeyedState(KeyedState):
     # -- versions -----------------------------------------------------------------------------
 
     def _new_table(self, kind: str, name: str) -> Table:
-        table = _TABLES[kind](name, self._shared)
-        described = self._base_tables.get(name)
-        if described is not None:
-            table.become(described)
-            self._attach(table, described)
-        return table
+        return _TABLES[kind](name, self._shared)
 
-    def _attach_all(self) -> None:
-        for table in self._rocks_tables():
-            described = self._base_tables.get(table.name)
-            if described is not None:
-                self._attach(table, described)
-
-    def _attach(self, table: RocksTable, described: TableDescription) -> None:
-        """Prepares a table for the rows that the base has of it."""
-        self._declared.check_kind(table.name, table.kind, described.kind)
-        table.is_read_by_key = described.is_read_by_key
-        if table.timed and described.timed:
-            table.timed_since_ms = described.timed_since_ms
-        elif table.timed:
-            table.timed_since_ms = self.clock.now_ms
-            self._rewrite()
-        table.values.schemas = list(described.schemas)
-        if table.schema != described.schema:
-            # Raises if there is no way from one to the other, before any row is read.
-            self.conversion(table.name, table.kind, described.schema, table.schema)
-            self._rewrite()
-        table.values.use(table.schema)
-        table.attach()
+    def _attach(self, tables: Iterable[TableDescription]) -> None:
+        """Prepares tables for the rows that the base has of them."""
+        for each in tables:
+            table = self.table_for(each.name, each.kind, timed=each.timed, schema=each.schema)
+            assert isinstance(table, RocksTable)
+            if table.schema != each.schema:
+                # Raises if there is no way from one to the other, before any row is read.
+                self.conversion(table.name, table.kind, each.schema, table.schema)
+                self._rewrite()
+            table.attach(each)
+            if table.timed and not each.timed:
+                table.timed_since_ms = self.clock.now_ms
+                self._rewrite()
 
     def _load_base(self, version: KeyedStateVersion) -> None:
         if version.base:
@@ -197,8 +184,7 @@ class RocksKeyedState(KeyedState):
         described = decode_description(self.context.area.read(handle), handle.name)
         names = described.files
         self._base.attach(dict(zip(names, database, strict=True)), described.folds)
-        self._base_tables = described.tables
-        self._attach_all()
+        self._attach(described.tables)
         self.event_timers.attach(has_timers=described.event_timers)
         self.processing_timers.attach(has_timers=described.processing_timers)
 
@@ -249,8 +235,7 @@ class RocksKeyedState(KeyedState):
 
     def _fold_steps(self, version_id: str) -> Generator[int, None, tuple[FileHandle, ...]]:
         base = self._base
-        self._base_tables |= {table.name: table.description() for table in self._rocks_tables()}
-        tables = dict(self._base_tables)
+        tables = self._descriptions()
         has_timers = not self.event_timers.is_empty, not self.processing_timers.is_empty
         was_empty = base.is_empty
         base.open_for_writing()
@@ -336,27 +321,10 @@ class RocksKeyedState(KeyedState):
                 yield STEP_ROWS
         self._expiry_cursor = b""
 
-    def schema_of(self, name: str) -> str:
-        if name not in self._tables and name in self._base_tables:
-            return self._base_tables[name].schema
-        return super().schema_of(name)
-
-    def facts(self) -> tuple[StateFacts, ...]:
-        unclaimed = self._base_tables.keys() - self._tables.keys()
-        for name in sorted(unclaimed):
-            self._tables[name] = self._new_table(self._base_tables[name].kind, name)
-        return super().facts()
-
-    def is_timed(self, name: str) -> bool:
-        if name not in self._tables and name in self._base_tables:
-            return self._base_tables[name].timed
-        return super().is_timed(name)
-
     def _reset_all(self) -> None:
         self._give_up_fold()
         super()._reset_all()
         self._base.attach({}, 0)
-        self._base_tables = {}
         self._clean_bytes = 0
         self._forget_overlay()
 
@@ -372,7 +340,9 @@ class RocksKeyedState(KeyedState):
                 olds.append(old)
         if olds:
             for old in olds:
-                self._take_description(old)
+                self._attach(old._descriptions())
+                # Chunks of lists in the old overlays take the number itself.
+                self._base.folds = max(self._base.folds, old._base.folds + 1)
             merged = heapq.merge(*(self._rows_from(old) for old in olds), key=itemgetter(0))
             domains: set[bytes] = set()
             self._base.load(noted_timers(merged, domains))
@@ -382,25 +352,13 @@ class RocksKeyedState(KeyedState):
                 old.close()
         super()._import([each for each in versions if each.backend != ROCKSDB])
 
-    def _take_description(self, old: RocksKeyedState) -> None:
-        tables = dict(old._base_tables)
-        tables.update({table.name: table.description() for table in old._rocks_tables()})
-        for name, described in tables.items():
-            known = self._base_tables.setdefault(name, described)
-            self._declared.check_kind(name, known.kind, described.kind)
-            schemas = (*known.schemas, *(s for s in described.schemas if s not in known.schemas))
-            self._base_tables[name] = known._replace(schemas=schemas)
-        self._attach_all()
-        # Chunks of lists in the old overlays take the number itself.
-        self._base.folds = max(self._base.folds, old._base.folds + 1)
-
     def _rows_from(self, old: RocksKeyedState) -> Iterator[tuple[bytes, bytes]]:
         """Yields the rows of an old version, its overlay applied, that lie in this range."""
         context = self.context
         start = group_start(context.first_key_group)
         end = group_start(context.last_key_group + 1)
         base = itertools.chain(old._base.scan(start, end), old._base.scan_prefix(TIMER_PREFIX))
-        flags = renumbering(self._base_tables, old._base_tables, old._rocks_tables())
+        flags = renumbering(old._rocks_tables(), self._rocks_tables())
         for row, data in overlaid(base, old._overlay_rows()):
             is_timer = row.startswith(TIMER_PREFIX)
             place = GROUP_START if is_timer else 0
@@ -420,15 +378,10 @@ class RocksKeyedState(KeyedState):
     def entries(self) -> Iterator[Row]:
         tables = {table.name: table for table in self._rocks_tables()}
         for row, data in self._base.scan(b"", TIMER_PREFIX):
-            name = name_of(row)
-            table = tables.get(name)
-            if table is None:
-                described = self._base_tables[name]
-                table = tables[name] = _TABLES[described.kind](name, self._shared)
-                table.become(described)
+            table = tables[name_of(row)]
             entry = table.base_entry(row, data)
             if entry is not None:
-                yield name, table.kind, *entry
+                yield table.name, table.kind, *entry
         for name, table in tables.items():
             for entry in table.memory_entries():
                 yield name, table.kind, *entry

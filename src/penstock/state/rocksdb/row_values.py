@@ -90,6 +90,11 @@ class RowValues:
             self.schemas.append(schema)
         self.generation = self.schemas.index(schema) + 1
 
+    def know(self, schemas: Sequence[str]) -> None:
+        """Rows may have these schemas, too."""
+        self.schemas += [schema for schema in schemas if schema not in self.schemas]
+        self.use(self.schema)
+
     def schema_of(self, generation: int) -> str:
         """Returns the schema of a generation.
 
@@ -233,6 +238,7 @@ _MARK: Final = b"\xc1R\x01"
 class TableDescription(NamedTuple):
     """A table, as a base remembers it; the fields are those of the table."""
 
+    name: str
     kind: str
     timed: bool
     is_read_by_key: bool
@@ -247,14 +253,14 @@ class BaseDescription:
 
     Attributes:
         files: Their names for RocksDB, in the order of the handles.
-        tables: By name.
+        tables: All that it has rows of.
         folds: Number of folds that made the base.
         event_timers: Whether there are any; if so, they may be gone since.
         processing_timers: The same for processing time.
     """
 
     files: list[str]
-    tables: dict[str, TableDescription]
+    tables: list[TableDescription]
     folds: int
     event_timers: bool
     processing_timers: bool
@@ -264,7 +270,7 @@ def encode_description(description: BaseDescription) -> bytes:
     """Returns the bytes of the file."""
     body = [
         description.files,
-        [[name, *table] for name, table in description.tables.items()],
+        description.tables,
         description.folds,
         description.event_timers,
         description.processing_timers,
@@ -284,8 +290,5 @@ def decode_description(data: bytes, name: str) -> BaseDescription:
     if not data.startswith(_MARK):
         raise newer_format(what, data[2], _MARK[2])
     files, tables, *counts = decode_body(data[len(_MARK) :])
-    made = {}
-    fields: Any
-    for table_name, *fields, schemas in tables:
-        made[table_name] = TableDescription._make([*fields, tuple(schemas)])
+    made = [TableDescription._make([*fields, tuple(schemas)]) for *fields, schemas in tables]
     return BaseDescription(files, made, *counts)

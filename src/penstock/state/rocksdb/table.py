@@ -30,7 +30,7 @@ from penstock.state.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.state.delta_chain import StateContext
     from penstock.state.rocksdb.base import RocksBase, RocksLimits
@@ -99,15 +99,10 @@ class RocksTable(Table):
         self.is_read_by_key = False
         self.timed_since_ms = 0
 
-    def become(self, described: TableDescription) -> None:
-        """Makes a new table what the base says of it."""
-        self.timed, self.timed_since_ms = described.timed, described.timed_since_ms
-        self.values.schemas = list(described.schemas)
-        self.values.use(described.schema)
-
     def description(self) -> TableDescription:
         """Returns what a base remembers of the table."""
         return TableDescription(
+            self.name,
             self.kind,
             self.timed,
             self.is_read_by_key,
@@ -127,8 +122,13 @@ class RocksTable(Table):
         self.in_base = False
         self.is_complete = True
 
-    def attach(self) -> None:
-        """The table gets a base that has rows of it."""
+    def attach(self, described: TableDescription) -> None:
+        """The table gets a base that has rows of it, perhaps one of several."""
+        if not self.in_base:
+            self.is_read_by_key = described.is_read_by_key
+            self.timed_since_ms = described.timed_since_ms
+            self.values.schemas = []
+        self.values.know(described.schemas)
         self.in_base = True
         self.is_complete = False
 
@@ -413,23 +413,19 @@ class RocksValueTable(RocksTable, ValueTable):
 
 
 def renumbering(
-    after: Mapping[str, TableDescription],
-    before: Mapping[str, TableDescription],
-    tables: Iterable[RocksTable],
+    before: Iterable[RocksTable], after: Iterable[RocksTable]
 ) -> dict[str, list[bytes]]:
     """Returns by table the new flags of its rows, where they change.
 
     Subtasks that become one may have seen the types of a state in different order.
 
     Args:
-        after: The tables of the base that rows go into.
-        before: The tables of the base that they come from.
-        tables: Those of them that are in memory, and may know more types since.
+        before: The tables that rows come from.
+        after: The tables that they go into.
     """
-    schemas = {name: described.schemas for name, described in before.items()}
-    schemas.update({table.name: tuple(table.values.schemas) for table in tables})
+    schemas = {table.name: table.values.schemas for table in after}
     return {
-        name: renumbered_flags(known, after[name].schemas)
-        for name, known in schemas.items()
-        if after[name].schemas[: len(known)] != known
+        table.name: renumbered_flags(known, schemas[table.name])
+        for table in before
+        if schemas[table.name][: len(known := table.values.schemas)] != known
     }
