@@ -168,8 +168,9 @@ class ColumnBatch(Batch):
         """Returns the Arrow array of one field."""
         return self.arrow.column(self.names.index(name))
 
-    def slice(self, start: int, length: int) -> ColumnBatch:
-        """Returns a part of the records, without copying."""
+    def part(self, start: int, end: int) -> ColumnBatch:
+        """Returns some of the records, without copying."""
+        length = end - start
         stamps = None if self.stamps is None else self.stamps.slice(start, length)
         return ColumnBatch(
             self.arrow.slice(start, length),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.times import MAX_WATERMARK, MIN_WATERMARK
 from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.operators.watermark_tracker import WatermarkTracker
 
 if TYPE_CHECKING:
-    from penstock.core.records import ColumnBatch
+    from penstock.core.records import Batch
+    from penstock.operators.watermark_tracker import Emission
 
 
 # Merges the watermarks and states of several inputs into one.
@@ -224,19 +225,6 @@ class WatermarkValve(WatermarkMerger):
         super().restore(state)
 
 
-Segment = tuple[list[Any], "list[int] | None", "int | None"]
-"""Records, their timestamps, and the split's watermark behind them if it rose there."""
-
-
-class Read(Protocol):
-    """What a read of a source gave (`connectors.source.ReadResult`)."""
-
-    values: list[Any]
-    timestamps: list[int] | None
-    watermark: int | None
-    punctuated: list[tuple[int, int]]
-
-
 class SourceWatermarks:
     """Timestamps, watermarks and idleness of all splits that one subtask reads.
 
@@ -269,51 +257,35 @@ class SourceWatermarks:
         if self._trackers.pop(split_id, None) is not None:
             self._merger.remove(split_id)
 
-    def assign(self, split_id: str, result: Read, *, ends_read: bool = True) -> Iterator[Segment]:
-        """Yields the records with timestamps, cut behind each record where a watermark rises.
+    def assign(
+        self, split_id: str, batch: Batch, own: list[Emission], *, ends_read: bool = True
+    ) -> Iterator[tuple[Batch, int | None]]:
+        """Yields the batch with timestamps, cut behind each record where a watermark rises.
 
-        `current` and `status_change` are up to date with the segment when it is yielded; the
-        caller hands on its records first. Periodic watermarks wait for `ends_read`.
+        With each part comes the watermark of the split that rose behind it, or None. `current` and
+        `status_change` are up to date with the part when it is yielded; the caller hands on its
+        records first. Periodic watermarks wait for `ends_read`.
+
+        Args:
+            split_id: Where the records come from.
+            batch: What was read.
+            own: The watermarks of the source itself.
+            ends_read: Whether this is the end of a read.
         """
         self.add_split(split_id)
         tracker = self._trackers[split_id]
-        values = result.values
-        timestamps = tracker.assign(values, result.timestamps)
-        if values:
+        count = len(batch)
+        batch, emissions = tracker.take(batch, ends_read=ends_read)
+        if count:
             self._merger.set_idle_quietly(split_id, idle=False)
-        emissions = tracker.on_batch(values, timestamps, ends_read=ends_read)
-        if self._uses_own:
-            emissions = _emissions_of(result)
         start = 0
-        for end, watermark in emissions:
+        for end, watermark in own if self._uses_own else emissions:
             self._merger.advance(split_id, watermark)
-            yield (
-                values[start:end] if end - start != len(values) else values,
-                None if timestamps is None else timestamps[start:end],
-                watermark,
-            )
+            yield batch if end - start == count else batch.part(start, end), watermark
             start = end
-        if start < len(values):
-            rest = values[start:] if start else values
-            yield rest, timestamps[start:] if timestamps and start else timestamps, None
+        if start < count:
+            yield batch.part(start, count) if start else batch, None
         self._merger.set_idle_quietly(split_id, idle=tracker.is_idle)
-
-    def assign_columns(
-        self, split_id: str, batch: ColumnBatch, *, ends_read: bool = True
-    ) -> ColumnBatch:
-        """Returns columns with timestamps; `current` is the watermark to hand on behind them.
-
-        Raises:
-            NotColumnar: The records must be looked at; nothing has changed.
-        """
-        self.add_split(split_id)
-        tracker = self._trackers[split_id]
-        stamped = tracker.assign_columns(batch)
-        if len(batch):
-            self._merger.set_idle_quietly(split_id, idle=False)
-        for _, watermark in tracker.on_columns(stamped, ends_read=ends_read):
-            self._merger.advance(split_id, watermark)
-        return stamped
 
     def on_epoch(self, now_ms: int, paused: Collection[str] = ()) -> None:
         """Asks periodic generators and looks for idle splits; those that are paused are not."""
@@ -403,10 +375,3 @@ class SourceWatermarks:
                 tracker.restore(saved[split_id])
                 self._merger.advance(split_id, tracker.watermark)
                 self._merger.set_idle_quietly(split_id, idle=tracker.is_idle)
-
-
-def _emissions_of(result: Read) -> list[tuple[int, int]]:
-    emissions = list(result.punctuated)
-    if result.watermark is not None:
-        emissions.append((len(result.values), result.watermark))
-    return emissions

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import ProgramError
-from penstock.core.records import Batch, ColumnBatch, NotColumnar
 from penstock.core.times import MAX_WATERMARK
 from penstock.operators.logic import OperatorLogic, OperatorSpec
 from penstock.operators.watermark_strategy import WatermarkStrategy
 from penstock.operators.watermark_tracker import WatermarkTracker
+
+if TYPE_CHECKING:
+    from penstock.core.records import Batch
 
 
 @dataclass(frozen=True)
@@ -49,47 +51,22 @@ class TimestampsAndWatermarksLogic(OperatorLogic):
         return self._tracker.snapshot()
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        if isinstance(batch, ColumnBatch) and self._process_columns(batch):
+        count = len(batch)
+        if not count:
             return
-        values = batch.values
-        if not values:
-            return
-        timestamps = self._tracker.assign(values, batch.timestamps)
-        emissions = self._tracker.on_batch(
-            values, timestamps, ends_read=not self.context.clock.mid_read
-        )
+        batch, emissions = self._tracker.take(batch, ends_read=not self.context.clock.mid_read)
         if self._is_idle:
             self._is_idle = False
             self.output.emit_idle(idle=False)
-        start, count = 0, len(values)
+        start = 0
         for end, watermark in emissions:
-            if end - start == count:
-                self.output.emit(Batch(values, timestamps))
-            elif end > start:
-                stamps = None if timestamps is None else timestamps[start:end]
-                self.output.emit(Batch(values[start:end], stamps))
+            if end > start:
+                self.output.emit(batch if end - start == count else batch.part(start, end))
             self._emit_watermark(watermark)
             start = end
         if start < count:
-            stamps = None if timestamps is None else timestamps[start:]
-            self.output.emit(Batch(values[start:], stamps))
+            self.output.emit(batch.part(start, count) if start else batch)
         self._tell_status()
-
-    def _process_columns(self, batch: ColumnBatch) -> bool:
-        """Does the same with columns; returns False when the records must be looked at."""
-        try:
-            batch = self._tracker.assign_columns(batch)
-        except NotColumnar:
-            return False
-        emissions = self._tracker.on_columns(batch, ends_read=not self.context.clock.mid_read)
-        if self._is_idle:
-            self._is_idle = False
-            self.output.emit_idle(idle=False)
-        self.output.emit(batch)
-        for _, watermark in emissions:
-            self._emit_watermark(watermark)
-        self._tell_status()
-        return True
 
     def advance_watermark(self, watermark: int) -> None:
         if watermark == MAX_WATERMARK:

@@ -1,8 +1,8 @@
 """Timestamps and watermarks of one split or one operator: a strategy at work.
 
-1. `assign` gives timestamps to a batch.
-2. `on_batch` tells which watermarks follow, and behind which record.
-3. `on_periodic`, at the end of each epoch, asks periodic generators and looks for idleness.
+1. `take` gives timestamps to a batch (`assign`), and tells which watermarks follow, and behind
+   which record (`on_batch`). It looks at columns instead of records where these say the same.
+2. `on_periodic`, at the end of each epoch, asks periodic generators and looks for idleness.
 
 The built-in generators need one `max` per batch. What a user's generator emits in `on_event` keeps
 its place among the records.
@@ -16,12 +16,13 @@ import logging
 import math
 import operator
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import repeat
 from typing import Any, Final
 
 from penstock.core.errors import ProgramError, shorten
-from penstock.core.records import ColumnBatch, NotColumnar
+from penstock.core.records import Batch, ColumnBatch, NotColumnar
 from penstock.core.times import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.operators.errors import user_code
 from penstock.operators.watermark_strategy import (
@@ -145,6 +146,20 @@ class WatermarkTracker:
 
     # -- records ------------------------------------------------------------------------------
 
+    def take(self, batch: Batch, *, ends_read: bool = True) -> tuple[Batch, list[Emission]]:
+        """Returns the batch with its timestamps, and the watermarks within and behind it.
+
+        Args:
+            batch: Records or columns; columns stay columns where that is possible.
+            ends_read: Whether a read of the source ends here; periodic watermarks wait for that.
+        """
+        if isinstance(batch, ColumnBatch):
+            with suppress(NotColumnar):
+                return self._take_columns(batch, ends_read=ends_read)
+        values = batch.values
+        timestamps = self.assign(values, batch.timestamps)
+        return Batch(values, timestamps), self.on_batch(values, timestamps, ends_read=ends_read)
+
     def assign(self, values: list[Any], timestamps: list[int] | None) -> list[int] | None:
         """Returns the timestamps of the records."""
         if self._assigner is None:
@@ -191,13 +206,7 @@ class WatermarkTracker:
     def on_batch(
         self, values: list[Any], timestamps: list[int] | None, *, ends_read: bool = True
     ) -> list[Emission]:
-        """Returns the watermarks that rise within and behind these records, in order.
-
-        Args:
-            values: The records.
-            timestamps: Their times.
-            ends_read: Whether a read of the source ends here; periodic watermarks wait for that.
-        """
+        """Returns the watermarks that rise within and behind these records, in order."""
         if not values:
             return []
         self._had_records = True
@@ -218,28 +227,26 @@ class WatermarkTracker:
         self.watermark = newest - self._bound_ms - 1
         return [(count, self.watermark)]
 
-    def assign_columns(self, batch: ColumnBatch) -> ColumnBatch:
-        """Returns columns with their timestamps.
+    def _take_columns(
+        self, batch: ColumnBatch, *, ends_read: bool
+    ) -> tuple[ColumnBatch, list[Emission]]:
+        """Does what `take` does without a look at the records.
 
         Raises:
-            NotColumnar: The timestamps are not in a column that says the same as the records.
+            NotColumnar: They must be looked at; nothing has changed.
         """
-        if self._assigner is None and batch.stamps is not None:
-            return batch
-        if not isinstance(self._assigner, TimestampColumn) or self._generator is not None:
-            raise NotColumnar("timestamps or watermarks are made by a function")
-        return batch.with_stamps(stamps_of(batch.column(self._assigner.column)))
-
-    def on_columns(self, batch: ColumnBatch, *, ends_read: bool = True) -> list[Emission]:
-        """Does what `on_batch` does, for columns with timestamps."""
+        if self._assigner is not None or batch.stamps is None:
+            if not isinstance(self._assigner, TimestampColumn) or self._generator is not None:
+                raise NotColumnar("timestamps or watermarks are made by a function")
+            batch = batch.with_stamps(stamps_of(batch.column(self._assigner.column)))
         if not len(batch):
-            return []
+            return batch, []
         self._had_records = True
         self.is_idle = False
         if self._bound_ms is None:
-            return []
+            return batch, []
         self._newest = max(self._newest, newest_of(batch))
-        return self._advance_to(self._newest, len(batch)) if ends_read else []
+        return batch, self._advance_to(self._newest, len(batch)) if ends_read else []
 
     def _ask_generator(
         self,

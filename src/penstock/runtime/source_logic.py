@@ -22,7 +22,7 @@ from penstock.connectors.source import (
     ReadResult,
     Split,
 )
-from penstock.core.records import BATCH_RECORDS, Batch, ColumnBatch, NotColumnar
+from penstock.core.records import BATCH_RECORDS, Batch, ColumnBatch
 from penstock.core.times import MAX_WATERMARK
 from penstock.operators.logic import OF_SOURCES, OperatorLogic
 from penstock.operators.source_watermarks import SourceWatermarks
@@ -310,54 +310,42 @@ class SourceLogic(OperatorLogic):
                 self.output.emit_side(tag, Batch(values[at:end], timestamps[at:end]))
         if not self._spec.reads_columns:
             rises = not goes_on or since_rise + count >= READ_RECORDS
-            self._hand_on_records(split, result, rises=rises)
+            own = list(result.punctuated)
+            if result.watermark is not None:
+                own.append((count, result.watermark))
+            self._hand_on_part(split, Batch(result.values, result.timestamps), own, rises=rises)
             return 0 if rises else since_rise + count
         # Cut where records would have been read, so that watermarks are the same.
+        batch = Batch(result.values) if result.columns is None else result.columns
         start = 0
         while start < count:
             end = min(count, start + READ_RECORDS - since_rise)
             rises = since_rise + end - start >= READ_RECORDS or (end == count and not goes_on)
             since_rise = 0 if rises else since_rise + end - start
-            if result.columns is not None:
-                columns = result.columns.slice(start, end - start)
-                self._hand_on_columns(split, columns, rises=rises)
-            else:
-                part = ReadResult(result.values[start:end], None)
-                self._hand_on_records(split, part, rises=rises)
+            self._hand_on_part(split, batch.part(start, end), [], rises=rises)
             start = end
         return since_rise
 
-    def _hand_on_columns(self, split: Split, columns: ColumnBatch, *, rises: bool) -> None:
-        try:
-            batch = self._watermarks.assign_columns(split.split_id, columns, ends_read=rises)
-        except NotColumnar:
-            self._hand_on_records(split, ReadResult(columns.values, None), rises=rises)
-            return
-        self._tell_active()
-        self.context.clock.mid_read = not rises
-        self.output.emit(batch)
-        self._advance()
-
-    def _hand_on_records(self, split: Split, result: ReadResult, *, rises: bool) -> None:
-        segments = self._watermarks.assign(split.split_id, result, ends_read=rises)
-        for values, timestamps, watermark in segments:
-            if values:
+    def _hand_on_part(
+        self, split: Split, batch: Batch, own: list[tuple[int, int]], *, rises: bool
+    ) -> None:
+        parts = self._watermarks.assign(split.split_id, batch, own, ends_read=rises)
+        for part, watermark in parts:
+            if len(part):
                 self._tell_active()
-                self._emit(values, timestamps, ends_read=rises or watermark is not None)
+                self._emit(part, ends_read=rises or watermark is not None)
             self._advance()
 
-    def _emit(self, values: list[Any], timestamps: list[int] | None, *, ends_read: bool) -> None:
-        clock = self.context.clock
+    def _emit(self, batch: Batch, *, ends_read: bool) -> None:
+        clock, count = self.context.clock, len(batch)
         clock.mid_read = not ends_read
-        if len(values) <= BATCH_RECORDS:
-            self.output.emit(Batch(values, timestamps))
+        if count <= BATCH_RECORDS or isinstance(batch, ColumnBatch):
+            self.output.emit(batch)
             return
-        last = (len(values) - 1) // BATCH_RECORDS * BATCH_RECORDS
-        for start in range(0, last + 1, BATCH_RECORDS):
-            clock.mid_read = start < last or not ends_read
+        for start in range(0, count, BATCH_RECORDS):
             end = start + BATCH_RECORDS
-            stamps = None if timestamps is None else timestamps[start:end]
-            self.output.emit(Batch(values[start:end], stamps))
+            clock.mid_read = end < count or not ends_read
+            self.output.emit(batch.part(start, end))
 
     def end_of_epoch(self) -> None:
         if self.watermark != MAX_WATERMARK:
