@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.graph.job_graph import ChainedOperator
-    from penstock.operators.logic import OperatorLogic
+    from penstock.operators.logic import OperatorContext, OperatorLogic
     from penstock.runtime.exchange import ExchangeWriter
 
 
@@ -28,12 +28,12 @@ class ChainOutput:
         self._object_reuse = object_reuse
         self.metrics = OperatorMetrics()
         self.watermark = MIN_WATERMARK
-        self._main: list[ChainInput] = []
+        self._main: list[RunningOperator] = []
         self._main_exchanges: list[ExchangeWriter] = []
-        self._sides: dict[str, list[ChainInput]] = {}
+        self._sides: dict[str, list[RunningOperator]] = {}
         self._side_exchanges: dict[str, list[ExchangeWriter]] = {}
 
-    def add_operator(self, target: ChainInput, side_tag: str | None) -> None:
+    def add_operator(self, target: RunningOperator, side_tag: str | None) -> None:
         if side_tag is None:
             self._main.append(target)
         else:
@@ -61,7 +61,7 @@ class ChainOutput:
         self._hand_on(batch, self._sides.get(tag, ()), self._side_exchanges.get(tag, ()))
 
     def _hand_on(
-        self, batch: Batch, targets: Sequence[ChainInput], writers: Sequence[ExchangeWriter]
+        self, batch: Batch, targets: Sequence[RunningOperator], writers: Sequence[ExchangeWriter]
     ) -> None:
         """Gives each operator records of its own, since it may change them; the last takes these.
 
@@ -94,7 +94,7 @@ class ChainOutput:
         for writer in self._writers():
             writer.write_idle(idle=idle)
 
-    def _targets(self) -> list[ChainInput]:
+    def _targets(self) -> list[RunningOperator]:
         return self._main + [target for side in self._sides.values() for target in side]
 
     def _writers(self) -> list[ExchangeWriter]:
@@ -108,15 +108,23 @@ def _copied(batch: Batch) -> Batch:
     return batch if values is batch.values else Batch(values, batch.timestamps, batch.keys)
 
 
-class ChainInput:
-    """The receiving end of an operator, with its counts."""
+class RunningOperator:
+    """One operator of a stage at work; what is emitted before it arrives here."""
 
-    def __init__(self, logic: OperatorLogic, metrics: OperatorMetrics) -> None:
+    def __init__(
+        self,
+        operator: ChainedOperator,
+        logic: OperatorLogic,
+        context: OperatorContext,
+        output: ChainOutput,
+    ) -> None:
+        self.operator = operator
         self.logic = logic
-        self.metrics = metrics
+        self.context = context
+        self.output = output
 
     def process(self, batch: Batch, input_index: int = 0) -> None:
-        self.metrics.records_in += len(batch)
+        self.output.metrics.records_in += len(batch)
         self.logic.process(batch, input_index)
 
     def advance_watermark(self, watermark: int) -> None:
@@ -125,18 +133,13 @@ class ChainInput:
         self.logic.advance_watermark(watermark)
 
 
-def repeat_progress(
-    operators: Sequence[ChainedOperator],
-    logics: Sequence[OperatorLogic],
-    outputs: Sequence[ChainOutput],
-    input_idle: bool,
-) -> None:
+def repeat_progress(chain: Sequence[RunningOperator], input_idle: bool) -> None:
     """Tells other stages, whose channels may be new, how far each operator was and if it is idle.
 
     Nothing else would: an operator that stays idle says so once.
     """
     idle: list[bool] = []
-    for operator, logic, output in zip(operators, logics, outputs, strict=True):
-        before = input_idle if operator.producer is None else idle[operator.producer]
-        idle.append(logic.is_idle_behind(before))
-        output.repeat_progress(logic.watermark, idle=idle[-1])
+    for each in chain:
+        producer = each.operator.producer
+        idle.append(each.logic.is_idle_behind(input_idle if producer is None else idle[producer]))
+        each.output.repeat_progress(each.logic.watermark, idle=idle[-1])

@@ -20,7 +20,7 @@ from penstock.graph.nodes import NodeKind
 from penstock.operators.errors import describe_exception
 from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
 from penstock.operators.source_watermarks import WatermarkValve
-from penstock.runtime.chain import ChainInput, ChainOutput, repeat_progress
+from penstock.runtime.chain import ChainOutput, RunningOperator, repeat_progress
 from penstock.runtime.exchange import (
     ExchangeWriter,
     Frame,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from penstock.core.handles import FileHandle
     from penstock.core.records import Batch
-    from penstock.graph.job_graph import Stage
+    from penstock.graph.job_graph import ChainedOperator, Stage
     from penstock.runtime.lowering import SinkSpec
     from penstock.state.keyed import KeyedState
 
@@ -93,24 +93,22 @@ class Subtask:
         self._pending: int | None = None
         self._valve_inputs = sorted({edge.input_index for edge in self._inputs})
         self._writers: list[ExchangeWriter] = []
-        self._contexts: list[OperatorContext] = []
-        self._outputs = [ChainOutput(program.object_reuse) for _ in stage.operators]
-        self._logics = [self._build(position) for position in range(len(stage.operators))]
-        self._entries = [
-            ChainInput(logic, output.metrics)
-            for logic, output in zip(self._logics, self._outputs, strict=True)
-        ]
+        self._chain = [self._running(operator) for operator in stage.operators]
+        self._head = self._chain[0]
         self._wire()
-        if isinstance(self._logics[0], SourceLogic):
-            self._logics[0].at_once = max(logic.at_once for logic in self._logics)
+        if isinstance(self._head.logic, SourceLogic):
+            self._head.logic.at_once = max(each.logic.at_once for each in self._chain)
         self._opened: list[OperatorLogic] = []
         self._portion = 1
         """Records of a batch to process before frames are handed on."""
 
     # -- building -----------------------------------------------------------------------------
 
-    def _build(self, position: int) -> OperatorLogic:
-        operator = self._stage.operators[position]
+    def _running(self, operator: ChainedOperator) -> RunningOperator:
+        output = ChainOutput(self._program.object_reuse)
+        return RunningOperator(operator, self._build(operator), self._context(operator), output)
+
+    def _build(self, operator: ChainedOperator) -> OperatorLogic:
         if operator.kind is NodeKind.SOURCE:
             return SourceLogic(operator.spec)
         if operator.kind is NodeKind.SINK:
@@ -118,13 +116,11 @@ class Subtask:
         return cast("OperatorLogic", operator.spec.build())
 
     def _wire(self) -> None:
-        for position, operator in enumerate(self._stage.operators):
-            if operator.producer is not None:
-                entry = self._entries[position]
-                self._outputs[operator.producer].add_operator(entry, operator.side_tag)
-            context = self._context(position)
-            self._contexts.append(context)
-            self._logics[position].setup(context, self._outputs[position])
+        for each in self._chain:
+            if each.operator.producer is not None:
+                producer = self._chain[each.operator.producer]
+                producer.output.add_operator(each, each.operator.side_tag)
+            each.logic.setup(each.context, each.output)
         stages = self._program.graph.stages
         for edge in self._program.graph.outputs_of(self._stage):
             target = stages[edge.target_stage]
@@ -138,10 +134,10 @@ class Subtask:
             )
             writer = make_writer(edge, partitioner, target.parallelism, self._index)
             self._writers.append(writer)
-            self._outputs[edge.source_operator].add_exchange(writer, edge.side_tag)
+            self._chain[edge.source_operator].output.add_exchange(writer, edge.side_tag)
 
-    def _context(self, position: int) -> OperatorContext:
-        operator, stage, program = self._stage.operators[position], self._stage, self._program
+    def _context(self, operator: ChainedOperator) -> OperatorContext:
+        stage, program = self._stage, self._program
         keyed: KeyedState | None = None
         if operator.kind is NodeKind.OPERATOR and operator.spec.is_keyed:
             first, last = key_group_range(self._index, stage.parallelism, stage.max_parallelism)
@@ -201,22 +197,22 @@ class Subtask:
         self._begin(plan, attempt)
         if mine.version is not None and mine.version.is_restored:
             is_idle = self._valve.told_idle and self._pending is None
-            repeat_progress(self._stage.operators, self._logics, self._outputs, is_idle)
+            repeat_progress(self._chain, is_idle)
         self._bound_firing(is_bounded=True)
         self._clock.mid_batch = mine.mid_batch and not mine.begins_batch
-        for logic in self._logics:
-            logic.advance_processing_time(plan.now_ms)
+        for each in self._chain:
+            each.logic.advance_processing_time(plan.now_ms)
         self._clock.mid_batch = mine.mid_batch
         if self._stage.is_source:
             assert mine.source is not None
-            source = cast("SourceLogic", self._logics[0])
+            source = cast("SourceLogic", self._head.logic)
             for _ in source.read(mine.source, report):
                 yield from self._drained(report)
         else:
             for _ in self._consume(frames, report):
                 yield from self._drained(report)
-        for logic in self._logics:
-            logic.end_of_epoch()
+        for each in self._chain:
+            each.logic.end_of_epoch()
         for writer in self._writers:
             writer.flush()
         flushed = time.perf_counter()
@@ -239,19 +235,17 @@ class Subtask:
         self._clock.now_ms = plan.now_ms
         for writer in self._writers:
             writer.begin_epoch(plan.epoch, attempt, self._frames)
-        for output, entry in zip(self._outputs, self._entries, strict=True):
-            output.metrics = entry.metrics = OperatorMetrics()
-        for context in self._contexts:
-            context.metrics.begin_epoch()
-            if context.timers is not None:
-                context.timers.fired = 0
-        for logic in self._logics:
-            if isinstance(logic, SinkLogic):
-                logic.begin_epoch(plan.epoch, f"{attempt}")
+        for each in self._chain:
+            each.output.metrics = OperatorMetrics()
+            each.context.metrics.begin_epoch()
+            if each.context.timers is not None:
+                each.context.timers.fired = 0
+            if isinstance(each.logic, SinkLogic):
+                each.logic.begin_epoch(plan.epoch, f"{attempt}")
 
     def _bound_firing(self, *, is_bounded: bool) -> None:
         """Says whether timers of the first operator may be left for the next epoch."""
-        timers = self._contexts[0].timers
+        timers = self._head.context.timers
         if timers is not None:
             timers.slice_ends = time.perf_counter() + FIRING_MS / 1000 if is_bounded else None
 
@@ -289,7 +283,7 @@ class Subtask:
             sent, end = report.bytes_sent, min(count, start + self._portion)
             self._clock.mid_read = end < count
             part = batch if end - start == count else batch.part(start, end)
-            self._entries[0].process(part, input_index)
+            self._head.process(part, input_index)
             yield
             fitting = HELD_BYTES * (end - start) // max(report.bytes_sent - sent, 1)
             self._portion = max(1, min(fitting, self._portion * 8, MOST_AT_ONCE))
@@ -314,20 +308,20 @@ class Subtask:
             status = outer.status_change()
         # Idle comes behind the watermark that it lets go, active before the one it brings.
         if status is False:
-            self._logics[0].advance_input_status(idle=False)
+            self._head.logic.advance_input_status(idle=False)
         if watermark is not None:
             self._advance(watermark)
         elif status and self._pending is None:
-            self._logics[0].advance_input_status(idle=True)
+            self._head.logic.advance_input_status(idle=True)
 
     def _advance(self, watermark: int) -> None:
         """Hands a watermark to the first operator; idle comes behind what it lets go."""
-        head = self._logics[0]
-        self._entries[0].advance_watermark(watermark)
-        is_left = self._contexts[0].timers is not None and head.watermark != watermark
+        head = self._head
+        head.advance_watermark(watermark)
+        is_left = head.context.timers is not None and head.logic.watermark != watermark
         self._pending = watermark if is_left else None
         if not is_left and self._valve.told_idle:
-            head.advance_input_status(idle=True)
+            head.logic.advance_input_status(idle=True)
 
     @property
     def _valve(self) -> WatermarkValve:
@@ -343,10 +337,9 @@ class Subtask:
         version_id = f"{program.run_name}e{plan.epoch}-s{stage.stage_id}-{self._index}-a{attempt}"
         operators: dict[str, OperatorVersion] = {}
         timers: list[int] = []
-        for logic, context, output, entry, operator in zip(
-            self._logics, self._contexts, self._outputs, self._entries, stage.operators, strict=True
-        ):
-            name = f"{version_id}-{operator.node_id}"
+        for each in self._chain:
+            logic, context, metrics = each.logic, each.context, each.output.metrics
+            name = f"{version_id}-{each.operator.node_id}"
             operators[context.uid] = OperatorVersion(
                 () if context.keyed_state is None else (context.keyed_state.commit(name),),
                 (self._write_logic(name, logic, context),),
@@ -358,16 +351,16 @@ class Subtask:
                 timers.append(due)
             if isinstance(logic, SinkLogic):
                 report.committables[context.uid] = logic.prepare_commit()
-            entry.metrics.watermark_in = logic.watermark
-            entry.metrics.watermark_out = output.watermark
-            entry.metrics.fired_timers = 0 if context.timers is None else context.timers.fired
-            entry.metrics.user = context.metrics.report()
-            report.metrics[context.uid] = entry.metrics
+            metrics.watermark_in = logic.watermark
+            metrics.watermark_out = each.output.watermark
+            metrics.fired_timers = 0 if context.timers is None else context.timers.fired
+            metrics.user = context.metrics.report()
+            report.metrics[context.uid] = metrics
         report.version = SubtaskVersion(version_id, operators)
         report.next_timer_ms = min(timers, default=None)
-        report.watermark = self._logics[0].watermark
+        report.watermark = self._head.logic.watermark
         if not stage.is_source:
-            report.input_ended = self._logics[0].watermark == MAX_WATERMARK
+            report.input_ended = report.watermark == MAX_WATERMARK
         report.is_firing = self._pending is not None
         self._held = version_id
         keep_house(program, self._area, plan, report)
@@ -376,7 +369,7 @@ class Subtask:
 
     def _write_logic(self, name: str, logic: OperatorLogic, context: OperatorContext) -> FileHandle:
         valves: list[Any] | None = None
-        if logic is self._logics[0]:
+        if logic is self._head.logic:
             valves = [valve.snapshot() for valve in (*self._valves, self._valves_joined)]
             valves.append(self._pending)
         # The logic comes first, since a function puts its state into the store meanwhile.
@@ -387,16 +380,17 @@ class Subtask:
     def _restore(self, version: SubtaskVersion | None) -> None:
         """Brings the subtask to a version; free when it already holds it."""
         if not self._opened:
-            for logic in self._logics:
-                self._opened.append(logic)
-                logic.open()
+            for each in self._chain:
+                self._opened.append(each.logic)
+                each.logic.open()
         elif version is not None and version.version_id == self._held:
             return
         TRANSFERS.fetch(self._program, self._area, version)
         self._valves = [WatermarkValve(count) for count in self._channel_counts]
         self._valves_joined = WatermarkValve(max(1, len(self._valve_inputs)))
         self._pending = None
-        for logic, context, output in zip(self._logics, self._contexts, self._outputs, strict=True):
+        for each in self._chain:
+            logic, context = each.logic, each.context
             found = None if version is None else version.operators.get(context.uid)
             saved = []
             if found is not None:
@@ -406,12 +400,12 @@ class Subtask:
                 context.keyed_state.restore(found.keyed if found else ())
             is_restored = version is not None and version.is_restored
             place = (self._index, self._stage.parallelism) if is_restored else (0, 1)
-            lists = [each.operator_state for each in saved]
+            lists = [old.operator_state for old in saved]
             # What comes of a checkpoint may be distributed again, and is written again.
             files = saved[0].files if saved and not is_restored else {}
             context.operator_state.restore(lists, *place, schemas_of(saved), files)
             # After rescaling no subtask is further than the slowest one was.
-            logic.watermark = min((each.watermark for each in saved), default=MIN_WATERMARK)
+            logic.watermark = min((old.watermark for old in saved), default=MIN_WATERMARK)
             if context.timers is not None:
                 context.timers.restore_watermark(logic.watermark)
             same = self._index if len(saved) == self._stage.parallelism else None
@@ -421,11 +415,11 @@ class Subtask:
                 logic.watermark = saved[same].watermark
                 logic.restore(saved[same].logic)
             else:
-                logic.restore_rescaled([each.logic for each in saved])
-            output.watermark = logic.watermark
-            if logic is self._logics[0] and saved:
+                logic.restore_rescaled([old.logic for old in saved])
+            each.output.watermark = logic.watermark
+            if each is self._head and saved:
                 is_merged = same is None and len(saved) > 1
-                self._restore_valves([each.valves for each in saved], same or 0, is_merged)
+                self._restore_valves([old.valves for old in saved], same or 0, is_merged)
 
     def _restore_valves(self, saved: list[list[Any] | None], mine: int, is_merged: bool) -> None:
         valves = saved[mine]
@@ -435,7 +429,7 @@ class Subtask:
         if is_merged and any(each is not None and each[-1] is not None for each in saved):
             # Timers are left at different times: all valves open again, where the slowest was.
             self._pending = None
-            held = [(self._logics[0].watermark, False, False, [])] * len(held)
+            held = [(self._head.logic.watermark, False, False, [])] * len(held)
         for valve, state in zip((*self._valves, self._valves_joined), held, strict=True):
             valve.restore(state)
 
