@@ -31,16 +31,23 @@ if TYPE_CHECKING:
 
 
 class OperatorKeyedState(KeyedStateStore):
-    """Gives state by key. Call it in `open`; what it returns always means the current key."""
+    """Gives state by key. Call it in `open`; what it returns always means the current key.
+
+    Args:
+        state: The keyed state of the operator, None without keys.
+        operator_name: For errors.
+        binding: How states are bound, see `KeyedState.get_state`.
+    """
 
     why_none = (
         "its input is not keyed. Call key_by first, or mix in CheckpointedFunction and use "
         "operator state."
     )
 
-    def __init__(self, state: KeyedState | None, operator_name: str) -> None:
+    def __init__(self, state: KeyedState | None, operator_name: str, **binding: Any) -> None:
         self._state = state
         self._operator_name = operator_name
+        self._binding = binding
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """One value per key."""
@@ -84,14 +91,16 @@ class OperatorKeyedState(KeyedStateStore):
                 f"operator '{self._operator_name}' asked for keyed state "
                 f"'{descriptor.get_name()}', but {self.why_none}"
             )
-        return self._state.get_state(descriptor)
+        return self._state.get_state(descriptor, **self._binding)
 
 
 class RuntimeContext(OperatorKeyedState):
     """Facts about the running subtask, and its state and metrics."""
 
-    def __init__(self, context: OperatorContext, why_none: str | None = None) -> None:
-        super().__init__(context.keyed_state, context.name)
+    def __init__(
+        self, context: OperatorContext, why_none: str | None = None, **binding: Any
+    ) -> None:
+        super().__init__(context.keyed_state, context.name, **binding)
         self._context = context
         self.why_none = why_none or self.why_none
 
@@ -282,23 +291,14 @@ class TimeOnlyService(TimerService):
     def current_watermark(self) -> int:
         return self._logic.watermark
 
-    def _refuse(self, *_: Any) -> None:
+    def _refuse(self, timestamp: int) -> None:
         raise ProgramError(
             f"operator '{self._logic.context.name}' was asked for a timer; timers belong to keys, "
             f"but {self._reason}"
         )
 
-    def register_processing_time_timer(self, timestamp: int) -> None:
-        self._refuse()
-
-    def register_event_time_timer(self, timestamp: int) -> None:
-        self._refuse()
-
-    def delete_processing_time_timer(self, timestamp: int) -> None:
-        self._refuse()
-
-    def delete_event_time_timer(self, timestamp: int) -> None:
-        self._refuse()
+    register_processing_time_timer = register_event_time_timer = _refuse
+    delete_processing_time_timer = delete_event_time_timer = _refuse
 
 
 def checked_time(timestamp: Any) -> int:

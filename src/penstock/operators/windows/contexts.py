@@ -39,32 +39,18 @@ from penstock.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
-from penstock.state.keyed import FUNCTION, TRIGGER, KeyedState
+from penstock.state.keyed import FUNCTION, TRIGGER
 from penstock.state.objects import reduce_callable
 
 if TYPE_CHECKING:
     from penstock.operators.logic import MetricGroup, OperatorContext, OperatorLogic, OperatorTimers
     from penstock.state.api import KeyedStateStore
+    from penstock.state.keyed import KeyedState
 
 
-class _GlobalState:
-    """The keyed state, with states bound to the key alone and not to the namespace."""
-
-    def __init__(self, state: KeyedState, owner: str) -> None:
-        self._state = state
-        self._owner = owner
-
-    def get_state(self, descriptor: StateDescriptor) -> Any:
-        return self._state.get_state(descriptor, ignore_namespace=True, owner=self._owner)
-
-
-class WindowRuntimeContext(RuntimeContext):
-    """The runtime context of a window operator: its state is that of the key, over all windows."""
-
-    def __init__(self, context: OperatorContext, owner: str = FUNCTION) -> None:
-        super().__init__(context)
-        if context.keyed_state is not None:
-            self._state = _GlobalState(context.keyed_state, owner)  # type: ignore[assignment]
+def window_runtime_context(context: OperatorContext, owner: str = FUNCTION) -> RuntimeContext:
+    """Returns what `open` is given: its state is that of the key, over all windows."""
+    return RuntimeContext(context, ignore_namespace=True, owner=owner)
 
 
 class _NoWindowState(OperatorKeyedState):
@@ -169,7 +155,7 @@ class WindowFunctionContext(WindowContext[Any]):
         self._sides = sides
         store = _NoWindowState if merging else OperatorKeyedState
         self._window_state = store(state, context.name)
-        self._global_state = OperatorKeyedState(_GlobalState(state, FUNCTION), context.name)  # type: ignore[arg-type]
+        self._global_state = OperatorKeyedState(state, context.name, ignore_namespace=True)
         self.current: Any = None
 
     def window(self) -> Any:

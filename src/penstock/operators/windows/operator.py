@@ -44,10 +44,10 @@ from penstock.operators.windows.contexts import (
     OperatorEvictorContext,
     Results,
     WindowFunctionContext,
-    WindowRuntimeContext,
     WindowTriggerContext,
     call_of,
     clear_of,
+    window_runtime_context,
 )
 from penstock.operators.windows.evictors import Evictor, TimestampedValue
 from penstock.operators.windows.functions import (
@@ -206,7 +206,7 @@ class WindowLogic(FunctionLogic):
             self.merging = MergingWindowSet(self.assigner, table)
         self.results = Results(self, self.parts.late_tag)
         self.late_records = context.metrics.counter("numLateRecordsDropped")
-        runtime_context = WindowRuntimeContext(context, ASSIGNER)
+        runtime_context = window_runtime_context(context, ASSIGNER)
         self._assigner_context = AssignerContext(timers, runtime_context)
         self.trigger_context = WindowTriggerContext(state, timers, context.metrics)
         self._evictor_context = OperatorEvictorContext(timers, context.metrics)
@@ -225,11 +225,11 @@ class WindowLogic(FunctionLogic):
             # An evictor takes records, so they are kept as they came and folded at each firing.
             self.contents = RecordContents(self.context, EVICTABLE_TABLE)
         with user_code(self.context, what="open()"):
-            open_function(self.evaluated.function(), WindowRuntimeContext(self.context))
+            open_function(self.evaluated.function(), window_runtime_context(self.context))
 
     def _open_function(self) -> None:
         with user_code(self.context, what="open()"):
-            open_function(self.function, WindowRuntimeContext(self.context))
+            open_function(self.function, window_runtime_context(self.context))
 
     def restore(self, state: Any) -> None:
         self.results.clear()
