@@ -26,7 +26,6 @@ from penstock.state.plain_serializer import Pickles, is_hidden
 from penstock.state.state_factory import Ttl, make_state
 from penstock.state.tables import (
     NO_KEY,
-    Conversion,
     ListTable,
     MapTable,
     Row,
@@ -184,17 +183,11 @@ class KeyedState(ABC):
         """
         self._declared.add(table.name, descriptor)
         if table.schema != descriptor.schema:
-            change = self.conversion(table.name, table.kind, table.schema, descriptor.schema)
+            change = self._declared.conversion(
+                table.name, table.kind, table.schema, descriptor.schema
+            )
             if table.convert(descriptor.schema, change):
                 self._rewrite()
-
-    def conversion(self, name: str, kind: str, before: str, after: str) -> Conversion:
-        """Returns what turns stored values of a state into those of another type.
-
-        Raises:
-            StateError: The types are incompatible.
-        """
-        return self._declared.conversion(name, kind, before, after)
 
     def facts(self) -> tuple[StateFacts, ...]:
         """Describes each state, for the record of a snapshot."""
@@ -398,7 +391,9 @@ class KeyedState(ABC):
         timed, schema = origin.timed, origin.schema
         table = self.table_for(name, kind, timed=timed, schema=schema)
         if table.schema != schema:
-            change = keeping_times(self.conversion(name, kind, schema, table.schema), timed=timed)
+            change = keeping_times(
+                self._declared.conversion(name, kind, schema, table.schema), timed=timed
+            )
             value = changed_content(kind, value, change)
         if table.timed is not timed:
             change = retimed(to_timed=table.timed, now_ms=self.clock.now_ms)

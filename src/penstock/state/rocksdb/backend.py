@@ -84,7 +84,12 @@ class RocksKeyedState(KeyedState):
         cuts = stretch_cuts(context.first_key_group, context.last_key_group, settings.stretches)
         self._base = RocksBase(context.area, settings, cuts)
         self._shared = RocksContext(
-            self._base, RowKeys(context.max_parallelism), self._account, self, limits
+            self._base,
+            RowKeys(context.max_parallelism),
+            self._account,
+            self._declared,
+            limits,
+            context,
         )
         self.event_timers = self._timer_table(EVENT)
         self.processing_timers = self._timer_table(PROCESSING)
@@ -168,7 +173,7 @@ class RocksKeyedState(KeyedState):
             assert isinstance(table, RocksTable)
             if table.schema != each.schema:
                 # Raises if there is no way from one to the other, before any row is read.
-                self.conversion(table.name, table.kind, each.schema, table.schema)
+                self._declared.conversion(table.name, table.kind, each.schema, table.schema)
                 self._rewrite()
             table.attach(each)
             if table.timed and not each.timed:

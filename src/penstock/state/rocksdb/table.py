@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.state.rocksdb.row_values import RowValues, TableDescription, renumbered_flags
 from penstock.state.rocksdb.rows import IS_TIMED, RowKeys, frame, owner_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock.state.delta_chain import StateContext
+    from penstock.state.evolution import DeclaredTypes
     from penstock.state.rocksdb.base import RocksBase, RocksLimits
 
 MISSING: Final = object()
@@ -42,31 +44,16 @@ ENTRY_BYTES: Final = 150
 """What an entry costs in memory besides its pickled size: dict slots and object headers."""
 
 
+@dataclass(frozen=True, slots=True)
 class RocksContext:
     """What the tables of one state share."""
 
-    def __init__(
-        self,
-        base: RocksBase,
-        row_keys: RowKeys,
-        account: Callable[[int], None],
-        state: Evolving,
-        limits: RocksLimits,
-    ) -> None:
-        self.base = base
-        self.row_keys = row_keys
-        self.account = account
-        self.state = state
-        self.limits = limits
-
-
-class Evolving(Protocol):
-    """What tables ask of the state that they belong to."""
-
-    @property
-    def context(self) -> StateContext: ...
-
-    def conversion(self, name: str, kind: str, before: str, after: str) -> Conversion: ...
+    base: RocksBase
+    row_keys: RowKeys
+    account: Callable[[int], None]  # Counts bytes that were read into memory.
+    declared: DeclaredTypes
+    limits: RocksLimits
+    state: StateContext
 
 
 class RocksTable(Table):
@@ -91,8 +78,8 @@ class RocksTable(Table):
         self._context = context
         self._base = context.base
         self._name_frame = frame(name.encode())
-        self.pickles = context.state.context.pickles
-        what = f"state {name!r} of operator {context.state.context.uid!r}"
+        self.pickles = context.state.pickles
+        what = f"state {name!r} of operator {context.state.uid!r}"
         self.values = RowValues(self.kind, what, self.pickles, self._conversion_from)
         self.in_base = False
         self.is_complete = True
@@ -233,7 +220,7 @@ class RocksTable(Table):
         self.values.use(schema)
 
     def _conversion_from(self, schema: str) -> Conversion:
-        return self._context.state.conversion(self.name, self.kind, schema, self.schema)
+        return self._context.declared.conversion(self.name, self.kind, schema, self.schema)
 
     def convert(self, schema: str, conversion: Conversion) -> bool:
         """Rows of the base stay what they are, and are converted when they are read."""
