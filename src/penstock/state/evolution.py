@@ -14,6 +14,7 @@ that these rules cannot know. Keys, also those of maps, never change their type.
 from __future__ import annotations
 
 import decimal
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -32,12 +33,12 @@ from penstock.core.types import (
 )
 from penstock.state.plain_serializer import Pickles, refusal
 from penstock.state.schema import LISTS, PLAIN, basic_type_of, is_data, parse_schema, schema_text
-from penstock.state.tables import changed_columns, keeping_times, retimed
+from penstock.state.tables import keeping_times, retimed
 
 if TYPE_CHECKING:
     from penstock.state.descriptors import StateDescriptor
     from penstock.state.payload import TableColumns
-    from penstock.state.tables import Columns, Conversion, Table
+    from penstock.state.tables import Conversion, Table
 
 _Change = Callable[[Any], Any]
 
@@ -412,17 +413,19 @@ class DeclaredTypes:
                 "change it back."
             )
 
-    def adapted(self, part: TableColumns, table: Table, now_ms: int) -> Columns:
-        """Returns stored columns in the form that the program declares."""
-        columns = part.columns
-        if part.schema != table.schema:
-            conversion = self.conversion(part.name, part.kind, part.schema, table.schema)
-            change = keeping_times(conversion, timed=part.timed)
-            columns = changed_columns(part.kind, columns, change)
-        if part.timed is not table.timed:
-            change = retimed(to_timed=table.timed, now_ms=now_ms)
-            columns = changed_columns(part.kind, columns, change)
-        return columns
+    def adaptation(
+        self, stored: Table | TableColumns, table: Table, now_ms: int
+    ) -> Conversion | None:
+        """Returns what brings stored values into the form of a table; None if they have it."""
+        changes: list[Conversion] = []
+        if stored.schema != table.schema:
+            change = self.conversion(stored.name, stored.kind, stored.schema, table.schema)
+            changes.append(keeping_times(change, timed=stored.timed))
+        if stored.timed is not table.timed:
+            changes.append(retimed(to_timed=table.timed, now_ms=now_ms))
+        if not changes:
+            return None
+        return lambda values: functools.reduce(lambda each, change: change(each), changes, values)
 
     def facts_of(self, name: str, kind: str, schema: str) -> StateFacts:
         """Describes a state that is in no table."""

@@ -31,9 +31,8 @@ from penstock.state.tables import (
     Row,
     Table,
     ValueTable,
+    changed_columns,
     changed_content,
-    keeping_times,
-    retimed,
 )
 from penstock.state.timers import TimerTable, timer_entries
 
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.state.api import State
     from penstock.state.descriptors import StateDescriptor, StateTtlConfig
+    from penstock.state.tables import Conversion
 
 
 TableT = TypeVar("TableT", bound=Table)
@@ -307,10 +307,11 @@ class KeyedState(ABC):
     def _apply(self, payload: Payload, size_bytes: int) -> None:
         for part in payload.tables:
             table = self.table_for(part.name, part.kind, timed=part.timed, schema=part.schema)
-            if (part.schema, part.timed) == (table.schema, table.timed):
+            change = self._declared.adaptation(part, table, self.clock.now_ms)
+            if change is None:
                 table.apply(part.columns)
             else:
-                table.apply(self._declared.adapted(part, table, self.clock.now_ms))
+                table.apply(changed_columns(part.kind, part.columns, change))
                 self._rewrite()
         is_net = not payload.covers
         self.event_timers.apply(payload.event_timers, is_net=is_net)
@@ -369,8 +370,9 @@ class KeyedState(ABC):
     def _import_entries(self, other: KeyedState, without: Collection[str] = ()) -> None:
         hidden = other.context.pickles is Pickles.OPAQUE
         owned: dict[Any, bool] = {}
+        into: dict[str, tuple[Table, Conversion | None]] = {}
         for row in other.entries():
-            name, _, key, *_ = row
+            name, kind, key, ns, value = row
             if name in without:
                 continue
             if hidden and is_hidden(row[2:]):
@@ -379,31 +381,19 @@ class KeyedState(ABC):
             is_owned = owned.get(key)
             if is_owned is None:
                 is_owned = owned[key] = self.context.owns(key)
-            if is_owned:
-                self._import_row(row, other._tables.get(name))
-
-    def _import_row(self, row: Row, origin: Table | None) -> None:
-        name, kind, key, ns, value = row
-        if origin is None:
-            timers = self.event_timers if kind == "event_timer" else self.processing_timers
-            timers.add(value, key, ns)
-            return
-        timed, schema = origin.timed, origin.schema
-        table = self.table_for(name, kind, timed=timed, schema=schema)
-        if table.schema != schema:
-            change = keeping_times(
-                self._declared.conversion(name, kind, schema, table.schema), timed=timed
-            )
-            value = changed_content(kind, value, change)
-        if table.timed is not timed:
-            change = retimed(to_timed=table.timed, now_ms=self.clock.now_ms)
-            value = changed_content(kind, value, change)
-        if isinstance(table, MapTable):
-            table.put(key, ns, *value)
-        elif isinstance(table, ListTable):
-            table.extend(key, ns, value)
-        elif isinstance(table, ValueTable):
-            table.put(key, ns, value)
+            if not is_owned:
+                continue
+            if not name:
+                timers = self.event_timers if kind == "event_timer" else self.processing_timers
+                timers.add(value, key, ns)
+                continue
+            # What has changed is found out once for each table, not for each row.
+            if name not in into:
+                stored = other._tables[name]
+                table = self.table_for(name, kind, timed=stored.timed, schema=stored.schema)
+                into[name] = table, self._declared.adaptation(stored, table, self.clock.now_ms)
+            table, change = into[name]
+            _add(table, key, ns, value if change is None else changed_content(kind, value, change))
 
     # -- what a backend does ------------------------------------------------------------------
 
@@ -439,3 +429,13 @@ class KeyedState(ABC):
 
     def close(self) -> None:
         """Closes open files; the object is not used again."""
+
+
+def _add(table: Table, key: Any, ns: Any, value: Any) -> None:
+    """Adds what `entries_of_all` yields."""
+    if isinstance(table, MapTable):
+        table.put(key, ns, *value)
+    elif isinstance(table, ListTable):
+        table.extend(key, ns, value)
+    elif isinstance(table, ValueTable):
+        table.put(key, ns, value)
