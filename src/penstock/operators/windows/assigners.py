@@ -26,6 +26,7 @@ from penstock.operators.windows.windows import (
     CountWindow,
     GlobalWindow,
     MergeCallback,
+    MergeWindows,
     TimeWindow,
     Window,
     time_window,
@@ -86,6 +87,12 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
         """Calls `callback.merge` for each set of windows that become one."""
         # Assigners with windows of their own say themselves how these merge.
         TimeWindow.merge_windows(windows, callback)  # type: ignore[arg-type]
+
+
+def own_merge(assigner: MergingWindowAssigner) -> MergeWindows | None:
+    """Returns `merge_windows` of an assigner that has one of its own."""
+    is_own = type(assigner).merge_windows is not MergingWindowAssigner.merge_windows
+    return assigner.merge_windows if is_own else None
 
 
 def missing_timestamp(assigner: object, element: Any) -> ProgramError:

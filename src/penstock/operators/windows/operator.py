@@ -29,7 +29,12 @@ from penstock.operators.adapters import as_instance, check_methods, close_functi
 from penstock.operators.errors import function_error, user_code
 from penstock.operators.function_logic import FunctionLogic, keyed_state_of, keys_of
 from penstock.operators.logic import OperatorSpec
-from penstock.operators.windows.assigners import CountWindows, MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.assigners import (
+    CountWindows,
+    MergingWindowAssigner,
+    WindowAssigner,
+    own_merge,
+)
 from penstock.operators.windows.contents import (
     EVICTABLE_TABLE,
     AggregateContents,
@@ -57,8 +62,8 @@ from penstock.operators.windows.functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.operators.windows.merging import MERGING_TABLE, MergingWindowSet
 from penstock.operators.windows.triggers import CONTINUE, Trigger, TriggerResult
+from penstock.operators.windows.windows import MERGING_TABLE, MergingWindowSet
 from penstock.state.keyed import ASSIGNER
 
 if TYPE_CHECKING:
@@ -203,7 +208,7 @@ class WindowLogic(FunctionLogic):
         self.merging: MergingWindowSet | None = None
         if isinstance(self.assigner, MergingWindowAssigner):
             table = state.value_table(MERGING_TABLE)
-            self.merging = MergingWindowSet(self.assigner, table)
+            self.merging = MergingWindowSet(own_merge(self.assigner), table)
         self.results = Results(self, self.parts.late_tag)
         self.late_records = context.metrics.counter("numLateRecordsDropped")
         runtime_context = window_runtime_context(context, ASSIGNER)

@@ -20,9 +20,8 @@ from penstock.operators.errors import function_error
 from penstock.operators.windows.aligned import TimedFiring
 from penstock.operators.windows.assigners import SessionWindows, missing_timestamp
 from penstock.operators.windows.grouping import group_by_key, look_up, write_all
-from penstock.operators.windows.merging import MERGING_TABLE
 from penstock.operators.windows.operator import WindowLogic, WindowPath
-from penstock.operators.windows.windows import TimeWindow
+from penstock.operators.windows.windows import MERGING_TABLE, TimeWindow
 
 _FOR_EVER = MAX_TIMESTAMP + 1
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 
-from penstock.operators.windows.assigners import EventTimeSessionWindows
-from penstock.operators.windows.merging import MergingWindowSet
+from penstock.operators.windows.assigners import EventTimeSessionWindows, own_merge
 from penstock.operators.windows.windows import (
     CountWindow,
     GlobalWindow,
     MergeCallback,
+    MergingWindowSet,
     TimeWindow,
     Window,
 )
@@ -91,7 +91,7 @@ class Custom(EventTimeSessionWindows):
 def merge_all(assigner, *windows):
     merges = []
     table = Table()
-    merging = MergingWindowSet(assigner, table)
+    merging = MergingWindowSet(own_merge(assigner), table)
     merging.load("k")
     results = [
         merging.add_window(TimeWindow(*w), lambda *call: merges.append(call)) for w in windows
