@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 from penstock.core.errors import ProgramError
-from penstock.core.times import NO_TIMESTAMP
+from penstock.core.times import NO_TIMESTAMP, to_millis
 from penstock.core.type_variables import T, W
 from penstock.core.types import Types
 from penstock.operators.windows.triggers import (
@@ -30,7 +30,6 @@ from penstock.operators.windows.windows import (
     TimeWindow,
     Window,
     time_window,
-    to_ms,
 )
 from penstock.state.descriptors import ValueStateDescriptor
 
@@ -146,8 +145,8 @@ class AlignedWindows(_TimeWindows):
 class _Tumbling(AlignedWindows):
     def __init__(self, size: Any, offset: Any = 0) -> None:
         name = type(self).__name__
-        self.size = self.slide = to_ms(size, f"the size of {name}")
-        self.offset = to_ms(0 if offset is None else offset, f"the offset of {name}")
+        self.size = self.slide = to_millis(size, f"the size of {name}")
+        self.offset = to_millis(0 if offset is None else offset, f"the offset of {name}")
         if abs(self.offset) >= self.size:
             raise ProgramError(
                 f"{name} must satisfy abs(offset) < size, but offset is {self.offset} ms and "
@@ -165,9 +164,9 @@ class _Tumbling(AlignedWindows):
 class _Sliding(AlignedWindows):
     def __init__(self, size: Any, slide: Any, offset: Any = 0) -> None:
         name = type(self).__name__
-        self.size = to_ms(size, f"the size of {name}")
-        self.slide = to_ms(slide, f"the slide of {name}")
-        self.offset = to_ms(0 if offset is None else offset, f"the offset of {name}")
+        self.size = to_millis(size, f"the size of {name}")
+        self.slide = to_millis(slide, f"the slide of {name}")
+        self.offset = to_millis(0 if offset is None else offset, f"the offset of {name}")
         if abs(self.offset) >= self.slide or self.size <= 0:
             raise ProgramError(
                 f"{name} must satisfy abs(offset) < slide and size > 0, but size is {self.size} "
@@ -249,7 +248,7 @@ class SessionWindows(_TimeWindows, MergingWindowAssigner):
 class _FixedGap(SessionWindows):
     def __init__(self, session_gap: Any) -> None:
         name = type(self).__name__
-        self.gap = to_ms(session_gap, f"the gap of {name}")
+        self.gap = to_millis(session_gap, f"the gap of {name}")
         if self.gap <= 0:
             raise ProgramError(
                 f"{name} must satisfy gap > 0, but the gap is {self.gap} ms. Give a longer gap."
@@ -283,7 +282,9 @@ class _DynamicGap(SessionWindows):
         return cls(extractor)
 
     def gap_of(self, element: Any) -> int:
-        gap = to_ms(self._extract(element), f"the gap of {type(self).__name__}")
+        gap = self._extract(element)
+        if type(gap) is not int:
+            gap = to_millis(gap, f"the gap of {type(self).__name__}")
         if gap <= 0:
             text = repr(element)
             raise ProgramError(

@@ -10,9 +10,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from penstock.core.errors import ProgramError
-from penstock.core.times import NO_TIMESTAMP
+from penstock.core.times import NO_TIMESTAMP, to_millis
 from penstock.operators.windows.triggers import delta_function
-from penstock.operators.windows.windows import to_ms
 
 if TYPE_CHECKING:
     from penstock.operators.logic import MetricGroup
@@ -118,7 +117,7 @@ class TimeEvictor(_BeforeOrAfter):
 
     def __init__(self, window_size: Any, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after=do_evict_after)
-        self.span = to_ms(window_size, "the span of TimeEvictor")
+        self.span = to_millis(window_size, "the span of TimeEvictor")
 
     @staticmethod
     def of(window_size: Any, do_evict_after: bool = False) -> TimeEvictor:

@@ -12,10 +12,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
 from penstock.core.errors import ProgramError
-from penstock.core.times import saturating_add
+from penstock.core.times import saturating_add, to_millis
 from penstock.core.type_variables import T, W
 from penstock.core.types import Types
-from penstock.operators.windows.windows import to_ms
 from penstock.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 
 if TYPE_CHECKING:
@@ -300,7 +299,7 @@ class _Continuous(_BuiltIn):
 
     def __init__(self, interval: Any) -> None:
         name = type(self).__name__
-        self.interval = self.shown = to_ms(interval, f"the interval of {name}")
+        self.interval = self.shown = to_millis(interval, f"the interval of {name}")
         if self.interval <= 0:
             raise ProgramError(f"{name} needs an interval > 0 ms, not {self.interval} ms.")
         self.descriptor = ReducingStateDescriptor("fire-time", min, Types.LONG())

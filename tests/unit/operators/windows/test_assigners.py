@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from window_model import aligned
 
 from penstock.core.errors import ProgramError
-from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP
+from penstock.core.times import MAX_TIMESTAMP, MIN_TIMESTAMP, NO_TIMESTAMP, Duration, Time
 from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
@@ -129,17 +129,9 @@ def test_sessions_start_at_the_record():
         of(DynamicEventTimeSessionWindows.with_dynamic_gap(Gap()), 3, value=0)
 
 
-class Time:
-    def to_milliseconds(self) -> int:
-        return 2000
-
-
-class Duration:
-    def to_millis(self) -> int:
-        return 2000
-
-
-@pytest.mark.parametrize("span", [Time(), Duration(), datetime.timedelta(seconds=2), 2000])
+@pytest.mark.parametrize(
+    "span", [Time.seconds(2), Duration.of_seconds(2), datetime.timedelta(seconds=2), 2000, "2 s"]
+)
 def test_spans_of_time_come_in_many_forms(span):
     assert of(TumblingEventTimeWindows.of(span), 2500) == [(2000, 4000)]
 
@@ -161,7 +153,7 @@ def test_a_timedelta_is_exact_to_the_millisecond():
         (lambda: EventTimeSessionWindows.with_gap(0), "gap > 0"),
         (lambda: ProcessingTimeSessionWindows.with_gap(-1), "gap > 0"),
         (lambda: EventTimeSessionWindows.with_dynamic_gap(3), "SessionWindowTimeGapExtractor"),
-        (lambda: TumblingEventTimeWindows.of("10 s"), "whole milliseconds"),
+        (lambda: TumblingEventTimeWindows.of(10.5), "a number of milliseconds"),
         (lambda: CountTumblingWindowAssigner.of(0), "positive number of records"),
         (lambda: CountSlidingWindowAssigner.of(3, 0), "positive number of records"),
     ],

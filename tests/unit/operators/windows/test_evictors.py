@@ -123,7 +123,7 @@ def test_timestamped_values():
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: CountEvictor.of(-1), lambda: DeltaEvictor.of(1, 2), lambda: TimeEvictor.of("1")],
+    [lambda: CountEvictor.of(-1), lambda: DeltaEvictor.of(1, 2), lambda: TimeEvictor.of("soon")],
 )
 def test_wrong_settings_are_refused(make):
     with pytest.raises(ProgramError):
