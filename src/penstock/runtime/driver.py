@@ -33,7 +33,6 @@ from penstock.runtime.job_state import (
     SplitAlignment,
     check_reports,
 )
-from penstock.runtime.level_task import raise_error
 from penstock.runtime.records import (
     EpochPlan,
     EpochTimes,
@@ -274,7 +273,7 @@ class JobDriver:
             if errors:
                 self._sinks.abort(reports, plan.epoch)
                 # The most upstream error is the cause; later ones may follow from it.
-                raise_error(errors[0])
+                raise errors[0]
             try:
                 check_reports(self._graph, reports)
             except InconsistentEpoch:

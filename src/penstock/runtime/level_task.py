@@ -11,16 +11,15 @@ import pickle
 import resource
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core import errors
-from penstock.core.errors import PenstockError, UserFunctionError
+from penstock.core.errors import JobExecutionError, PenstockError, UserFunctionError
 from penstock.operators.errors import describe_exception
 from penstock.runtime.exchange import Frame, FrameKind
 from penstock.runtime.overdue import WATCH
 from penstock.runtime.records import (
     EpochPlan,
-    ErrorReport,
     JobProgram,
     SubtaskKey,
     SubtaskPlan,
@@ -161,9 +160,9 @@ def run_level_task(  # noqa: PLR0913, PLR0917 - the task's whole input
             # The owner of the cache closes the functions once no interruption can follow.
             raise
         except BaseException as error:
-            described = _describe(error, program, plan, key)
+            located = _located(error, program, plan, key)
             cache.drop(key)
-            report = SubtaskReport(key[0], key[1], attempt, error=described)
+            report = SubtaskReport(key[0], key[1], attempt, error=located)
             yield router.route(_report_frame(report))
             return
 
@@ -199,39 +198,28 @@ def read_report(frame: Frame) -> SubtaskReport:
     return report
 
 
-def _describe(
+def _located(
     error: BaseException, program: JobProgram, plan: EpochPlan, key: SubtaskKey
-) -> ErrorReport:
-    fields: dict[str, Any] = {}
+) -> PenstockError:
+    """Returns the error that the driver raises, which says where it was."""
     stage = program.graph.stages[key[0]]
     if isinstance(error, UserFunctionError):
-        fields = {
-            "operator_name": error.operator_name,
-            "uid": error.uid,
-            "subtask": error.subtask,
-            "epoch": plan.epoch,
-            "record": error.record,
-            "cause_type": error.cause_type,
-        }
         lines = [str(error)]
         if not error.uid:
             # Selectors and assigners know the name of their operator only.
-            fields["subtask"] = key[1]
             lines.append(f"  task: '{stage.name}', subtask {key[1] + 1} of {stage.parallelism}")
-        lines.append(f"  epoch: {plan.epoch}")
-        return ErrorReport("\n".join(lines), fields, "UserFunctionError")
+        located = UserFunctionError(
+            "\n".join([*lines, f"  epoch: {plan.epoch}"]),
+            operator_name=error.operator_name,
+            uid=error.uid,
+            subtask=error.subtask if error.uid else key[1],
+            record=error.record,
+            cause_type=error.cause_type,
+        )
+        located.epoch = plan.epoch
+        return located
     where = f"task '{stage.name}', subtask {key[1] + 1} of {stage.parallelism}, epoch {plan.epoch}"
     if isinstance(error, PenstockError):
-        return ErrorReport(f"{error}\n  in {where}", fields, type(error).__name__)
-    return ErrorReport(f"{describe_exception(error)}\n  in {where}", fields, "JobExecutionError")
-
-
-def raise_error(report: ErrorReport) -> None:
-    """Raises the error of a report in the driver."""
-    if report.error_type == "UserFunctionError":
-        fields = dict(report.fields)
-        epoch = fields.pop("epoch")
-        error = UserFunctionError(report.message, **fields)
-        error.epoch = epoch
-        raise error
-    raise getattr(errors, report.error_type, errors.JobExecutionError)(report.message)
+        kind = getattr(errors, type(error).__name__, JobExecutionError)
+        return kind(f"{error}\n  in {where}")
+    return JobExecutionError(f"{describe_exception(error)}\n  in {where}")

@@ -15,6 +15,7 @@ from penstock.state.plain_serializer import Pickles
 
 if TYPE_CHECKING:
     from penstock.connectors.source import Budget, Split
+    from penstock.core.errors import PenstockError
     from penstock.core.handles import FileHandle, KeyedStateVersion
     from penstock.graph.job_graph import JobGraph
     from penstock.state.evolution import StateFacts
@@ -231,21 +232,6 @@ class EpochTimes:
     flush_ms: dict[SubtaskKey, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorReport:
-    """An exception as data.
-
-    Attributes:
-        message: Full text, the user's frames first.
-        fields: Facts of `UserFunctionError`, or {} for an error of another kind.
-        error_type: Name of the exception class in `penstock.core.errors`.
-    """
-
-    message: str
-    fields: dict[str, Any]
-    error_type: str
-
-
 @dataclass(slots=True)
 class OperatorMetrics:
     """Counts of one operator in one epoch.
@@ -298,7 +284,7 @@ class SubtaskReport:
         home: Where the driver wanted the subtask to run; empty where it has no say.
         worker_bytes: Memory of the worker process when its task began, on a cluster.
         deliveries: What came of the orders in the plan, as far as that is known.
-        error: What went wrong, or None.
+        error: What the driver raises, or None.
     """
 
     stage_id: int
@@ -327,4 +313,4 @@ class SubtaskReport:
     home: str = ""
     worker_bytes: int = 0
     deliveries: list[Delivery] = field(default_factory=list)
-    error: ErrorReport | None = None
+    error: PenstockError | None = None
