@@ -293,7 +293,9 @@ class ReduceLogic(FunctionLogic):
                     append(result if type(result) in immutable else snapshot(result))
             except TypeError as error:
                 if isinstance(self._call, RollingAggregation):
-                    raise self._call.explained(error) from error
+                    clearer = self._call.explained(error)
+                    if clearer is not error:
+                        raise clearer from error
                 raise
         for key, value in held.items():
             table.put(key, None, value)
