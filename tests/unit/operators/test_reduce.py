@@ -223,3 +223,15 @@ def test_a_forgotten_return_is_told(record):
 
     with pytest.raises(UserFunctionError, match=r"forgetful returned None .* return missing\?"):
         rolling(ReduceSpec(forgetful), [record, record])
+
+
+def test_a_failure_that_is_no_mixture_is_shown_as_it_is():
+    class Odd:
+        def __add__(self, other):
+            raise TypeError("odd values are never added")
+
+    with pytest.raises(UserFunctionError, match="odd values are never added") as caught:
+        rolling(ReduceSpec(RollingAggregation("sum", 1)), [("a", Odd()), ("a", Odd())])
+    cause = caught.value.__cause__
+    assert isinstance(cause, TypeError)
+    assert cause.__cause__ is None
