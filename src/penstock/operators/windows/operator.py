@@ -89,8 +89,7 @@ class WindowParts(OperatorSpec):
     # Side output of late records (an `OutputTag` or its id), or None to drop them.
     late_tag: Any = None
     contents: ContentsSpec = field(default_factory=Buffer)  # What a window holds.
-    # A window function of one of four kinds, a `PairFunction`, or None to emit what the contents
-    # make.
+    # A window function of one of four kinds, a `PairFunction`, or None to emit the contents.
     function: Any = None
     is_all: bool = False  # Whether all records carry one key, which need not be looked at.
 
@@ -211,8 +210,7 @@ class WindowLogic(FunctionLogic):
             self.merging = MergingWindowSet(own_merge(self.assigner), table)
         self.results = Results(self, self.parts.late_tag)
         self.late_records = context.metrics.counter("numLateRecordsDropped")
-        runtime_context = window_runtime_context(context, ASSIGNER)
-        self._assigner_context = AssignerContext(timers, runtime_context)
+        self._assigner_context = AssignerContext(timers, window_runtime_context(context, ASSIGNER))
         self.trigger_context = WindowTriggerContext(state, timers, context.metrics)
         self._evictor_context = OperatorEvictorContext(timers, context.metrics)
         self.function_context = WindowFunctionContext(
