@@ -184,7 +184,9 @@ class Configuration:
 
     def get_list(self, key: str) -> list[str]:
         """Returns the items of a list; empty when it is not set."""
-        value: list[str] = self.read(key, "list") or []
+        option = options.OPTIONS.get(options.canonical_key(key))
+        is_of_files = option is not None and option.kind == "files"
+        value: list[str] = self.read(key, "files" if is_of_files else "list") or []
         return value
 
     def get_map(self, key: str) -> dict[str, str]:

@@ -11,7 +11,10 @@ import difflib
 from dataclasses import dataclass, replace
 from typing import Final
 
-KINDS: Final = ("string", "integer", "float", "boolean", "duration", "size", "list", "map", "enum")
+KINDS: Final = (
+    *("string", "integer", "float", "boolean", "duration", "size"),
+    *("list", "files", "map", "enum"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,8 @@ _PIPELINE: Final = (
     Option("penstock.epoch.max-records", "integer", "8000000"),
     Option("penstock.epoch.max-bytes", "size", "256 mb"),
     Option("penstock.lowering.enabled", "boolean", "true"),
-    Option("python.files", "list"),
-    Option("python.archives", "list"),
+    Option("python.files", "files"),
+    Option("python.archives", "files"),
     Option("python.requirements"),
     Option("python.executable"),
     Option("python.client.executable"),

@@ -20,7 +20,7 @@ def to_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return ";".join(_quoted(to_text(item), ";") for item in value)
+        return ";".join(_quoted(to_text(item), ",;") for item in value)
     if isinstance(value, dict):
         pairs = ((str(key), to_text(item)) for key, item in value.items())
         return ",".join(f"{_quoted(key, ',;:')}:{_quoted(item, ',;')}" for key, item in pairs)
@@ -90,12 +90,17 @@ def _parse_enum(text: str, key: str, choices: tuple[str, ...]) -> str:
     raise ConfigurationError(f"{key} is '{text}', but it must be one of {', '.join(choices)}.")
 
 
-def parse_list(text: str) -> list[str]:
+def parse_list(text: str, marks: str = ";") -> list[str]:
     """Returns the items of 'a;b' (Flink's old form) or of '[a, b]' (YAML's)."""
     stripped = text.strip()
     is_yaml = stripped.startswith("[") and stripped.endswith("]")
-    items = _items(stripped[1:-1], ",") if is_yaml else _items(stripped, ";")
+    items = _items(stripped[1:-1], ",") if is_yaml else _items(stripped, marks)
     return list(map(_unquoted, items))
+
+
+def parse_files(text: str) -> list[str]:
+    """Returns the items of a list of files, which Flink separates by commas."""
+    return parse_list(text, ",;")
 
 
 def parse_map(text: str) -> dict[str, str]:
@@ -119,6 +124,7 @@ _PARSERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "float": (float, "a number"),
     "boolean": (_parse_boolean, "true or false"),
     "list": (parse_list, "a list such as a;b"),
+    "files": (parse_files, "a list such as a.py,b.py"),
     "map": (parse_map, "pairs such as a:1,b:2"),
 }
 _SPANS: Final[dict[str, Callable[[str, str], int]]] = {

@@ -27,7 +27,7 @@ from penstock.core.configuration import import_path
 from penstock.core.errors import JobExecutionError, PenstockError, ProgramError
 from penstock.core.job import JobStatus
 from penstock.core.redaction import SecretlessFormatter
-from penstock.core.setting_texts import parse_list
+from penstock.core.setting_texts import parse_files
 from penstock.core.times import SystemClock
 from penstock.job.ended_jobs import PROGRAM, remove_programs
 from penstock.job.managed_job import OVERRULED, ManagedJob
@@ -132,7 +132,7 @@ def _run_program(
             raise ProgramError(f"{directory.package} is not the package that was submitted.")
         unpack_package(package, private)
         configuration = resolve(submission.configuration, private)
-        files = parse_list(configuration.get("python.files", ""))
+        files = parse_files(configuration.get("python.files", ""))
         os.environ[COMMAND_LINE_VARIABLE] = json.dumps(configuration)
         set_launcher(job.launch)
         program = None if submission.program is None else str(private / submission.program)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.core.errors import ConfigurationError, ProgramError
-from penstock.core.setting_texts import parse_list, to_text
+from penstock.core.setting_texts import parse_files, to_text
 
 SCHEME: Final = "package:"
 MAX_MEMBERS: Final = 10_000
@@ -55,11 +55,13 @@ def build_package(
         members[program.name] = program
     for key, folder in _FOLDERS.items():
         if settings.get(key):
+            is_one = key == "python.requirements"
+            items = [settings[key]] if is_one else parse_files(settings[key])
             packed = [
                 _packed(item, key, f"{folder}/{number}", members)
-                for number, item in enumerate(parse_list(settings[key]))
+                for number, item in enumerate(items)
             ]
-            settings[key] = to_text(packed)
+            settings[key] = packed[0] if is_one else to_text(packed)
     return _zip(members), settings
 
 

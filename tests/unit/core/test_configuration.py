@@ -314,6 +314,15 @@ def test_parameters_are_read_as_they_were_set(text: str) -> None:
     assert config.get_list("python.files") == [text, "b.py"]
 
 
+def test_files_are_separated_as_in_flink() -> None:
+    config = Configuration()
+    for text in ("a.py,b.zip#c,'d,e.py'", "a.py; b.zip#c;'d,e.py'", "[a.py, b.zip#c, 'd,e.py']"):
+        config.set_string("python.archives", text)
+        assert config.get_list("python.archives") == ["a.py", "b.zip#c", "d,e.py"]
+    config.set_string("penstock.rest.savepoint-roots", "/a,b;/c")
+    assert config.get_list("penstock.rest.savepoint-roots") == ["/a,b", "/c"]
+
+
 def test_a_map_may_have_quotes_as_flink_or_yaml_puts_them() -> None:
     config = Configuration()
     for text in ("'a:''1,2''',b:3", "{a: '1,2', b: 3}", "{'a': \"1,2\"; 'b': '3'}"):

@@ -41,7 +41,7 @@ def test_what_was_packed_is_there_when_unpacked(tmp_path: Path) -> None:
     package, settings = build_package(
         here / "app.py",
         {
-            "python.files": f"{here}/lib;{here}/two.py;s3://bucket/three.py",
+            "python.files": f"{here}/lib,{here}/two.py,s3://bucket/three.py",
             "python.archives": f"file://{here}/data.zip#data",
             "python.requirements": f"{here}/needs.txt#{here}/wheels",
             "parallelism.default": "4",
