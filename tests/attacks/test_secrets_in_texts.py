@@ -20,7 +20,7 @@ from penstock.core.redaction import (
     without_secrets,
 )
 from penstock.datastream.notebook import settings_html
-from penstock.job.documents.configuration import effective_config_view, pairs_view
+from penstock.job.documents.configuration import effective_settings, pairs_view
 from penstock.jobmanager.dispatching import Leadership
 from penstock.jobmanager.job_records import JobRecord
 from penstock.rest.prometheus import exposition
@@ -63,9 +63,22 @@ def test_settings_of_secret_names_are_not_shown_anywhere(key: str) -> None:
     assert is_secret(key)
     configuration = Configuration()
     configuration.put(key, "hunter2", Rank.COMMAND_LINE, "-D")
-    assert "hunter2" not in str(effective_config_view(configuration))
+    configuration.put(key, "hunter2 too", Rank.CODE, "job.py:1")
+    assert "hunter2" not in str(effective_settings(configuration))
     assert "hunter2" not in str(pairs_view(configuration))
     assert "hunter2" not in settings_html("settings", configuration)
+
+
+@pytest.mark.parametrize("value", ["hunter2", "x hunter2", "it's,hunter2", "x;hunter2", "'hunter2"])
+def test_parameters_of_secret_names_are_not_shown_anywhere(value: str) -> None:
+    key = "pipeline.global-job-parameters"
+    configuration = Configuration()
+    configuration.put(key, "db.password:hunter2", Rank.FILE, "conf/config.yaml:1")
+    configuration.set(key, {"db.password": value, "user": "ann"})
+    assert "hunter2" not in str(effective_settings(configuration))
+    assert "hunter2" not in str(pairs_view(configuration))
+    assert "hunter2" not in settings_html("settings", configuration)
+    assert shown_value(key, configuration.to_dict()[key]) == f"db.password:{REDACTED},user:ann"
 
 
 @pytest.mark.parametrize("key", PLAIN)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core import options
 from penstock.core.errors import ConfigurationError, ProgramError
+from penstock.core.redaction import shown_value
 from penstock.core.setting_texts import parse, parse_list, to_text
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class Configuration:
                 if setting.given_key != key and setting.given_key in options.DEPRECATED:
                     found.append(
                         f"{setting.given_key} ({setting}) is an old name; it sets {key} = "
-                        f"{setting.value}. Write the new name."
+                        f"{shown_value(key, setting.value)}. Write the new name."
                     )
             said = options.remark(key)
             if said:
@@ -268,9 +269,10 @@ class Configuration:
                 "Code wins. Remove the call, or pass -D penstock.config.ignore-code-overrides=true "
                 "to let the configuration win."
             )
+        set_to, instead_of = (shown_value(key, each.value) for each in (code, others[-1]))
         yield (
-            f"{key}: the program sets '{code.value}' ({code.source}), {others[-1].source} says "
-            f"'{others[-1].value}'. {ending}"
+            f"{key}: the program sets '{set_to}' ({code.source}), {others[-1].source} says "
+            f"'{instead_of}'. {ending}"
         )
 
     def __eq__(self, other: object) -> bool:

@@ -7,10 +7,14 @@ of that word back, and looks ahead no further than the next one.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
 from typing import Final
+
+from penstock.core.options import OPTIONS
+from penstock.core.setting_texts import parse_map, to_text
 
 REDACTED: Final = "******"
 
@@ -141,8 +145,15 @@ def _cleaned(text: str) -> str:
 
 
 def shown_value(key: str, value: str) -> str:
-    """Returns a value as it may be shown."""
-    return REDACTED if is_secret(key) else without_secrets(value)
+    """Returns a value as it may be shown; of a map, each value by its own name."""
+    if is_secret(key):
+        return REDACTED
+    option = OPTIONS.get(key)
+    if option is not None and option.kind == "map":
+        with contextlib.suppress(ValueError):
+            parts = parse_map(value).items()
+            return to_text({name: shown_value(name, part) for name, part in parts})
+    return without_secrets(value)
 
 
 class SecretlessFormatter(logging.Formatter):

@@ -314,6 +314,18 @@ def test_parameters_are_read_as_they_were_set(text: str) -> None:
     assert config.get_list("python.files") == [text, "b.py"]
 
 
+def test_warnings_name_no_secrets() -> None:
+    config = Configuration()
+    config.put("s3.secret-key", "hunter1", Rank.FILE, "conf/config.yaml:1")
+    config.put("pipeline.global-job-parameters", "db.password:hunter3", Rank.FILE, "a file")
+    config.set("s3.secret-key", "hunter2")
+    config.set("pipeline.global-job-parameters", {"db.password": "it's, hunter4", "n": "5"})
+    parameters, key = config.warnings()
+    assert "hunter" not in key + parameters
+    assert "s3.secret-key: the program sets '******' (test_configuration.py:" in key
+    assert "sets 'db.password:******,n:5' (test_configuration.py:" in parameters
+
+
 def test_files_are_separated_as_in_flink() -> None:
     config = Configuration()
     for text in ("a.py,b.zip#c,'d,e.py'", "a.py; b.zip#c;'d,e.py'", "[a.py, b.zip#c, 'd,e.py']"):
