@@ -9,6 +9,7 @@ import pytest
 from recovery_kit import Faults, environment, same
 from restore_kit import Numbers, Remember, Tap, Visible, build, cancel, counts, run_to, wait_for
 
+from penstock.checkpoint.coordination.checkpoints import TriggerRequest
 from penstock.checkpoint.files import CheckpointFiles
 from penstock.common import JobStatus, Time, WatermarkStrategy
 from penstock.core.errors import PenstockError
@@ -249,13 +250,13 @@ def test_another_checkpoint_of_the_same_epoch_does_not_want_what_failed(
     client = build(tmp_path, 2, options).execute_async()
     wait_for(lambda: client.last_epoch > 0, "an epoch")
     service = client._job._service
-    request, write = service.request_checkpoint, CheckpointFiles.write_metadata
+    request, write = service.request, CheckpointFiles.write_metadata
     others: list[Any] = []
     written: list[int] = []
 
-    def asked_before(**rest: Any) -> Any:
-        others.append(request())
-        return request(**rest)
+    def asked_before(wanted: TriggerRequest) -> Any:
+        others.append(request(TriggerRequest()))
+        return request(wanted)
 
     def first_only(files: Any, wish: Any) -> Any:
         if written:
@@ -266,7 +267,7 @@ def test_another_checkpoint_of_the_same_epoch_does_not_want_what_failed(
     Tap.limit = 100
     wait_for(lambda: client._job.records_read >= 100, "100 records")
     with monkeypatch.context() as patch:
-        patch.setattr(service, "request_checkpoint", asked_before)
+        patch.setattr(service, "request", asked_before)
         patch.setattr(CheckpointFiles, "write_metadata", first_only)
         with pytest.raises(PenstockError, match="the disk is full"):
             client.rescale(3).result(200)
@@ -286,16 +287,16 @@ def test_one_rescale_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     client = build(tmp_path, 2).execute_async()
     run_to(client, 50)
     asked = []
-    request = client._job._service.request_checkpoint
+    request = client._job._service.request
 
     @functools.wraps(request)
-    def asked_meanwhile(**rest: Any) -> Any:
+    def asked_meanwhile(wanted: TriggerRequest) -> Any:
         with pytest.raises(PenstockError, match="is being rescaled"):
             client.rescale(4)
         asked.append(1)
-        return request(**rest)
+        return request(wanted)
 
-    monkeypatch.setattr(client._job._service, "request_checkpoint", asked_meanwhile)
+    monkeypatch.setattr(client._job._service, "request", asked_meanwhile)
     client.rescale(3).result(200)
     assert asked == [1]
     cancel(client)

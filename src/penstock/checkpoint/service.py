@@ -11,19 +11,14 @@ import itertools
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
 from penstock.checkpoint.coordination import events, instructions
-from penstock.checkpoint.coordination.checkpoints import (
-    CompletedCheckpoint,
-    SavepointFormat,
-    SnapshotKind,
-    TriggerRequest,
-)
+from penstock.checkpoint.coordination.checkpoints import CompletedCheckpoint, TriggerRequest
 from penstock.checkpoint.coordination.coordinator import CheckpointCoordinator
 from penstock.checkpoint.errors import CheckpointError
 from penstock.checkpoint.executor import Sinks, WatchedSinks, execute
@@ -176,32 +171,14 @@ class CheckpointService:
         if some_tasks_ended and not self._settings.checkpoints_after_tasks_finish:
             self._events.put(events.TasksFinished())
 
-    def request_savepoint(self, target: str | None, *, native: bool = False) -> Result:
-        """Takes a savepoint while the job goes on."""
-        form = SavepointFormat.of(native=native)
-        return self._request(SnapshotKind.SAVEPOINT, target=target, format=form)
-
-    def request_checkpoint(
-        self, *, full: bool = False, job: Mapping[str, Any] | None = None
-    ) -> Result:
-        """Takes a checkpoint now; what `job` says of the job no other checkpoint says."""
-        return self._request(SnapshotKind.CHECKPOINT, full=full, job=job or {})
-
-    def request_stop(self, target: str | None, *, drain: bool, native: bool = False) -> Result:
-        """Stops the job with a savepoint."""
-        form = SavepointFormat.of(native=native)
-        return self._request(
-            SnapshotKind.SAVEPOINT, target=target, format=form, stop=True, drain=drain
-        )
-
-    def _request(self, kind: SnapshotKind, **details: Any) -> Result:
+    def request(self, request: TriggerRequest) -> Result:
+        """Takes a snapshot; for `stop` it is the last one of the job."""
         request_id = f"request-{next(self._request_numbers)}"
         result: Result = Future()
         with self._lock:
             self._check_open()
             self._requests[request_id] = result
-        request = TriggerRequest(kind=kind, request_id=request_id, **details)
-        self._events.put(events.TriggerRequested(request))
+        self._events.put(events.TriggerRequested(replace(request, request_id=request_id)))
         return result
 
     def _check_open(self) -> None:

@@ -22,8 +22,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent import futures
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from penstock.checkpoint.coordination.checkpoints import (
+    SavepointFormat,
+    SnapshotKind,
+    TriggerRequest,
+)
 from penstock.checkpoint.errors import LASTING_DAMAGE
 from penstock.checkpoint.pointer import is_superseded
 from penstock.checkpoint.start_point import JobEndedError
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
 
     Listener = Callable[[EpochSummary], None]
 
+Result = TypeVar("Result")
 _LASTING: Final = "every further attempt would meet the same error. It is shown where the job ends."
 _log = logging.getLogger("penstock.job")
 _POLL_S: Final = 0.02
@@ -157,22 +163,32 @@ class LocalJob(Job):
         self, directory: str | None = None, *, native: bool = False
     ) -> Future[str]:
         """Takes a savepoint while the job goes on."""
-        self._check_target(directory)
-        return place_of(self._checkpoints().request_savepoint(directory, native=native))
+        return self._savepoint(directory, native=native)
 
     def stop_with_savepoint(
         self, *, drain: bool, directory: str | None = None, native: bool = False
     ) -> Future[str]:
         """Takes a savepoint and ends the job."""
-        self._check_target(directory)
-        return place_of(self._checkpoints().request_stop(directory, drain=drain, native=native))
+        return self._savepoint(directory, native=native, stop=True, drain=drain)
+
+    def _savepoint(
+        self, directory: str | None, *, native: bool, stop: bool = False, drain: bool = False
+    ) -> Future[str]:
+        if directory is None and self.settings.checkpoints.savepoint_directory is None:
+            raise JobExecutionError(
+                "a savepoint needs a directory: pass one, or set "
+                "execution.checkpointing.savepoint-dir."
+            )
+        form = SavepointFormat.NATIVE if native else SavepointFormat.CANONICAL
+        request = TriggerRequest(
+            kind=SnapshotKind.SAVEPOINT, target=directory, format=form, stop=stop, drain=drain
+        )
+        return converted(self._checkpoints().request(request), lambda made: made.location)
 
     def trigger_checkpoint(self, *, full: bool = False) -> Future[int]:
         """Takes a checkpoint now; the result is its number."""
-        result: Future[int] = Future()
-        done = self._checkpoints().request_checkpoint(full=full)
-        chain(done, result, lambda checkpoint: checkpoint.checkpoint_id)
-        return result
+        done = self._checkpoints().request(TriggerRequest(full=full))
+        return converted(done, lambda made: made.checkpoint_id)
 
     def rescale(self, wanted: int | Mapping[str, int]) -> Future[int]:
         """Goes on with other parallelisms, from a checkpoint that is taken now.
@@ -222,13 +238,6 @@ class LocalJob(Job):
                 f"job {self.job_id} is {self.status.name}; it takes no snapshot."
             )
         return self._service
-
-    def _check_target(self, directory: str | None) -> None:
-        if directory is None and self.settings.checkpoints.savepoint_directory is None:
-            raise JobExecutionError(
-                "a savepoint needs a directory: pass one, or set "
-                "execution.checkpointing.savepoint-dir."
-            )
 
     # -- the job's thread -----------------------------------------------------------------------
 
@@ -298,7 +307,9 @@ class LocalJob(Job):
             try:
                 if latest is not None:
                     # Storage that does not answer now is a failure as others are.
-                    self._reshape(resources, self._rescaling.take())
+                    if (graph := self._rescaling.take()) is not None:
+                        resources.reshape(graph)
+                        self.graph = graph
                     state = resources.restored(latest)
                 self.attempt_started(attempt - rescales)
                 return self._run_attempt(
@@ -348,11 +359,6 @@ class LocalJob(Job):
         for line in failures.lines(error, decision.delay_ms):
             _log.warning("Job %s %s", self.job_id, line)
         return decision.delay_ms
-
-    def _reshape(self, resources: JobResources, graph: JobGraph | None) -> None:
-        if graph is not None:
-            self.graph = graph
-            resources.reshape(graph)
 
     def _run_attempt(self, resources: JobResources, driver: JobDriver) -> JobStatus:
         self._driver = driver
@@ -413,7 +419,7 @@ def take_last_checkpoint(service: CheckpointService, driver: JobDriver) -> None:
                 service.wait_stopped(driver.attend)
                 return
         if result is None:
-            result = service.request_checkpoint()
+            result = service.request(TriggerRequest())
         try:
             result.result(_POLL_S)
         except TimeoutError:
@@ -426,25 +432,18 @@ def take_last_checkpoint(service: CheckpointService, driver: JobDriver) -> None:
             return
 
 
-def place_of(done: Future[CompletedCheckpoint]) -> Future[str]:
-    """Returns a future of the place of a snapshot."""
-    result: Future[str] = Future()
-    chain(done, result, lambda checkpoint: checkpoint.location)
-    return result
-
-
-def chain(
-    source: Future[CompletedCheckpoint],
-    target: Future[Any],
-    convert: Callable[[CompletedCheckpoint], Any],
-) -> None:
-    """Sets a future to what another one gives, converted; or to its error."""
+def converted(
+    done: Future[CompletedCheckpoint], convert: Callable[[CompletedCheckpoint], Result]
+) -> Future[Result]:
+    """Returns a future of what another one gives, converted; or of its error."""
+    result: Future[Result] = Future()
 
     def finished(done: Future[CompletedCheckpoint]) -> None:
         error = done.exception()
         if error is None:
-            target.set_result(convert(done.result()))
+            result.set_result(convert(done.result()))
         else:
-            target.set_exception(error)
+            result.set_exception(error)
 
-    source.add_done_callback(finished)
+    done.add_done_callback(finished)
+    return result

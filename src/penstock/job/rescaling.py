@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from penstock.checkpoint.coordination.checkpoints import TriggerRequest
 from penstock.core.errors import JobExecutionError, PenstockError
 from penstock.core.job import JobStatus
 from penstock.graph.job_graph import JobGraph, rescaled, spread
@@ -151,7 +152,7 @@ class Rescaling:
                 rescale.done.set_exception(error)
 
         try:
-            request = resources.service.request_checkpoint(job={PARALLELISM: uids})
+            request = resources.service.request(TriggerRequest(job={PARALLELISM: uids}))
             request.add_done_callback(taken)
         except BaseException:
             self._rescale = None

@@ -36,11 +36,6 @@ class SavepointFormat(Enum):
     CANONICAL = "CANONICAL"
     NATIVE = "NATIVE"
 
-    @classmethod
-    def of(cls, *, native: bool) -> SavepointFormat:
-        """Returns the one that a user asks for."""
-        return cls.NATIVE if native else cls.CANONICAL
-
 
 @dataclass(frozen=True, slots=True)
 class CompletedCheckpoint:
