@@ -291,8 +291,9 @@ class SinkCommits:
                 if owed and not is_ours:
                     raise InputError(
                         f"the snapshot owes output of another kind of sink ({saved['kind']}), "
-                        f"which had the uid '{uid}'. Go on with that sink, or give this one "
-                        "another uid, which leaves the output out."
+                        f"which had the uid '{uid}'. Go on with that sink; or give this one "
+                        "another uid, and drop the output with "
+                        "execution.state-recovery.ignore-unclaimed-state: true (-n)."
                     )
                 self._pending[uid] = [(epoch, committable) for epoch, committable in owed]
             self._hold_files()
