@@ -22,9 +22,10 @@ from restore_kit import (
     wait_for,
 )
 
-from penstock.common import Encoder
+from penstock.common import Encoder, Time
 from penstock.core.errors import PenstockError
 from penstock.datastream.connectors import FileSink
+from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
 
 BACKENDS = ["hashmap", "rocksdb"]
 
@@ -99,6 +100,28 @@ def test_from_a_moved_savepoint_with_another_backend(
     same(Visible.all(), counts(900))
     cancel(client)
     assert (moved / "_metadata").exists()
+
+
+@pytest.mark.parametrize("other", BACKENDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_state_that_gets_a_time_to_live(
+    tmp_path: Path, parallelism: int, backend: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts as accessed when it is restored, not before all time."""
+
+    def with_a_time_to_live(self: Count, context: Any) -> None:
+        descriptor = ValueStateDescriptor("count")
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(9)).build())
+        self.count = context.get_state(descriptor)
+
+    path = first_run(tmp_path, 2, {"state.backend.type": backend})
+    monkeypatch.setattr(Count, "open", with_a_time_to_live)
+    options = {"state.backend.type": other, **restore(path)}
+    client = build(tmp_path, parallelism, options).execute_async()
+    run_to(client, 900)
+    same(Visible.all(), counts(900))
+    cancel(client)
 
 
 def test_from_an_intermediate_savepoint(tmp_path: Path) -> None:

@@ -186,6 +186,8 @@ class Subtask:
         """Runs one epoch; yields frames as they come and the report last."""
         report = SubtaskReport(self._stage.stage_id, self._index, attempt)
         self._frames.clear()
+        # State that has a time to live only now counts as accessed when it is restored.
+        self._clock.now_ms = plan.now_ms
         if mine.version is not None:
             report.held = mine.version.version_id == self._held
         self._restore(mine.version)
@@ -232,7 +234,6 @@ class Subtask:
         return drained
 
     def _begin(self, plan: EpochPlan, attempt: int) -> None:
-        self._clock.now_ms = plan.now_ms
         for writer in self._writers:
             writer.begin_epoch(plan.epoch, attempt, self._frames)
         for each in self._chain:
