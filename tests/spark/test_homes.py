@@ -121,6 +121,24 @@ def two_executors(request: pytest.FixtureRequest) -> Iterator[None]:
     get_session("behind", "local[2,4]", {}).stop()
 
 
+def test_any_worker_runs_any_task_where_executors_come_and_go() -> None:
+    get_session("before", "local[2,4]", {}).stop()
+    master = "local-cluster[2,1,1024]"
+    allocation = {"enabled": "true", "shuffleTracking.enabled": "true", "maxExecutors": "2"}
+    settings = {f"spark.dynamicAllocation.{name}": value for name, value in allocation.items()}
+    get_session("come and go", master, settings)
+    configuration = Configuration()
+    configuration.set_string("penstock.spark.master", master)
+    configuration.set_string("penstock.epoch.max-records", str(RECORDS // 10))
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(3)
+    numbers = env.from_collection([(number, ()) for number in range(RECORDS)])
+    counted = numbers.key_by(lambda value: value[0] % 50).process(Counted())
+    results = list(counted.execute_and_collect())
+    get_session("behind", "local[2,4]", {}).stop()
+    assert Counter(count for _, count, _ in results) == dict.fromkeys(range(1, 13), 50)
+
+
 def executor_of_this_worker() -> int:
     """The JVM that forked the daemon that forked this worker."""
     daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2]
