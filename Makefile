@@ -45,11 +45,11 @@ demo-kafka: $(READY)
 unit: $(READY)
 	$(BIN)/pytest -n 3 --dist worksteal -m "not spark and not e2e" tests/unit
 
-# Three runs; in the last one, tests of a file share the JVM or the server that it starts. The limits
-# are for a machine under load.
+# Three runs; in the last one, tests of a file share the JVM or the server that it starts, and those on
+# hosts wait much: so there is one process more than cores. The limits are for a machine under load.
 test: unit
 	$(BIN)/pytest -n 2 -m "not spark and not e2e" --ignore=tests/unit --session-timeout=1800
-	$(BIN)/pytest -n 2 --dist loadgroup -m "spark or e2e" --session-timeout=3000
+	$(BIN)/pytest -n 3 --dist loadgroup -m "spark or e2e" --session-timeout=3000
 
 chaos: $(READY)
 	nice $(BIN)/python tests/chaos/campaign.py --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED)) \

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import gc
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,26 +25,40 @@ settings.load_profile("untimed")
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Says which tests share a process in a run with `--dist loadgroup`: those of a file.
 
-    Those on hosts and those in a browser all share one, because a browser breaks off what it loads
-    when the machine gets another network interface; those of Kafka share a broker.
+    Those in a browser all share it, and those of Kafka share a broker.
     """
     if config.getoption("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadGroupScheduling
 
+    config.option.loadscopereorder = False
+
     @functools.cache
     def group_of(file: str) -> str:
         folder = Path(file).parent.name
         opens_tabs = "open_tab" in (config.rootpath / file).read_text(encoding="utf-8")
-        if folder == "cluster" or opens_tabs:
-            return "network"
+        if opens_tabs:
+            return "browser"
         return folder if folder == "kafka" else file
 
     class ByGroup(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid.partition("::")[0])
 
+        def _reschedule(self, node: Any) -> None:
+            # A process has the test that it runs, and the next one, which it has to know: with one
+            # more, long tests would wait for each other at the end while other processes rest.
+            if not self.workqueue or self._pending_of(self.assigned_work[node]) < 2:
+                super()._reschedule(node)
+
     return ByGroup(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files on hosts come first where processes take one after the other, as they take longest."""
+    if getattr(config.option, "loadgroup", False):
+        numbers = Counter(item.path for item in items)
+        items.sort(key=lambda each: (each.path.parent.name != "cluster", -numbers[each.path]))
 
 
 def pytest_collection_finish() -> None:

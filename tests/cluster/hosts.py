@@ -2,12 +2,15 @@
 
 Every host has one address. Its processes see nothing of another host but what comes over the
 network, and the object store is the only thing they share. `Hosts` removes what it made: it ends
-processes by their ids, and namespaces by their names.
+processes by their ids, and namespaces by their names. The bridge is in a namespace of its own, too,
+in which the test runs meanwhile: several networks do not meet, and a browser on this machine does
+not see it get another interface, for which it would break off what it loads.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import logging
 import os
@@ -29,6 +32,8 @@ ROOT: Final = Path(__file__).parents[2]
 _LIGHT: Final = "-Xmx{heap} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _HIDDEN: Final = ("/root", "/home", "/tmp")
 """`/tmp` last: what the others are made of may lie there."""
+_GATEWAY: Final = "10.213.0.1"
+_CLONE_NEWNET: Final = 0x40000000
 
 
 def missing() -> str:
@@ -145,16 +150,17 @@ class Hosts:
         self._directory = directory
         self._tag = f"pk{secrets.token_hex(3)}"
         self._numbers = itertools.count(1)
-        third = secrets.randbelow(200) + 20
-        self.gateway = f"10.213.{third}.1"
-        _ip("link", "add", self._tag, "type", "bridge")
         self.hosts: list[Host] = []
+        self._outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        _system("unshare", _CLONE_NEWNET)
         try:
-            _ip("addr", "add", f"{self.gateway}/24", "dev", self._tag)
+            _ip("link", "set", "lo", "up")
+            _ip("link", "add", self._tag, "type", "bridge")
+            _ip("addr", "add", f"{_GATEWAY}/24", "dev", self._tag)
             _ip("link", "set", self._tag, "up")
             for number in range(count):
-                self.hosts.append(self._host(number, f"10.213.{third}.{number + 10}"))
-            self.endpoint, self._server = _object_store(self.gateway)
+                self.hosts.append(self._host(number, f"10.213.0.{number + 10}"))
+            self.endpoint, self._server = _object_store(_GATEWAY)
         except BaseException:
             self.close()
             raise
@@ -167,7 +173,7 @@ class Hosts:
         _ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
         _ip("-n", name, "link", "set", "eth0", "up")
         _ip("-n", name, "link", "set", "lo", "up")
-        _ip("-n", name, "route", "add", "default", "via", self.gateway)
+        _ip("-n", name, "route", "add", "default", "via", _GATEWAY)
         return Host(name, address, self._directory / name, link)
 
     def log(self, name: str) -> Path:
@@ -183,15 +189,19 @@ class Hosts:
 
     def close(self) -> None:
         """Ends all processes and removes the network."""
-        for host in self.hosts:
-            host.kill()
-            for process in host.processes:
-                process.wait(PATIENCE_S)
-            subprocess.run(["ip", "netns", "del", host.name], check=False)
-            shutil.rmtree(host.root, ignore_errors=True)
-        subprocess.run(["ip", "link", "del", self._tag], check=False)
-        if hasattr(self, "_server"):
-            self._server.stop()
+        try:
+            for host in self.hosts:
+                host.kill()
+                for process in host.processes:
+                    process.wait(PATIENCE_S)
+                subprocess.run(["ip", "netns", "del", host.name], check=False)
+                shutil.rmtree(host.root, ignore_errors=True)
+            subprocess.run(["ip", "link", "del", self._tag], check=False)
+            if hasattr(self, "_server"):
+                self._server.stop()
+        finally:
+            _system("setns", self._outside, _CLONE_NEWNET)
+            os.close(self._outside)
 
 
 class SparkCluster:
@@ -305,6 +315,12 @@ def _object_store(address: str) -> tuple[str, Any]:
     make = urllib.request.Request(f"{endpoint}/bucket", method="PUT")
     urllib.request.urlopen(make, timeout=30).close()
     return endpoint, server
+
+
+def _system(call: str, *arguments: int) -> None:
+    """Makes a system call that `os` of Python 3.11 does not have."""
+    if getattr(ctypes.CDLL(None, use_errno=True), call)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), call)
 
 
 def _ip(*arguments: str) -> None:
