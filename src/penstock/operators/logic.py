@@ -113,12 +113,18 @@ class OperatorTimers:
 # view (`get_count()`) is that of the worker.
 
 
-class _Growing:
-    """What counts up."""
+class Counter:
+    """A number that users raise and lower."""
 
     def __init__(self) -> None:
         self._count = 0
         self._before = 0
+
+    def inc(self, n: int = 1) -> None:
+        self._count += n
+
+    def dec(self, n: int = 1) -> None:
+        self._count -= n
 
     def get_count(self) -> int:
         return self._count
@@ -128,26 +134,6 @@ class _Growing:
 
     def report(self) -> Any:
         return self._count - self._before
-
-
-class Counter(_Growing):
-    """A number that users raise and lower."""
-
-    def inc(self, n: int = 1) -> None:
-        self._count += n
-
-    def dec(self, n: int = 1) -> None:
-        self._count -= n
-
-
-class Meter(_Growing):
-    """Counts events; the driver knows the time and makes a rate of them."""
-
-    def mark_event(self, value: int = 1) -> None:
-        self._count += value
-
-    def report(self) -> Any:
-        return {"events": super().report()}
 
 
 class Distribution:
@@ -170,6 +156,26 @@ class Distribution:
 
     def report(self) -> Any:
         return {"count": self.count, "sum": self.sum, "min": self.min, "max": self.max}
+
+
+class Meter:
+    """Counts events; the driver knows the time and makes a rate of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._before = 0
+
+    def mark_event(self, value: int = 1) -> None:
+        self._count += value
+
+    def get_count(self) -> int:
+        return self._count
+
+    def begin_epoch(self) -> None:
+        self._before = self._count
+
+    def report(self) -> Any:
+        return {"events": self._count - self._before}
 
 
 OF_SOURCES: Final = ""
@@ -210,7 +216,7 @@ class MetricGroup:
     def begin_epoch(self) -> None:
         """What is counted from here on belongs to a new epoch."""
         for metric in self.metrics.values():
-            if isinstance(metric, _Growing | Distribution):
+            if isinstance(metric, Counter | Meter | Distribution):
                 metric.begin_epoch()
         for group in self.groups.values():
             group.begin_epoch()
@@ -224,7 +230,7 @@ class MetricGroup:
         values: dict[str, Any] = {}
         for name, metric in self.metrics.items():
             label = ".".join((*self.scope, name))
-            if isinstance(metric, _Growing | Distribution):
+            if isinstance(metric, Counter | Meter | Distribution):
                 values[label] = metric.report()
             else:
                 values[label] = {"value": metric()}
