@@ -17,6 +17,8 @@ from penstock.core.times import parse_bytes, parse_millis
 
 def to_text(value: Any) -> str:
     """Returns the text of a value."""
+    if value is None:
+        raise ProgramError("None is no value of a setting; remove_config(key) forgets one.")
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):

@@ -356,3 +356,10 @@ def test_texts_of_typed_values_and_of_the_whole_are_flinks():
     config = Configuration().set_integer("a", 5).set_float("f", 1).set_boolean("b", value=True)
     assert config.get_string("f") == "1.0"
     assert str(config) == "{a=5, b=true, f=1.0}"
+
+
+@pytest.mark.parametrize("value", [None, [None], {"a": None}])
+def test_no_value_is_no_text(value: object) -> None:
+    """Flink refuses null; as a text, a directory would be called None."""
+    with pytest.raises(ProgramError, match="None is no value of a setting"):
+        Configuration().set("execution.checkpointing.dir", value)
