@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 _WIDTH: Final = 220
@@ -28,21 +29,26 @@ class Box(NamedTuple):
 
 
 def drawing(label: str, boxes: Mapping[Any, Box]) -> str:
-    """Returns a picture of boxes; lines that begin at others are left out."""
+    """Returns a picture of boxes; lines that begin at others are left out.
+
+    A line that passes columns has a place in each, as a box has, so it crosses none.
+    """
     rows: dict[int, int] = {}
-    places: dict[Any, tuple[int, int]] = {}
-    for key, box in boxes.items():
-        row = rows[box.column] = rows.get(box.column, -1) + 1
-        x = _MARGIN + box.column * (_WIDTH + _GAP_X)
-        places[key] = x, _MARGIN + row * (_HEIGHT + _GAP_Y)
-    width = 2 * _MARGIN + (1 + max(rows, default=0)) * (_WIDTH + _GAP_X) - _GAP_X
-    height = 2 * _MARGIN + (1 + max(rows.values(), default=0)) * (_HEIGHT + _GAP_Y) - _GAP_Y
+
+    def place(column: int) -> tuple[int, int]:
+        row = rows[column] = rows.get(column, -1) + 1
+        return _MARGIN + column * (_WIDTH + _GAP_X), _MARGIN + row * (_HEIGHT + _GAP_Y)
+
+    places = {key: place(box.column) for key, box in boxes.items()}
     lines = [
-        _line(places[start], places[key], text)
+        _line([places[start], *map(place, passed), places[key]], text)
         for key, box in boxes.items()
         for start, text in box.inputs
         if start in places
+        for passed in [range(boxes[start].column + 1, box.column)]
     ]
+    width = 2 * _MARGIN + (1 + max(rows, default=0)) * (_WIDTH + _GAP_X) - _GAP_X
+    height = 2 * _MARGIN + (1 + max(rows.values(), default=0)) * (_HEIGHT + _GAP_Y) - _GAP_Y
     drawn = [_box(places[key], box) for key, box in boxes.items()]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -63,12 +69,15 @@ def _box(place: tuple[int, int], box: Box) -> str:
     )
 
 
-def _line(start: tuple[int, int], end: tuple[int, int], text: str) -> str:
-    x1, y1 = start[0] + _WIDTH, start[1] + _HEIGHT // 2
-    x2, y2 = end[0], end[1] + _HEIGHT // 2
-    x, y = (x1 + x2) // 2, (y1 + y2) // 2 - 4
-    written = (
-        f'<text x="{x}" y="{y}" text-anchor="middle" fill="currentColor">{escape(text)}</text>'
-    )
-    path = f"M{x1} {y1} C{x} {y1} {x} {y2} {x2} {y2}"
-    return f'<path d="{path}" fill="none" stroke="currentColor"/>{written if text else ""}'
+def _line(places: list[tuple[int, int]], text: str) -> str:
+    path, written = "", ""
+    for (left, top), (x2, below) in pairwise(places):
+        x1, y1, y2 = left + _WIDTH, top + _HEIGHT // 2, below + _HEIGHT // 2
+        x, y = (x1 + x2) // 2, (y1 + y2) // 2 - 4
+        if text and not path:
+            written = (
+                f'<text x="{x}" y="{y}" text-anchor="middle" fill="currentColor">{escape(text)}'
+                "</text>"
+            )
+        path += f"{'L' if path else 'M'}{x1} {y1} C{x} {y1} {x} {y2} {x2} {y2}"
+    return f'<path d="{path}" fill="none" stroke="currentColor"/>{written}'

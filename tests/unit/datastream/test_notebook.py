@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
 
 from penstock.common import Row, Types
+from penstock.core.drawing import Box, drawing
 from penstock.core.errors import ProgramError
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 
@@ -44,6 +46,20 @@ def test_boxes_do_not_overlap(env: StreamExecutionEnvironment) -> None:
         for each in group.findall(f"{SVG}rect")
     ]
     assert len(corners) == len(set(corners)) == 9
+
+
+def test_a_line_that_passes_a_column_crosses_no_box() -> None:
+    boxes = {
+        "a": Box("a", "", "", 0, []),
+        "b": Box("b", "", "", 1, [("a", "")]),
+        "c": Box("c", "", "", 2, [("b", ""), ("a", "passes b")]),
+    }
+    tree = ElementTree.fromstring(drawing("graph", boxes))
+    passed = tree.findall(f"{SVG}g/{SVG}rect")[1]
+    x, y, width, height = (int(passed.get(name, "")) for name in ("x", "y", "width", "height"))
+    line = tree.findall(f"{SVG}path")[-1].get("d", "")
+    at = {int(left): int(top) for left, top in re.findall(r"(\d+) (\d+)", line)}
+    assert at[x] == at[x + width] > y + height
 
 
 def test_table_of_settings(env: StreamExecutionEnvironment) -> None:
