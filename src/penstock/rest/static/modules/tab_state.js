@@ -144,7 +144,7 @@ function contents(page, job, state, found) {
     figures([
       [found.kind.startsWith("savepoint") ? "Savepoint" : "Checkpoint", count(found.checkpoint_id)],
       ["Taken", age(found.created_ms, page.now)],
-      ["Full size", bytes(found.total_bytes)],
+      ["Stored", bytes(found.total_bytes), "All files of it, with _metadata"],
       ["Inside _metadata", bytes(found.inline_bytes)],
       ["Operators", count(found.operators.length)],
       ["States", count(states.length)],
